@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError, Stopped
@@ -31,3 +32,5 @@ class Session:
     settings: Settings
     access: Access = field(default_factory=Access)
     clock: Callable[[], datetime] = field(default=now)
+    monotonic: Callable[[], float] = field(default=monotonic)
+    """Seconds, for waits and for ages that decide something: the time of day may jump."""

@@ -45,12 +45,22 @@ class Clock:
 
     def __init__(self) -> None:
         self.time = NOON
+        self._passed = timedelta()
 
     def __call__(self) -> datetime:
         return self.time
 
+    def monotonic(self) -> float:
+        """Seconds that have passed, whatever the time of day says."""
+        return self._passed.total_seconds()
+
     def on(self, **span: float) -> None:
         self.time += timedelta(**span)
+        self._passed += timedelta(**span)
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the time of day."""
+        self.time += timedelta(seconds=seconds)
 
 
 def pool(

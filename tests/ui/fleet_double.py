@@ -33,6 +33,7 @@ class FleetBackend(MemoryBackend):
         self.simulated = simulated
         self.broken_jobs: dict[str, BackendError] = {}
         self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.since: list[datetime] = []
         self.at_once = self.most_at_once = 0
         self.stored_lines = [line for each in self.stored.values() for line in steps(each)]
         self.use(metrics=FleetMetrics(self))
@@ -54,6 +55,8 @@ class FleetMetrics(MetricService):
     ) -> MetricsReading:
         self.backend.meet_error()
         self.backend.asked.append((name, tuple(metrics)))
+        if since is not None:
+            self.backend.since.append(since)
         if name in self.backend.broken_jobs:
             raise self.backend.broken_jobs[name]
         return MetricsReading(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
-from tests.ui.double import Clock, MemoryBackend, job, pool
+import pytest
+
+from tests.ui.double import NOON, Clock, MemoryBackend, job, pool
 from tests.ui.fleet_double import A100, LARGE, LOCAL, TRAINING, FleetBackend, FleetMetrics, gpus
 from tests.waiting import LIMIT
 from tui.backends.interface import Unavailable
@@ -18,9 +21,9 @@ from tui.store.jobs.fleet import FAN_OUT, LOG, FleetFeed, at_work, wanted
 
 
 def feed_of(backend: MemoryBackend, clock: Clock | None = None) -> FleetFeed:
-    return FleetFeed(
-        Session(backend, Settings(), clock=clock or Clock()), lambda: at_work([*backend.stored.values()])
-    )
+    clock = clock or Clock()
+    session = Session(backend, Settings(), clock=clock, monotonic=clock.monotonic)
+    return FleetFeed(session, lambda: at_work([*backend.stored.values()]))
 
 
 async def test_each_measure_reads_only_what_it_needs() -> None:
@@ -54,6 +57,19 @@ async def test_the_cloud_is_asked_once_a_minute_and_at_once_for_another_measure(
     clock.on(seconds=60)
     await feed.read_once()
     assert len(backend.asked) == 3
+
+
+@pytest.mark.parametrize("jump", [600, -600])
+async def test_a_clock_that_is_set_neither_stops_nor_hurries_the_reading(jump: float) -> None:
+    backend, clock = FleetBackend(TRAINING), Clock()
+    feed = feed_of(backend, clock)
+    await feed.read_once()
+    clock.jump(jump)
+    await feed.read_once()
+    assert len(backend.asked) == 1
+    clock.on(seconds=2)
+    await feed.read_once()
+    assert len(backend.asked) == 2 and NOON + timedelta(seconds=jump - 60) < backend.since[-1] < clock()
 
 
 async def test_the_trainers_own_figures_come_before_the_clouds() -> None:

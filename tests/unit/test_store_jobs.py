@@ -24,12 +24,13 @@ from tui.backends.interface import (
     Unavailable,
 )
 from tui.config.access import Access, ReadOnly
-from tui.config.settings import Context
+from tui.config.settings import Context, Settings
 from tui.domain.job import Job, partly_read
 from tui.domain.profile import Request
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
-from tui.store.jobs.poller import QUIET, Poller
+from tui.store.jobs.connection import Connection
+from tui.store.jobs.poller import HURRIED, QUIET, Poller
 from tui.store.jobs.snapshot import MOST_JOBS, SnapshotFile
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal, user
@@ -181,7 +182,10 @@ def poller(backend: MemoryBackend, clock: Clock) -> tuple[Poller, JobStore, list
     async def round_end() -> None:
         return None
 
-    return Poller(backend, store, clock, on_change=changes.append, on_round=round_end), store, changes
+    made = Poller(
+        backend, store, clock, on_change=changes.append, on_round=round_end, monotonic=clock.monotonic
+    )
+    return made, store, changes
 
 
 async def test_progress_is_asked_only_when_due() -> None:
@@ -197,6 +201,57 @@ async def test_progress_is_asked_only_when_due() -> None:
     clock.on(seconds=1)
     await reader.read_once()
     assert store.jobs[name].progress.step == 61_300
+
+
+@pytest.mark.parametrize("jump", [600, -600])
+async def test_a_clock_that_is_set_neither_stops_nor_hurries_a_reading(jump: float) -> None:
+    backend, clock = MemoryBackend(fleet()), Clock()
+    reader, store, _ = poller(backend, clock)
+    await reader.read_once()
+    name = fleet()[0].name
+    reader.kick(hurry=True)
+    await reader.read_once()
+    backend.change(name, progress=Progress(61_300, 100_000))
+    backend.info = replace(backend.info, local=False)
+    clock.jump(jump)
+    assert reader.interval == HURRIED, "after an operation it looks often"
+    backend.info = replace(backend.info, local=True)
+    await reader.read_once()
+    assert store.jobs[name].progress.step == 61_204
+    clock.on(seconds=2)
+    await reader.read_once()
+    assert store.jobs[name].progress.step == 61_300
+    assert backend.whole_listings == 1
+    clock.on(seconds=13)
+    await reader.read_once()
+    assert backend.whole_listings == 2, "all jobs are listed when that is due"
+
+
+@pytest.mark.parametrize("jump", [600, -600])
+async def test_a_clock_that_is_set_neither_stops_nor_hurries_the_snapshot(
+    tmp_path: Path, jump: float
+) -> None:
+    clock = Clock()
+    connection = Connection(
+        Context("test", project="p"), Settings(), opener=lambda *_: MemoryBackend(), state_dir=tmp_path,
+        journal=Journal(tmp_path / "audit.jsonl", clock), clock=clock, access=Access(),
+        on_jobs=lambda _: None, on_status=lambda _: None, monotonic=clock.monotonic,
+    )  # fmt: skip
+    reader, store, _ = poller(MemoryBackend(fleet()), clock)
+    connection.store, connection.poller = store, reader
+
+    async def saves() -> bool:
+        file = SnapshotFile(tmp_path, "test")
+        file.path.unlink(missing_ok=True)
+        await reader.read_jobs()
+        await connection._on_round()
+        return file.load() is not None
+
+    assert [await saves() for _ in range(3)] == [False, True, False], "the first round is shown first"
+    clock.jump(jump)
+    assert not await saves()
+    clock.on(seconds=10)
+    assert await saves()
 
 
 async def test_in_the_cloud_ended_jobs_are_not_asked_for_progress() -> None:

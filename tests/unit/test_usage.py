@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import pytest
+
 from tests.ui.double import NOON, Clock, MemoryBackend, job
 from tui.backends.interface import MetricService, Unavailable
 from tui.config.settings import Settings
@@ -51,7 +53,8 @@ class BusyMetrics(MetricService):
 
 def feed(backend: MemoryBackend, clock: Clock, jobs: list[Job]) -> tuple[UsageFeed, list[str]]:
     changed: list[str] = []
-    return UsageFeed(Session(backend, Settings(), clock=clock), lambda: jobs, changed.extend), changed
+    session = Session(backend, Settings(), clock=clock, monotonic=clock.monotonic)
+    return UsageFeed(session, lambda: jobs, changed.extend), changed
 
 
 async def test_the_mean_of_the_accelerators_and_a_dot_for_what_is_not_measured() -> None:
@@ -82,6 +85,20 @@ async def test_a_job_is_read_when_it_comes_into_view_and_then_when_it_is_due() -
     # Older than the span that is drawn: not measured any more.
     clock.on(minutes=10)
     assert usage.course(one.name, GPU).latest is None
+
+
+@pytest.mark.parametrize("jump", [600, -600])
+async def test_a_clock_that_is_set_neither_stops_nor_hurries_the_reading(jump: float) -> None:
+    one = job(1, "one")
+    backend, clock = Busy([one]), Clock()
+    usage, _ = feed(backend, clock, [one])
+    await usage.read_due()
+    clock.jump(jump)
+    await usage.read_due()
+    assert len(backend.asked) == 1
+    clock.on(seconds=5)
+    await usage.read_due()
+    assert len(backend.asked) == 2
 
 
 async def test_a_job_that_can_not_be_read_has_no_figures_and_stops_nobody() -> None:

@@ -68,8 +68,32 @@ async def test_what_another_boot_left_counts_for_nothing(
 ) -> None:
     one = Budget(tmp_path / "p", 1)
     assert [await one._reserve() > 0 for _ in range(3)] == [False, True, True]
-    ahead = time.time() + 10_000
-    monkeypatch.setattr(module.time, "time", lambda: ahead)
+    monkeypatch.setattr(module, "boot_id", lambda: "another")
+    assert await one._reserve() == 0.0
+
+
+@pytest.mark.parametrize("jump", [600, -600])
+@pytest.mark.parametrize("system", ["names its starts", "does not"])
+async def test_reads_are_counted_on_when_the_time_of_day_jumps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: int, system: str
+) -> None:
+    if system == "does not":
+        monkeypatch.setattr(module, "boot_id", str)
+    one = Budget(tmp_path / "p", 1)
+    assert await one._reserve() == 0.0
+    then = time.time() + jump
+    monkeypatch.setattr(module.time, "time", lambda: then)
+    assert 0 < await one._reserve() <= 60
+
+
+async def test_without_a_name_of_the_boot_times_far_ahead_are_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "boot_id", str)
+    one, real = Budget(tmp_path / "p", 1), time.monotonic
+    monkeypatch.setattr(module.time, "monotonic", lambda: real() + 10_000)
+    assert await one._reserve() == 0.0
+    monkeypatch.setattr(module.time, "monotonic", real)
     assert await one._reserve() == 0.0
 
 

@@ -48,10 +48,6 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def _read_bytes(path: str) -> bytes:
     # Called for every process of the machine: pathlib and io take ten times as long.
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -10,6 +10,7 @@ import struct
 import time
 from collections.abc import Sequence
 
+from tui.config.boot import boot_id
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner import database, process_tree
 from tui.emulator.runner.database import ReplicaRow, Sample
@@ -110,7 +111,7 @@ class Recorder:
         me = process_tree.read(os.getpid())
         assert me is not None
         with database.transaction(self._db) as db:
-            database.put_runner(db, me.pid, me.start, process_tree.boot_id())
+            database.put_runner(db, me.pid, me.start, boot_id())
             database.put_replicas(db, self._rows.values())
             db.executemany("INSERT INTO events VALUES (?, ?, ?)", self._events)
             db.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", self._samples)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tui.config.boot import boot_id
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner import database, process_tree
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus, ReplicaStatus
@@ -93,11 +94,7 @@ class LocalRunner:
         if child is not None and self._identity(attempt) is not None:
             del self._children[attempt.root]
         who = self._identity(attempt)
-        return (
-            who is not None
-            and who.boot == process_tree.boot_id()
-            and process_tree.is_running(who.pid, who.start)
-        )
+        return who is not None and who.boot == boot_id() and process_tree.is_running(who.pid, who.start)
 
     def _read(self, attempt: AttemptDir) -> AttemptStatus | None:
         try:
@@ -133,7 +130,7 @@ class LocalRunner:
     def _kill_orphans(self, attempt: AttemptDir) -> None:
         """Kill every process of a dead runner: its replicas', and all with the attempt's variable."""
         who = self._identity(attempt)
-        if who is not None and who.boot != process_tree.boot_id():
+        if who is not None and who.boot != boot_id():
             return
         try:
             recorded = database.read_processes(attempt.database)

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tui.store.jobs.poller import Poller
 
 LOG = logging.getLogger("vxtui")
-SNAPSHOT_EVERY = 10
+SNAPSHOT_EVERY = 10.0
 """Seconds between two writes of the snapshot."""
 
 Opener = Callable[[Context, Settings], "Backend"]
@@ -47,6 +48,7 @@ class Connection:
         access: Access,
         on_jobs: Callable[[JobChange], None],
         on_status: Callable[[ConnectionStatus], None],
+        monotonic: Callable[[], float] = monotonic,
     ) -> None:
         self.context = context
         self.settings = settings
@@ -62,6 +64,9 @@ class Connection:
         self._on_jobs = on_jobs
         self._on_connection = on_status
         self._snapshot_at: datetime | None = None
+        self._save_at = 0.0
+        """When the next snapshot is due, by the monotonic clock."""
+        self._monotonic = monotonic
         self._running = 0
         self._rounds = 0
         self._seen = True
@@ -129,12 +134,13 @@ class Connection:
         try:
             backend = await asyncio.to_thread(self._made)
             await backend.connect()
-            self.session = Session(backend, self.settings, self.access, self.clock)
+            self.session = Session(backend, self.settings, self.access, self.clock, self._monotonic)
             from tui.store.jobs.poller import Poller  # noqa: PLC0415 - not needed for the first paint
 
             self.poller = Poller(
-                backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round
-            )
+                backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round,
+                monotonic=self._monotonic,
+            )  # fmt: skip
             self.poller.visible = self._seen
             self.poller.looked_at = lambda: self.looked_at() if self.looked_at is not None else ()
             await self.poller.run()
@@ -205,17 +211,14 @@ class Connection:
         self._tell(ConnectionStatus(ConnectionState.LIVE, self.clock()))
         # The first reading is shown before anything else is done with it.
         self._rounds += 1
-        old = (
-            self._snapshot_at is None or (self.clock() - self._snapshot_at).total_seconds() >= SNAPSHOT_EVERY
-        )
-        if old and self._rounds > 1:
+        if self._rounds > 1 and self._monotonic() >= self._save_at:
             await self.save()
 
     async def save(self) -> None:
         """Write the snapshot, where there is something newer than what it holds."""
         if self.store.read_at is None:
             return
-        self._snapshot_at = self.store.read_at
+        self._snapshot_at, self._save_at = self.store.read_at, self._monotonic() + SNAPSHOT_EVERY
         jobs = list(self.store.jobs.values())
         try:
             await asyncio.to_thread(self._file.save, jobs, self.store.read_at)

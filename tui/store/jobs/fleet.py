@@ -55,8 +55,9 @@ class FleetFeed:
         self.read_at: datetime | None = None
         self._jobs = jobs
         self._on_change = on_change
-        self._lines_at: datetime | None = None
-        self._series_at: dict[tuple[str, str], datetime] = {}
+        self._lines_at: float | None = None
+        self._series_at: dict[tuple[str, str], float] = {}
+        """When the lines and each metric of a job were read, by the monotonic clock."""
         self._slots = asyncio.Semaphore(FAN_OUT)
         self._kick = asyncio.Event()
 
@@ -100,22 +101,20 @@ class FleetFeed:
         self._on_change()
 
     async def _read_lines(self, jobs: Sequence[Job]) -> None:
-        backend, now = self.session.backend, self.session.clock()
+        backend, at = self.session.backend, self.session.monotonic()
         every = LINES_LOCAL if backend.info.local else LINES_CLOUD
         last = self._lines_at
-        if not backend.offers("telemetry") or (last and (now - last).total_seconds() < every / 2):
+        if not backend.offers("telemetry") or (last is not None and at - last < every / 2):
             return
         overlap = OVERLAP_LOCAL if backend.info.local else 4 * timedelta(seconds=LINES_CLOUD)
         running = {job.name: job.as_runner() for job in jobs if job.runner}
         try:
-            lines = await backend.telemetry.read(
-                [*running.values()], last - overlap if last else now - FIRST_LOOK
-            )
+            lines = await backend.telemetry.read([*running.values()], self._since(last, overlap))
         except BackendError as error:
             self.errors[LOG] = error
             return
         self.errors.pop(LOG, None)
-        self._lines_at = now
+        self._lines_at = at
         names = {runner.id: name for name, runner in running.items()}
         by_job: dict[str, list[int]] = {}
         for at, line in enumerate(lines):
@@ -125,16 +124,16 @@ class FleetFeed:
                 self.figures[name].add_lines([lines[at] for at in these])
 
     async def _read_series(self, job: Job) -> None:
-        backend, now = self.session.backend, self.session.clock()
+        backend, now = self.session.backend, self.session.monotonic()
         local = backend.info.local
         every = SERIES_LOCAL if local else SERIES_CLOUD
         last = {metric: self._series_at.get((job.name, metric)) for metric in wanted(job, self.measure)}
-        due = [m for m, at in last.items() if at is None or (now - at).total_seconds() >= every * 0.9]
+        due = [m for m, at in last.items() if at is None or now - at >= every * 0.9]
         if not due or not job.runner or not backend.offers("metrics"):
             return
         overlap = OVERLAP_LOCAL if local else OVERLAP_CLOUD
         seen = [at for m in due if (at := last[m]) is not None]
-        since = min(seen) - overlap if len(seen) == len(due) else now - FIRST_LOOK
+        since = self._since(min(seen) if len(seen) == len(due) else None, overlap)
         async with self._slots:
             try:
                 reading = await backend.metrics.read(job.runner, since=since, metrics=due)
@@ -145,6 +144,12 @@ class FleetFeed:
         self._series_at.update({(job.name, metric): now for metric in due})
         if job.name in self.figures:
             self.figures[job.name].add_reading(reading, local=local)
+
+    def _since(self, last: float | None, overlap: timedelta) -> datetime:
+        """Begin of a read after the one at `last` (s, monotonic). The time of day may have been set since."""
+        if last is None:
+            return self.session.clock() - FIRST_LOOK
+        return self.session.clock() - timedelta(seconds=self.session.monotonic() - last) - overlap
 
 
 def wanted(job: Job, measure: Measure) -> list[str]:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 HIDDEN_FACTOR = 6
 """Factor on the interval while the list is not visible."""
-HURRIED, HURRY = 2.0, timedelta(seconds=20)
-"""Longest interval (s), and for how long, after an operation of this console."""
+HURRIED, HURRY = 2.0, 20.0
+"""Longest interval, and for how long, after an operation of this console (s)."""
 REST = 4.0
 """The interval is at least this many times the duration of the last reading."""
 QUIET = 4.0
 """Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
 MOST_BACK_OFF = 30.0
-WHOLE_LOCAL, WHOLE_CLOUD = timedelta(seconds=15), timedelta(minutes=5)
+WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
 """Seconds after which all jobs are listed again, which finds deletions by other programs."""
 WHOLE_REST = 100
 """The time until the next whole listing is at least this many times the duration of the last."""
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
+PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
+"""Seconds between two readings of the progress."""
 A_FRAME = 0.03
 """Seconds within which a screen paints a change."""
 FIRST_LOOK = 100
@@ -57,20 +59,23 @@ class Poller:
         *,
         on_change: Callable[[JobChange], None],
         on_round: Callable[[], Awaitable[None]],
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` dates what is read; `monotonic` (s) says when to read it."""
         self._backend = backend
         self._store = store
         self._clock = clock
+        self._monotonic = monotonic
         self._on_change = on_change
         self._on_round = on_round
         self._kick = asyncio.Event()
-        self._progress_at: datetime | None = None
+        self._progress_due = 0.0
         self._asked: set[str] = set()
         self._failures = 0
         self._connect_first = False
-        self._whole_due: datetime | None = None
-        """When all jobs are to be listed again; `None` for now."""
-        self._hurry_until: datetime | None = None
+        self._whole_due = 0.0
+        """When all jobs are to be listed again; 0 for now."""
+        self._hurry_until = 0.0
         self._took = 0.0
         self.visible = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
@@ -88,7 +93,7 @@ class Poller:
         if self._backend.info.local and self._at_rest():
             usual = QUIET
         usual = max(usual, REST * self._took)
-        if self._hurry_until is not None and self._clock() < self._hurry_until:
+        if self._monotonic() < self._hurry_until:
             return min(usual, HURRIED)
         return usual if self.visible else usual * HIDDEN_FACTOR
 
@@ -102,10 +107,10 @@ class Poller:
         starts a service of this machine which was stopped, so it is for a person to ask for.
         """
         if hurry:
-            self._hurry_until = self._clock() + HURRY
-        self._progress_at = None
+            self._hurry_until = self._monotonic() + HURRY
+        self._progress_due = 0.0
         if connect:
-            self._whole_due = None
+            self._whole_due = 0.0
         self._connect_first = self._connect_first or (connect and self.error is not None)
         self._kick.set()
 
@@ -134,7 +139,7 @@ class Poller:
     async def read_jobs(self) -> bool:
         """Whether any region could be read."""
         self._store.begin()
-        whole = self._whole_due is None or self._clock() >= self._whole_due
+        whole = self._monotonic() >= self._whole_due
         began = time.perf_counter()
         try:
             if self._connect_first:
@@ -160,13 +165,13 @@ class Poller:
         self.error, self.failing_since, self._failures = None, None, 0
         if whole:
             usual = WHOLE_LOCAL if self._backend.info.local else WHOLE_CLOUD
-            self._whole_due = self._clock() + max(usual, timedelta(seconds=WHOLE_REST * self._took))
+            self._whole_due = self._monotonic() + max(usual, WHOLE_REST * self._took)
         return True
 
     def _failed(self, error: BackendError) -> None:
         self._failures += 1
         # A poll may miss changes since the failure: the service may even be another one.
-        self._whole_due = None
+        self._whole_due = 0.0
         self.error = error
         self.failing_since = self.failing_since or self._clock()
 
@@ -178,9 +183,7 @@ class Poller:
 
     def _due(self, now: datetime) -> list[Job]:
         """Jobs to ask: all that run, and each ended one of which nothing is known, once."""
-        local = self._backend.info.local
-        every = timedelta(seconds=2 if local else 15)
-        if self._progress_at is not None and now - self._progress_at < every:
+        if self._monotonic() < self._progress_due:
             return []
         asked = [job for job in self._store.active.values() if job.state in _AT_WORK and job.runs_itself]
         jobs = self._looked_at()
@@ -203,11 +206,11 @@ class Poller:
         return [jobs[name] for name in names if name in jobs] or list(islice(jobs.values(), FIRST_LOOK))
 
     async def _read_progress(self) -> None:
-        now = self._clock()
-        due = self._due(now)
+        due = self._due(self._clock())
         if not due or not self._backend.offers("progress"):
             return
-        self._progress_at = now
+        every = PROGRESS_LOCAL if self._backend.info.local else PROGRESS_CLOUD
+        self._progress_due = self._monotonic() + every
         try:
             found = await self._backend.progress.read(due)
         except BackendError as error:

@@ -48,11 +48,12 @@ class UsageFeed:
         self._jobs = jobs
         self._on_change = on_change
         self._series: dict[str, SeriesStore] = {}
-        self._asked: dict[str, datetime] = {}
+        self._due: dict[str, float] = {}
+        """When a job is to be read again, by the monotonic clock."""
         self._slots = asyncio.Semaphore(FAN_OUT)
         local = session.backend.info.local
         self._look = 2.0 if local else 5.0
-        self._every = timedelta(seconds=5 if local else 60)
+        self._every = 5.0 if local else 60.0
         self.span = BARS * (timedelta(seconds=10) if local else timedelta(seconds=90))
 
     async def run(self) -> None:
@@ -66,7 +67,8 @@ class UsageFeed:
     async def read_due(self) -> None:
         """Read what has not been read for a while."""
         now = self._session.clock()
-        due = [job for job in self._jobs() if job.runner and self._is_due(job.name, now)]
+        at = self._session.monotonic()
+        due = [job for job in self._jobs() if job.runner and at >= self._due.get(job.name, 0.0)]
         if not due:
             return
         self._forget({job.name for job in due})
@@ -74,10 +76,6 @@ class UsageFeed:
         names = [job.name for job, new in zip(due, found, strict=True) if new]
         if names:
             self._on_change(names)
-
-    def _is_due(self, name: str, now: datetime) -> bool:
-        asked = self._asked.get(name)
-        return asked is None or now - asked >= self._every
 
     def course(self, name: str, metric: str) -> UsageTrend:
         """The mean over the job's replicas, or over their accelerators."""
@@ -92,6 +90,7 @@ class UsageFeed:
         return UsageTrend(shares, latest, any(s.simulated for s in found))
 
     async def _read(self, job: Job, now: datetime) -> bool:
+        due = self._session.monotonic() + self._every
         async with self._slots:
             since = now - self.span - LATE
             try:
@@ -100,9 +99,9 @@ class UsageFeed:
                 )
             except BackendError:
                 # Asked again when it is due; the job's own screen says what is wrong.
-                self._asked[job.name] = now
+                self._due[job.name] = due
                 return False
-        self._asked[job.name] = now
+        self._due[job.name] = due
         self._series.setdefault(job.name, SeriesStore()).add(reading)
         return True
 
@@ -110,7 +109,7 @@ class UsageFeed:
         if len(self._series) > KEPT:
             for name in [name for name in self._series if name not in needed]:
                 del self._series[name]
-                self._asked.pop(name, None)
+                self._due.pop(name, None)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

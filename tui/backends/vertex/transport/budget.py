@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import hashlib
 import logging
 import os
 import struct
@@ -18,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tui.backends.vertex.transport.retry import RateLimiter
+from tui.config.boot import boot_id
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +27,10 @@ TAILS = 10
 PERIOD = 60.0
 LOCK_TRIES, LOCK_PAUSE = 100, 0.01
 """Attempts to lock the file, and seconds between them: it is held for microseconds."""
-SAME_BOOT = 60.0
-"""Seconds that the time of the last start of this machine may seem to move; else the file is of another."""
-_HEAD = struct.Struct("<qd")
+AHEAD = 5
+"""Periods that a read may be granted ahead. Beyond them the file is of another start of this machine, where
+its system does not say which one it is."""
+_HEAD = struct.Struct("<q16s")
 _TIME = struct.Struct("<d")
 
 
@@ -96,20 +99,30 @@ class Budget:
         return self._alone.reserve(time.monotonic())
 
     def _take(self, file: int) -> float:
-        """The oldest of the last grants makes room for one more. A ring of times, its next place first."""
-        now, boot = time.monotonic(), time.time() - time.monotonic()
-        head = os.pread(file, _HEAD.size, 0)
-        place, since = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0.0)
-        if abs(since - boot) > SAME_BOOT or not 0 <= place < self._reads:
+        """The oldest of the last grants makes room for one more.
+
+        The file: the next place of the ring, the start of this machine, the ring of monotonic times.
+        """
+        now, name = time.monotonic(), boot_id()
+        boot = hashlib.sha256(name.encode()).digest()[:16]
+        place, before = self._oldest(file, boot)
+        if not name and before > now + AHEAD * self._period:
             os.ftruncate(file, 0)
-            place, since = 0, boot
-        spot = _HEAD.size + place * _TIME.size
-        said = os.pread(file, _TIME.size, spot)
-        before = _TIME.unpack(said)[0] if len(said) == _TIME.size else 0.0
+            place, before = 0, 0.0
         at = max(now, before + self._period) if before else now
-        os.pwrite(file, _TIME.pack(at), spot)
-        os.pwrite(file, _HEAD.pack((place + 1) % self._reads, since), 0)
+        os.pwrite(file, _TIME.pack(at), _HEAD.size + place * _TIME.size)
+        os.pwrite(file, _HEAD.pack((place + 1) % self._reads, boot), 0)
         return at - now
+
+    def _oldest(self, file: int, boot: bytes) -> tuple[int, float]:
+        """The place of the oldest grant and its time, 0 for none; grants of another start are removed."""
+        head = os.pread(file, _HEAD.size, 0)
+        place, said_boot = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, b"")
+        if said_boot != boot or not 0 <= place < self._reads:
+            os.ftruncate(file, 0)
+            return 0, 0.0
+        said = os.pread(file, _TIME.size, _HEAD.size + place * _TIME.size)
+        return place, _TIME.unpack(said)[0] if len(said) == _TIME.size else 0.0
 
     def _open(self, name: str) -> int:
         assert self._folder is not None
