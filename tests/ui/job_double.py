@@ -40,6 +40,7 @@ class JobBackend(MemoryBackend):
         self.log_error: BackendError | None = None
         self.metrics_error: BackendError | None = None
         self.note: str | None = None
+        self.metrics_since: list[datetime | None] = []
         self.tails = 0
         self.queries: list[LogQuery] = []
         self.said = asyncio.Event()
@@ -125,6 +126,7 @@ class _Metrics(MetricService):
     ) -> MetricsReading:
         backend = self._backend
         backend.meet_error()
+        backend.metrics_since.append(since)
         if backend.metrics_error is not None:
             raise backend.metrics_error
         return MetricsReading(tuple(backend.series), tuple(backend.not_measured), NOON)

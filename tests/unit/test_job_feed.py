@@ -11,6 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.ui.double import NOON, Clock, job
 from tests.ui.job_double import JobBackend, a_log, at, event, line, no_gpu, step, waves
 from tests.waiting import LIMIT
@@ -114,6 +116,62 @@ async def test_an_ended_job_is_read_to_its_end_and_then_left_alone() -> None:
         assert len(feed.buffer) == len(backend.entries)
         ended = [e for e in feed.events.ordered(feed.job) if e.key == "ended"]
         assert "failed: The replica workerpool1-0" in ended[0].text
+
+
+@asynccontextmanager
+async def cloud_feed(*jobs: Job, clock: Clock) -> AsyncIterator[tuple[JobBackend, JobFeed]]:
+    """The feed of the first of these jobs; a test calls its readings itself."""
+    backend = JobBackend(*jobs, local=False)
+    feed = JobFeed(Session(backend, Settings(), clock=clock, monotonic=clock.monotonic), jobs[0].name)
+    feed.buffer.open()
+    await feed._read_job()
+    await feed._read_metrics()
+    yield backend, feed
+    feed.close()
+
+
+@pytest.mark.parametrize("jump", [600, -600])
+async def test_figures_are_read_until_the_last_ones_have_come_whatever_the_clock_says(jump: float) -> None:
+    clock = Clock()
+    async with cloud_feed(job(1, "train"), clock=clock) as (backend, feed):
+        backend.change(feed.job_name, state=JobState.SUCCEEDED, end_time=clock())
+        clock.jump(jump)
+        for minute in range(6):
+            await feed._read_job()
+            await feed._read_metrics()
+            assert not feed.sources["metrics"].done, f"a sample may be late after {minute} minutes"
+            clock.on(minutes=1)
+        clock.on(seconds=1)
+        await feed._read_metrics()
+        assert feed.sources["metrics"].done
+
+
+async def test_figures_of_a_job_that_ended_long_ago_are_read_once() -> None:
+    async with cloud_feed(job(1, "train", JobState.SUCCEEDED), clock=Clock()) as (_, feed):
+        assert not feed.sources["metrics"].done, "five minutes ago"
+    async with cloud_feed(job(1, "train", JobState.SUCCEEDED, ended=30), clock=Clock()) as (_, feed):
+        assert feed.sources["metrics"].done
+
+
+async def test_new_samples_are_asked_for_after_the_clock_was_set_back() -> None:
+    clock = Clock()
+    async with cloud_feed(job(1, "train"), clock=clock) as (backend, feed):
+        backend.series = waves(["workerpool0-0"])
+        await feed._read_metrics()
+        clock.jump(-600)
+        await feed._read_metrics()
+        assert backend.metrics_since[-1] < clock() < feed.series.newest
+
+
+@pytest.mark.parametrize("jump", [600, -600])
+async def test_a_followed_log_is_silent_by_the_time_that_passes(jump: float) -> None:
+    clock = Clock()
+    async with cloud_feed(job(1, "train"), clock=clock) as (_, feed):
+        feed._fine(feed.sources["logs"])
+        clock.jump(jump)
+        assert feed.silent_for() is None
+        clock.on(seconds=151)
+        assert feed.silent_for() == timedelta(seconds=151)
 
 
 async def test_an_unreachable_service_still_shows_what_was_known() -> None:

@@ -187,7 +187,7 @@ class LogsPane(JobPane):
             return "ended", "$text-primary"
         if source.error is not None:
             return "not connected", "bold $text-error"
-        silent = source.silent_for(self.source.now())
+        silent = self.source.silent_for()
         if silent is not None:
             return f"silent for {age(silent)}", "bold $text-warning"
         return "following", "$text-success"

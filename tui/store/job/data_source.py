@@ -14,6 +14,8 @@ class DataSource:
 
     name: str
     read_at: datetime | None = None
+    heard_at: float = 0.0
+    """When it was last read, in seconds of the monotonic clock."""
     error: BackendError | None = None
     failing_since: datetime | None = None
     done: bool = False
@@ -24,9 +26,13 @@ class DataSource:
     heartbeat: timedelta | None = None
     """After so long without a word the source is silent, as its service says at least that it is there."""
 
-    def silent_for(self, now: datetime) -> timedelta | None:
-        """Time since the last word of a silent source; `None` of one that is not."""
+    def heard(self, now: datetime, at: float) -> None:
+        """It was read at this time of day, and of the monotonic clock."""
+        self.read_at, self.heard_at = now, at
+
+    def silent_for(self, at: float) -> timedelta | None:
+        """Time from the last word of a silent source to `at` (monotonic); `None` of one that is not."""
         if self.heartbeat is None or self.read_at is None or self.done:
             return None
-        quiet = now - self.read_at
+        quiet = timedelta(seconds=at - self.heard_at)
         return quiet if quiet > self.heartbeat else None

@@ -25,6 +25,7 @@ from tui.session import Session
 from tui.store.job.data_source import DataSource
 from tui.store.job.line_facts import Lifted, LineFacts
 from tui.store.job.series import SeriesStore
+from tui.store.job.since_end import SinceEnd
 from tui.store.jobs.connection_state import broken
 from tui.store.log.lines import Lines
 from tui.store.log.read_position import ReadPosition
@@ -122,6 +123,7 @@ class JobFeed:
         self._drained.set()
         self._position = ReadPosition()
         self._save_at = 0.0
+        self._since_end = SinceEnd()
         self._known = asyncio.Event()
         self._kick = {name: asyncio.Event() for name in self.sources}
 
@@ -146,6 +148,10 @@ class JobFeed:
     def now(self) -> datetime:
         """The session's time."""
         return self.session.clock()
+
+    def silent_for(self) -> timedelta | None:
+        """Time since the last word of a silent log; `None` of one that is not."""
+        return self.sources["logs"].silent_for(self.session.monotonic())
 
     @property
     def runner(self) -> str:
@@ -282,7 +288,7 @@ class JobFeed:
         self._on_change(Changed.SOURCES)
 
     def _fine(self, source: DataSource) -> None:
-        source.read_at = self.session.clock()
+        source.heard(self.now(), self.session.monotonic())
         if source.error is not None or source.done:
             source.error, source.failing_since, source.failures = None, None, 0
             self._on_change(Changed.SOURCES)
@@ -306,6 +312,7 @@ class JobFeed:
         if self.job is not None and not job.parent:
             # A listing of both says whose part it is, the resource does not.
             job = replace(job, parent=self.job.parent)
+        self._since_end.look(job)
         changed = Changed(0)
         if self.events.observe(job, self.session.clock()):
             changed |= Changed.EVENTS
@@ -335,7 +342,7 @@ class JobFeed:
         if self._position.received is None:
             await self._read_recent()
         async for batch in backend.logs.tail(self._newer()):
-            source.read_at = self.session.clock()
+            source.heard(self.now(), self.session.monotonic())
             if source.error is not None:
                 self._fine(source)
             if batch.note is not None:
@@ -458,15 +465,15 @@ class JobFeed:
             return
         newest = self.series.newest
         overlap = LOCAL_OVERLAP if self.local else METRICS_OVERLAP
-        since = newest - overlap if newest else None
+        # A clock that was set back leaves samples behind that seem to be to come.
+        since = min(newest, self.now()) - overlap if newest else None
         reading = await self.session.backend.metrics.read(self.runner, since=since)
         self.series.add(reading)
         self.figures.add_reading(reading, local=self.local)
         self._on_change(Changed.METRICS)
-        job, now = self.job, self.session.clock()
-        if job is not None and job.state.terminal:
-            ended = job.end_time or now
-            self.sources["metrics"].done = now - ended > overlap
+        if self.job is not None and self.job.state.terminal:
+            over = self._since_end.seconds(self.job, self.now(), self.session.monotonic())
+            self.sources["metrics"].done = over > overlap.total_seconds()
 
 
 def _oldest(entries: Sequence[LogEntry], known: datetime | None) -> datetime | None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol
@@ -41,6 +41,7 @@ class LogFeed(Protocol):
     @property
     def older_left(self) -> bool: ...
     def now(self) -> datetime: ...
+    def silent_for(self) -> timedelta | None: ...
     async def read_older(self) -> OlderLines: ...
 
 
@@ -67,6 +68,10 @@ class FileFeed:
     def now(self) -> datetime:
         """The current time."""
         return datetime.now(UTC)
+
+    def silent_for(self) -> timedelta | None:
+        """A file is read, and owes no word."""
+        return None
 
     async def read_older(self) -> OlderLines:
         """A file has no older lines to read."""
