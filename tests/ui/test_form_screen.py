@@ -32,7 +32,8 @@ from tui.store.profiles.library import entries
 from tui.widgets.form.view import FormView
 from tui.widgets.notice import Notice
 
-A100 = (shipped("profiles") / "a100-4node-spot.yaml").read_text()
+READY = (shipped("profiles") / "a100-4node-spot.yaml").read_text()
+A100 = READY.replace('"{profile}-{n}"', "a100-4node-spot")
 POOL = "jobSpec.workerPoolSpecs"
 
 
@@ -97,6 +98,12 @@ def spec(app: VxtuiApp) -> Any:
     return yaml.safe_load(screen(app).draft.text)["jobSpec"]
 
 
+async def answer(pilot: Pilot[Any], app: VxtuiApp, key: str) -> None:
+    """Answer the question whether this pool changes or all that share the value."""
+    await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question")
+    await pilot.press(key)
+
+
 async def settled(pilot: Pilot[Any], app: VxtuiApp, text: str) -> None:
     await until(pilot, lambda: text in screen(app).draft.text, text)
     await until(pilot, lambda: screen(app).analysis.text == screen(app).draft.text, "a look at it")
@@ -159,6 +166,7 @@ async def test_machines_are_those_of_the_accelerator_and_bring_theirs(tmp_path: 
         assert isinstance(app.screen, PickScreen)
         assert "a2-megagpu-16g" in app.screen._shown and "n1-standard-4" not in app.screen._shown
         await pilot.press(*"mega", "enter")
+        await answer(pilot, app, "t")
         await settled(pilot, app, "a2-megagpu-16g")
         machine = spec(app)["workerPoolSpecs"][1]["machineSpec"]
         assert machine["acceleratorCount"] == 16
@@ -175,6 +183,7 @@ async def test_another_accelerator_asks_for_a_machine_that_takes_it(tmp_path: Pa
         assert isinstance(app.screen, PickScreen)
         assert all(name.startswith("g2-") for name in app.screen._shown)
         await pilot.press(*"48", "enter")
+        await answer(pilot, app, "t")
         await settled(pilot, app, "g2-standard-48")
         machine = spec(app)["workerPoolSpecs"][0]["machineSpec"]
         assert machine["acceleratorType"] == "NVIDIA_L4" and machine["acceleratorCount"] == 4
@@ -211,6 +220,7 @@ async def test_adding_and_taking_away(tmp_path: Path) -> None:
     async with form(tmp_path) as (app, pilot, _):
         to(app, f"{POOL}[0].containerSpec.env")
         await pilot.press("a", *"A=b=c", "enter")
+        await answer(pilot, app, "t")
         await settled(pilot, app, "b=c")
         assert spec(app)["workerPoolSpecs"][0]["containerSpec"]["env"][1] == {"name": "A", "value": "b=c"}
         assert view(app).current.key == f"{POOL}[0].containerSpec.env[1]"  # type: ignore[union-attr]
@@ -222,6 +232,7 @@ async def test_adding_and_taking_away(tmp_path: Path) -> None:
         await pilot.press("escape")
         to(app, f"{POOL}[1].containerSpec.args")
         await pilot.press("a", *"--new", "enter")
+        await answer(pilot, app, "t")
         await settled(pilot, app, "--new")
         assert "--new" not in spec(app)["workerPoolSpecs"][0]["containerSpec"]["args"]
         to(app, f"{POOL}[0].nfsMounts")
@@ -246,6 +257,7 @@ async def test_parameters_are_made_edited_and_put_back(tmp_path: Path) -> None:
         await pilot.press("p")
         assert isinstance(app.screen, PromptScreen)
         await pilot.press("ctrl+u", *"disk", "enter")
+        await answer(pilot, app, "t")
         await settled(pilot, app, "${disk}")
         here = row(app, f"{POOL}[0].diskSpec.bootDiskSizeGb")
         assert here.value == "${disk} = 200" and "Parameter disk" in detail(app)

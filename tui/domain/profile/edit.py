@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tui.domain.profile import write
 from tui.domain.profile.document_edit import REMOVED, Edit, edited
 from tui.domain.profile.parameters import fill, read_parameters, references
+from tui.domain.profile.sharing import places
 from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, escaped, is_json, read
-from tui.domain.profile.splice import CannotSplice, splice
+from tui.domain.profile.splice import CannotSplice, splice, splice_shared
 from tui.domain.profile.tree import NotYaml
 from tui.domain.vertex.field_check import REFERENCE
 from tui.domain.vertex.field_table import HEADER, JOB_SPEC, stands_alone
 
 
-def apply(text: str, file: str, edits: Sequence[Edit]) -> str:
+def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
     """The text of a profile with `edits` made one after another.
 
     Paths are those of the file, in camelCase; a key that the file spells in snake_case is found. Comments,
@@ -26,7 +28,8 @@ def apply(text: str, file: str, edits: Sequence[Edit]) -> str:
     - A value that is one whole `${name}` reference stays one: `parameters.name.default` is changed instead,
       where the parameter is used nowhere else and takes the value. Otherwise the value replaces it.
     - A value that an anchor or `<<` shares with other places changes in the edited place only: it merges the
-      shared map with `<<` and overrides the key, or gets a copy first where `<<` can't say the change.
+      shared map with `<<` and overrides the key, or gets a copy first where `<<` can't say the change. With
+      `everywhere` it changes in all places that share it, where the anchor is.
     - In a file whose top level is the job's spec an edit of `displayName`, `labels`, … puts the spec under
       `jobSpec` first; the paths of later edits may then begin with `jobSpec` or not.
 
@@ -36,9 +39,51 @@ def apply(text: str, file: str, edits: Sequence[Edit]) -> str:
         ProfileInvalid: for a text that can't be read, or a path that leads nowhere, with its place.
     """
     mark, text = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    if everywhere:
+        try:
+            changed = text
+            for edit in edits:
+                changed = _apply(changed, file, edit, everywhere=True)
+            return mark + changed
+        except CannotSplice:
+            edits = [each for same_edits in shared(text, file, edits) for each in same_edits]
     for edit in edits:
         text = _apply(text, file, edit)
     return mark + text
+
+
+def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
+    """The edits as changes of single values, each with the same change of all places that share its value.
+
+    The change of the edited place is the first of its list, and the only one where nothing shares the value.
+
+    Raises:
+        ProfileInvalid: as `apply`.
+    """
+    text = text.removeprefix("\ufeff")
+    document = read(text, file)
+    found = []
+    for edit in edits:
+        text, headed = _with_header(text, file, document.value, edit)
+        document = replace(document, value=headed)
+        for step in _steps_of(document, edit):
+            paths = [step.path] if is_json(text) else places(text, step)
+            found.append([replace(step, path=path) for path in paths])
+            document = replace(document, value=edited(document.value, [step]))
+    _add_beside_removed(found)
+    return found
+
+
+def _add_beside_removed(found: list[list[Edit]]) -> None:
+    """What takes the place of a removed value under another key is added wherever the value is removed."""
+    removed: dict[Path, list[Path]] = {}
+    for same_edits in found:
+        edit = same_edits[0]
+        parent = edit.path[:-1]
+        if edit.value is REMOVED:
+            removed[parent] = [each.path[:-1] for each in same_edits[1:]]
+        elif len(same_edits) == 1 and not edit.insert:
+            same_edits += [replace(edit, path=(*p, edit.path[-1])) for p in removed.get(parent, ())]
 
 
 def render_new(value: Mapping[str, Any]) -> str:
@@ -49,27 +94,47 @@ def render_new(value: Mapping[str, Any]) -> str:
     return "\n".join(write.block(write.in_order(value))) + "\n"
 
 
-def _apply(text: str, file: str, edit: Edit) -> str:
+def _apply(text: str, file: str, edit: Edit, *, everywhere: bool = False) -> str:
+    text, value = _with_header(text, file, read(text, file).value, edit)
     document = read(text, file)
-    if not isinstance(document.value, dict):
-        raise ProfileInvalid([document.problem((), "expected fields at the top level.")])
+    for step in _steps_of(document, edit):
+        if is_json(text):
+            value = edited(value, [step])
+            text = _as_json(text, value)
+        elif everywhere:
+            value = edited(value, [replace(step, path=path) for path in places(text, step)])
+            text = _at_the_anchor(text, step, value)
+        else:
+            value = edited(value, [step])
+            text = _as_yaml(text, step, value)
+    return text
+
+
+def _steps_of(document: Document, edit: Edit) -> list[Edit]:
+    """The edit as changes of single values with existing parents, in the file's spelling."""
     path = edit.path
-    if path and _needs_header(document.value, path[0]):
-        text = _under_job_spec(text, document.value)
-        document = read(text, file)
     if path and str(path[0]) in JOB_SPEC.fields and _top(document.value, "jobSpec") in document.value:
         path = ("jobSpec", *path)
     try:
-        steps = list(_steps(document.value, Edit(path, edit.value, edit.insert)))
+        return list(_steps(document.value, replace(edit, path=path)))
     except LookupError as error:
-        raise ProfileInvalid(
-            [document.problem(path, f"there is nothing to change here: {error}.")]
-        ) from error
-    value = document.value
-    for step in steps:
-        value = edited(value, [step])
-        text = _as_json(text, value) if is_json(text) else _as_yaml(text, step, value)
-    return text
+        message = f"there is nothing to change here: {error}."
+        raise ProfileInvalid([document.problem(path, message)]) from error
+
+
+def _at_the_anchor(text: str, step: Edit, value: Any) -> str:
+    """Make the change for all places that share the value.
+
+    Raises:
+        CannotSplice: where one change in the text does not give `value`.
+    """
+    try:
+        changed = splice_shared(text, step)
+        if same(read(changed, "").value, value):
+            return changed
+    except (NotYaml, ProfileInvalid):
+        pass
+    raise CannotSplice("not one place in the text")
 
 
 def _as_yaml(text: str, step: Edit, value: Any) -> str:
@@ -249,6 +314,16 @@ def same(a: Any, b: Any) -> bool:
 
 
 # A header for a file that has none
+
+
+def _with_header(text: str, file: str, value: Any, edit: Edit) -> tuple[str, Any]:
+    """The text and its changed value, both with the spec under `jobSpec` where the edit needs a header."""
+    document = read(text, file)
+    if not isinstance(document.value, dict):
+        raise ProfileInvalid([document.problem((), "expected fields at the top level.")])
+    if not edit.path or not _needs_header(value, edit.path[0]):
+        return text, value
+    return _under_job_spec(text, document.value), {"jobSpec": value}
 
 
 def _needs_header(value: Mapping[str, Any], first: str | int) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tui.domain.profile.document_edit import REMOVED, Edit, Path
 from tui.domain.profile.source import is_merge
-from tui.domain.profile.tree import Node
+from tui.domain.profile.tree import Node, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,11 @@ class Slot:
 
     holder: Node
     index: int | None
+
+    @property
+    def value(self) -> Node | None:
+        """The value that is there, behind its alias."""
+        return None if self.index is None else self.holder.items[self.index].real
 
 
 def sources(node: Node) -> Iterator[Node]:
@@ -42,3 +48,65 @@ def slot_of(node: Node, part: str | int) -> Slot:
             if found is not None:
                 return Slot(source, found)
     return Slot(node, index)
+
+
+def edited_slot(root: Node, edit: Edit) -> Slot | None:
+    """The slot that the edit of one value changes; None where a parent is missing."""
+    node: Node | None = root.real
+    for part in edit.path[:-1]:
+        node = slot_of(node, part).value if node is not None else None
+    if node is None or not edit.path:
+        return None
+    return Slot(node, None) if edit.insert else slot_of(node, edit.path[-1])
+
+
+def goes_by_value(slot: Slot, edit: Edit) -> bool:
+    """Whether the edit concerns the value itself, wherever an alias of it stands, and not only its slot.
+
+    A whole map or list that is an item of a list, such as a pool, is replaced and removed alone.
+    """
+    if slot.value is None or edit.insert:
+        return False
+    return slot.holder.kind == "map" or (edit.value is not REMOVED and slot.value.kind == "scalar")
+
+
+def places(text: str, edit: Edit) -> list[Path]:
+    """The paths whose values come from the text that the edit changes; the edit's own is first.
+
+    The edit changes one value and its parents are there.
+    """
+    root = parse(text)
+    slot = edited_slot(root, edit) if root is not None else None
+    if root is None or slot is None:
+        return [edit.path]
+    last, value, by_value = edit.path[-1], slot.value, goes_by_value(slot, edit)
+    found = []
+    for path, node in _values(root.real, ()):
+        if by_value and node is value and (edit.value is not REMOVED or path[-1] == last):
+            found.append(path)
+        elif node.kind in {"map", "list"} and not by_value and _has_slot(node, last, slot):
+            found.append((*path, last))
+    return [edit.path, *(path for path in found if path != edit.path)]
+
+
+def _has_slot(node: Node, part: str | int, slot: Slot) -> bool:
+    """Whether the part of the node is this slot; a missing key is also missing in the maps that merge it."""
+    if slot.index is not None:
+        return slot_of(node, part) == slot
+    if node is slot.holder:
+        return True
+    return node.kind == "map" and slot_of(node, part).index is None and slot.holder in list(sources(node))
+
+
+def _values(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+    """Every value with its path, through aliases and merges."""
+    yield path, node
+    if node.kind == "list":
+        for i, item in enumerate(node.items):
+            yield from _values(item.real, (*path, i))
+    elif node.kind == "map":
+        names = {k.real.text: None for each in (node, *sources(node)) for k in each.keys if not is_merge(k)}
+        for name in names:
+            value = slot_of(node, name).value
+            if value is not None:
+                yield from _values(value, (*path, name))

@@ -3,7 +3,8 @@
 The tree of `tui.domain.profile.tree` has the span of each value; only that span is rewritten, so
 comments, order, quotes and the layout of everything else stay. Where an alias or `<<` shares the value
 among several places, the edited place overrides what it shares with `<<` and a key of its own. Where
-`<<` can't say that, it gets a copy first, and the others keep what they had.
+`<<` can't say that, it gets a copy first, and the others keep what they had. `splice_shared` changes the
+shared value itself instead, for all places that have it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from tui.domain.profile import write
 from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.profile.sharing import own_index, slot_of
+from tui.domain.profile.sharing import edited_slot, goes_by_value, own_index, slot_of
 from tui.domain.profile.source import is_merge, plain
 from tui.domain.profile.tree import Node, parse
 
@@ -34,6 +35,15 @@ def splice(text: str, edit: Edit) -> str:
             return tree.change(edit)
         text = own
     raise CannotSplice("aliases without an end")
+
+
+def splice_shared(text: str, edit: Edit) -> str:
+    """`text` with one edit made where its value stands, for all places that share it.
+
+    Raises:
+        CannotSplice: when the layout does not allow it.
+    """
+    return _Text(text).change_shared(edit)
 
 
 class _Text:
@@ -211,6 +221,22 @@ class _Text:
             return self._change_list(node, last, edit, flow)
         raise CannotSplice("a scalar has no parts")
 
+    def change_shared(self, edit: Edit) -> str:
+        """Make the edit where its value stands: at the anchor, or in the map that others merge."""
+        slot = edited_slot(self.root, edit)
+        if slot is None:
+            raise CannotSplice("a parent is missing")
+        value, node, last = slot.value, slot.holder, edit.path[-1]
+        if value is not None and edit.value is not REMOVED and goes_by_value(slot, edit):
+            parent, flow, _ = self._around(value)
+            return self._set(parent, value, edit.value, flow)
+        flow = node.flow or (node is not self.root and self._around(node)[1])
+        if node.kind == "map" and isinstance(last, str):
+            return self._change_map(node, last, edit, flow)
+        if node.kind == "list" and isinstance(last, int):
+            return self._change_list(node, last, edit, flow)
+        raise CannotSplice("a scalar has no parts")
+
     def _change_map(self, node: Node, key: str, edit: Edit, flow: bool) -> str:
         index = own_index(node, key)
         if edit.value is REMOVED:
@@ -235,6 +261,10 @@ class _Text:
         else:
             # A list or mapping that was on one line stays on one where it fits.
             new = self._value_text(value, parent.kind == "list", self._column(parent))
+        return self._with_value(node, new)
+
+    def _with_value(self, node: Node, new: str) -> str:
+        """The text with another value of the node, whose anchor stays while an alias needs it."""
         kept = node.anchor is not None and any(alias.target is node for alias in self.aliases)
         return self._replaced(node, f"&{node.anchor} {new}" if kept else new)
 
@@ -243,7 +273,7 @@ class _Text:
         if flow:
             return self._cut_flow(spans, index)
         if len(spans) == 1:
-            return self._replaced(node, "{}")
+            return self._with_value(node, "{}")
         start, end = spans[index]
         if self._first_on_line(start):
             return self.text[: self._line_start(start)] + self.text[self._line_end(end) :]
@@ -257,7 +287,7 @@ class _Text:
         if flow:
             return self._cut_flow(spans, index)
         if len(spans) == 1:
-            return self._replaced(node, "[]")
+            return self._with_value(node, "[]")
         start = self._dash(node.items[index])
         if not self._first_on_line(start):
             raise CannotSplice("a list inside a list")

@@ -17,22 +17,26 @@ from tui.domain.text import plain
 
 Answer = tuple[str, str, str]
 """Key, label, and a note."""
+REASONS_SHARE = 34
+"""Percent of the screen's height for the reasons, as in the style sheet."""
 
 
 class ChoiceScreen(ModalScreen[str]):
     """Returns the pressed key. There is no default answer: enter does nothing, so a held key is harmless.
 
-    `reasons` are lines between the question and the answers.
+    `reasons` are lines between the question and the answers; `REASONS_SHARE` of the screen's rows shows them.
     """
 
     CSS_PATH = "choice.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]
 
-    def __init__(self, question: str, answers: Sequence[Answer], reasons: Sequence[str] = ()) -> None:
+    def __init__(
+        self, question: str, answers: Sequence[Answer], reasons: Sequence[str | Content] = ()
+    ) -> None:
         super().__init__()
         self._question = plain(question)
         self._answers = list(answers)
-        self._reasons = [Content(plain(line)) for line in reasons]
+        self._reasons = [line if isinstance(line, Content) else Content(plain(line)) for line in reasons]
 
     def compose(self) -> ComposeResult:
         wide = max(len(words) for _, words, _ in self._answers) + 2

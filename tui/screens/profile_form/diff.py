@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _TONE = {"+": "$text-success", "-": "$text-error", "@": "$text-primary"}
 
 
+def diff_line(line: str) -> Content:
+    """One line of a diff in its colour."""
+    return Content.styled(plain(line), _TONE.get(line[:1], ""))
+
+
 class DiffScreen(FrameScreen):
     """A unified diff; scrolls."""
 
@@ -34,9 +39,8 @@ class DiffScreen(FrameScreen):
         self._lines = list(lines)
 
     def compose_body(self) -> Iterable[Widget]:
-        shown = [Content.styled(plain(line), _TONE.get(line[:1], "")) for line in self._lines]
         with VerticalScroll(id="request"):
-            yield Static(Content("\n").join(shown), id="text", markup=False)
+            yield Static(Content("\n").join(map(diff_line, self._lines)), id="text", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#request").focus()

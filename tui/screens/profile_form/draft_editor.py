@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
+from tui.domain.masking import secrets_in
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.document_edit import Edit
+from tui.domain.profile.source import read
 from tui.domain.vertex.form.analysis import Analysis, analyse
 from tui.screens.frame import FrameScreen
+from tui.screens.profile_form.shared_value import EVERYWHERE, SharedChange, question, without_secrets
+from tui.screens.workers import background
 from tui.store.profiles.draft import Draft
 
 RESPONSIVE_INTERVAL, USUAL_INTERVAL = 0.0001, sys.getswitchinterval()
@@ -76,21 +81,59 @@ class DraftEditor:
         """Check the draft and show it, with the cursor on the row of that key."""
         await self._show(cursor)
 
-    async def apply(self, edits: Sequence[Edit], what: str, cursor: str = "") -> bool:
-        """Make a change that undo reverts; whether the text differs now."""
+    async def apply(
+        self, edits: Sequence[Edit], what: str, cursor: str = "", before: Callable[[], None] | None = None
+    ) -> bool:
+        """Make a change that undo reverts; whether the text differs now.
+
+        Where other places share a changed value, ask first whether they change too: the text differs
+        after the answer then. `before` is called before the changed text is shown.
+        """
         if not edits:
             return False
         try:
-            text = await in_thread(self.draft.preview, edits)
+            change = await in_thread(self._change, edits)
         except (ProfileInvalid, LookupError, ValueError) as error:
             self._screen.notify(f"{what}: {error}", severity="error", markup=False)
             return False
-        return await self.replace(text, what, cursor)
+        if not change.paths:
+            return await self.replace(change.here, what, cursor, before)
 
-    async def replace(self, text: str, what: str, cursor: str = "") -> bool:
-        """Take another text, check and show it, and keep it on disk in case of a crash."""
+        def chosen(answer: str | None) -> None:
+            if answer:
+                done = f"{what}, everywhere" if answer == EVERYWHERE else what
+                take = partial(self._take, change.text(answer), done, cursor, before)
+                background(self._screen, take, "form-take", exclusive=False)
+
+        self._screen.app.push_screen(question(change, self._screen.app.size.height), chosen)
+        return False
+
+    def _change(self, edits: Sequence[Edit]) -> SharedChange:
+        """The texts that the edits make; without paths where nothing else shares a value."""
+        draft = self.draft
+        paths, here = draft.shares(edits), draft.preview(edits)
+        everywhere = draft.preview(edits, everywhere=True) if paths else here
+        if everywhere == here:
+            return SharedChange((), here, here, (), ())
+        # Their values, which are those of both texts.
+        secrets = secrets_in(read(draft.text, "").value) | secrets_in(read(here, "").value)
+        lines = [without_secrets(draft.changed_lines(text), secrets) for text in (here, everywhere)]
+        return SharedChange(paths, here, everywhere, *lines)
+
+    async def _take(self, *change: Any) -> None:
+        await self.replace(*change)
+
+    async def replace(
+        self, text: str, what: str, cursor: str = "", before: Callable[[], None] | None = None
+    ) -> bool:
+        """Take another text, check and show it, and keep it on disk in case of a crash.
+
+        `before` is called before it is shown. Whether the text differs now.
+        """
         if not self.draft.replace(text, what):
             return False
+        if before is not None:
+            before()
         await self.refresh(cursor)
         await asyncio.to_thread(self.draft.keep)
         return True

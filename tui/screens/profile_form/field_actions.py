@@ -237,8 +237,8 @@ class FieldActions:
         except Refused as error:
             self._warn(error)
             return
-        self._body.keep_open(changes.list_path(row))
-        await self._editor.apply(edits, what, dotted(canonical(path)))
+        opened = partial(self._body.keep_open, changes.list_path(row))
+        await self._editor.apply(edits, what, dotted(canonical(path)), opened)
 
     def _ask_name(self, question: str, name: str, then: Callable[[str], object]) -> None:
         def answered(found: str | None) -> None:

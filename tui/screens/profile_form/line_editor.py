@@ -103,19 +103,22 @@ class LineEditor:
         if wrong and not event.clicked:
             self._body.show_wrong(wrong)
             return
-        cursor = row.key
-        if add and not wrong:
-            path = changes.addition_edits(self._editor.values, row, text)[1]
-            cursor = dotted(canonical(path))
-            self._body.keep_open(changes.list_path(row))
         self._close()
         if wrong:
             self._screen.notify(f"{row.label} stays as it was. {wrong}", severity="warning", markup=False)
-        elif not await self._editor.apply(edits, f"{'add to' if add else 'set'} {row.label}", cursor):
+        elif not await self._apply(row, text, edits, add=add):
             self._body.show()
         view = self._body.view
         if event.move:
             (view.action_cursor_down if event.move > 0 else view.action_cursor_up)()
+
+    async def _apply(self, row: Row, text: str, edits: Sequence[Edit], *, add: bool) -> bool:
+        """Make the edits that the text means; an added element is shown in its list."""
+        if not add:
+            return await self._editor.apply(edits, f"set {row.label}", row.key)
+        path = changes.addition_edits(self._editor.values, row, text)[1]
+        opened = partial(self._body.keep_open, changes.list_path(row))
+        return await self._editor.apply(edits, f"add to {row.label}", dotted(canonical(path)), opened)
 
     def _close(self) -> bool:
         """Close the line; whether it was open."""

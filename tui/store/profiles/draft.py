@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tui.domain.profile.document_edit import Edit
-from tui.domain.profile.edit import apply
+from tui.domain.profile.document_edit import Path as FieldPath
+from tui.domain.profile.edit import apply, shared
 from tui.store.profiles.files import replace_text
 from tui.store.profiles.unsaved import Editor, Unsaved, UnsavedCopy
 
@@ -72,14 +73,26 @@ class Draft:
 
     # Changes
 
-    def preview(self, edits: Sequence[Edit]) -> str:
-        """The text with these edits; the draft stays as it is.
+    def preview(self, edits: Sequence[Edit], *, everywhere: bool = False) -> str:
+        """The text with these edits, in all places that share the values with `everywhere`; the draft stays.
 
         Raises:
-            ProfileInvalid: if the text is not YAML.
-            LookupError: if an edit's path does not exist.
+            ProfileInvalid: if the text is not YAML, or an edit's path does not exist.
         """
-        return apply(self.text, str(self.path), edits) if edits else self.text
+        return apply(self.text, str(self.path), edits, everywhere=everywhere) if edits else self.text
+
+    def shares(self, edits: Sequence[Edit]) -> list[FieldPath]:
+        """Paths of the values that the edits would change if made in all places that share them.
+
+        The edits' own paths are first. None where no other place shares a value, or the edits change all.
+
+        Raises:
+            ProfileInvalid: as `preview`.
+        """
+        steps = shared(self.text, str(self.path), edits)
+        own = dict.fromkeys(same_edits[0].path for same_edits in steps)
+        others = dict.fromkeys(e.path for same_edits in steps for e in same_edits[1:] if e.path not in own)
+        return [*own, *others] if others else []
 
     def replace(self, text: str, what: str) -> bool:
         """Replace the text; `what` names the change for undo. Returns whether the text differs."""
@@ -113,6 +126,12 @@ class Draft:
             self.saved.splitlines(), self.text.splitlines(), f"{name} (file)", f"{name} (draft)", lineterm=""
         )
         return list(lines)
+
+    def changed_lines(self, text: str) -> list[str]:
+        """The lines that another text has not and that it has, each after its `-` or `+`."""
+        lines = difflib.unified_diff(self.text.splitlines(), text.splitlines(), n=0, lineterm="")
+        # The first two name the files.
+        return [line for line in list(lines)[2:] if line[:1] in "+-"]
 
     # Files
 

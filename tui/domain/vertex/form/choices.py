@@ -46,9 +46,14 @@ class Offer:
 
 def pool_of(row: Row) -> Path | None:
     """Path of the pool that the row belongs to."""
-    for i, part in enumerate(row.path):
+    return pool_in(row.path)
+
+
+def pool_in(path: Path) -> Path | None:
+    """Path of the pool that a path leads into."""
+    for i, part in enumerate(path):
         if isinstance(part, int):
-            return row.path[: i + 1] if i and _is_pools(row.path[i - 1]) else None
+            return path[: i + 1] if i and _is_pools(path[i - 1]) else None
     return None
 
 

@@ -1,0 +1,86 @@
+"""The question where places share a changed value by an anchor: this pool, or all that share it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from tui.domain.formatting import pieces
+from tui.domain.masking import mask_text
+from tui.domain.text import clip
+from tui.domain.vertex.form.choices import pool_in
+from tui.domain.vertex.form.values import Path
+from tui.screens.dialogs.choice import REASONS_SHARE, ChoiceScreen
+from tui.screens.profile_form.diff import diff_line
+
+HERE, EVERYWHERE = "t", "a"
+"""The answers."""
+LINE_WIDTH = 66
+"""Characters of a changed line that fit into the dialog at 80 columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedChange:
+    """A change of a value that several places share: their paths, the edited one first, and both outcomes.
+
+    A diff has the removed and added lines only, without secrets.
+    """
+
+    paths: Sequence[Path]
+    here: str
+    everywhere: str
+    diff_here: Sequence[str]
+    diff_everywhere: Sequence[str]
+
+    def text(self, answer: str) -> str:
+        """The file's text after the answer."""
+        return self.everywhere if answer == EVERYWHERE else self.here
+
+    def pools(self) -> list[int]:
+        """Positions of the pools that share the value; none where the places are not one of each pool."""
+        found = [pool_in(path) for path in self.paths]
+        positions = sorted({int(pool[-1]) for pool in found if pool is not None})
+        return positions if None not in found and len(positions) > 1 else []
+
+
+def question(change: SharedChange, height: int) -> ChoiceScreen:
+    """The question for a screen of `height` rows."""
+    pools = change.pools()
+    count = len(pools) or len(change.paths)
+    if pools:
+        listed = ", ".join(map(str, pools[:-1])) + f" and {pools[-1]}"
+        title, here, everywhere = f"Pools {listed} share this value", "this pool", f"all {count} pools"
+    else:
+        title, here, everywhere = f"{count} places share this value", "only here", f"all {count} places"
+    everywhere += " that share it"
+    diffs = [(here, change.diff_here), (everywhere, change.diff_everywhere)]
+    answers = [
+        (key, label, f"{pieces(len(lines), 'line')} {'changes' if len(lines) == 1 else 'change'}")
+        for key, (label, lines) in zip((HERE, EVERYWHERE), diffs, strict=True)
+    ]
+    return ChoiceScreen(title, answers, list(_preview(diffs, height * REASONS_SHARE // 100)))
+
+
+def _preview(diffs: Sequence[tuple[str, Sequence[str]]], rows: int) -> Iterable[Content]:
+    """The changed lines under the answers they belong to, in so many rows in all."""
+    fair = max(2, rows // len(diffs) - 1)
+    spare = sum(max(0, fair - len(lines)) for _, lines in diffs)
+    for label, lines in diffs:
+        room = fair + spare
+        yield Content.styled(label, "$text-muted")
+        # Only the indent that all lines have goes: what is inside what stays visible.
+        texts = textwrap.dedent("\n".join(line[1:] for line in lines)).split("\n")
+        shown = [f"{line[:1]} {clip(text, LINE_WIDTH)}" for line, text in zip(lines, texts, strict=True)]
+        cut = len(shown) > room
+        yield from map(diff_line, shown[: room - 1] if cut else shown)
+        if cut:
+            yield Content.styled(f"… {pieces(len(shown) - room + 1, 'more line')}", "$text-muted")
+
+
+def without_secrets(lines: Sequence[str], secrets: Iterable[str]) -> list[str]:
+    """The lines with their secrets masked."""
+    known = set(secrets)
+    return [mask_text(line, known) for line in lines]
