@@ -89,7 +89,7 @@ async def test_a_package_is_made_sent_and_launched(folder: Path, monkeypatch: py
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
         assert uris(request.resource) == list(backend.files)
-        assert next(iter(backend.files)).startswith("gs://stage/vxtui-packages/packed/")
+        assert next(iter(backend.files)).startswith("gs://stage/vxtui-packages/my-task/")
 
 
 async def test_a_package_is_given_up_by_esc(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -446,7 +446,9 @@ async def test_with_an_image_and_a_builder_the_plan_shows_the_dockerfile(
     assert (await plan_package(PackageRequest(job(), given, str(folder), LOCAL))).builder == ""
     monkeypatch.setenv("PATH", str(tmp_path))
     plan = await plan_package(PackageRequest(job(), given, str(folder), CLOUD))
-    assert plan.builder == "" and plan.task.uri.startswith("gs://stage/vxtui-packages/my-job/")
+    assert plan.builder == "" and plan.task.uri.startswith("gs://stage/vxtui-packages/my-task/")
+    other = await plan_package(PackageRequest({**job(), "displayName": "run-2"}, given, str(folder), CLOUD))
+    assert other.task.uri == plan.task.uri, "uploaded once for jobs of different names"
     with pytest.raises(PackagingError, match="runs no containers"):
         await plan_package(PackageRequest(job(), package(image="r/i", build="docker"), str(folder), LOCAL))
     with pytest.raises(PackagingError, match=r"package\.script: \.\./x\.py is outside"):

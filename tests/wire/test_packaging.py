@@ -79,7 +79,7 @@ def test_a_folder_with_a_script_runs_as_a_package_from_the_bucket(place: Home) -
     assert "source distribution" in done.stderr and "100 %" in done.stderr and "psutil>=5" in done.stderr
 
     uri = find(shown, "packageUris")[0]
-    assert uri.startswith("gs://vxtui-staging/vxtui-packages/packed/") and uri.endswith(".tar.gz")
+    assert uri.startswith("gs://vxtui-staging/vxtui-packages/my-task/") and uri.endswith(".tar.gz")
     archive = place.state / "buckets" / uri.removeprefix("gs://")
     assert archive in objects(place)
     with tarfile.open(archive) as packed:

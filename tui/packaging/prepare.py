@@ -101,8 +101,7 @@ async def plan_package(order: PackageRequest) -> PackagePlan:
     if builder:
         task = PackagedTask(image_uri(package.image, source.digest), is_image=True)
     else:
-        name = str(job.get("displayName") or "task")
-        uri = package_uri(staging_of(job, package, target.local), name, source.digest)
+        uri = package_uri(staging_of(job, package, target.local), order.folder, source.digest)
         task = PackagedTask.of_package(uri, package, target.local)
     return PackagePlan(source, task, builder, with_task(job, package, task), target)
 

@@ -139,6 +139,11 @@ class PackageRequest:
     beside: str
     target: LaunchTarget
 
+    @property
+    def folder(self) -> str:
+        """The name of the folder that is packed."""
+        return posixpath.basename(posixpath.normpath(posixpath.join(self.beside, self.package.path)))
+
     def preview(self) -> dict[str, Any]:
         """The job to send, with a placeholder for the package's URI, which depends on its content.
 
@@ -146,7 +151,7 @@ class PackageRequest:
             PackagingError: no pool runs the package, or it has no bucket.
         """
         staging = staging_of(self.job, self.package, self.target.local)
-        uri = package_uri(staging, str(self.job.get("displayName") or ""), "made-at-launch")
+        uri = package_uri(staging, self.folder, "made-at-launch")
         return with_task(
             self.job, self.package, PackagedTask.of_package(uri, self.package, self.target.local)
         )
@@ -218,9 +223,9 @@ def staging_of(job: Mapping[str, Any], package: Package, local: bool) -> str:
     )
 
 
-def package_uri(staging: str, name: str, digest: str) -> str:
-    """URI of a source distribution. Equal content has an equal URI."""
-    word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "task"
+def package_uri(staging: str, folder: str, digest: str) -> str:
+    """URI of a source distribution. Equal content of one folder has an equal URI in every job."""
+    word = re.sub(r"[^a-z0-9]+", "-", folder.lower()).strip("-")[:40] or "task"
     return f"{staging}/{STAGING_FOLDER}/{word}/{digest[:16]}/{DISTRIBUTION}-{VERSION}.tar.gz"
 
 
