@@ -62,7 +62,9 @@ def test_in_a_region_with_enough_nothing_stops_it(place: Home) -> None:
     assert done.returncode == 0, done.stderr
     assert "✓ quota" in done.stderr and "13 × n1-highcpu-16" in done.stderr
     path, _, body = done.stdout.partition("\n")
-    assert path.endswith("/locations/us-east1/customJobs") and json.loads(body)["displayName"] == PROFILE
+    assert (
+        path.endswith("/locations/us-east1/customJobs") and json.loads(body)["displayName"] == f"{PROFILE}-1"
+    )
 
 
 def test_a_launch_that_would_fail_is_not_sent_unless_it_is_forced(place: Home) -> None:
@@ -73,6 +75,16 @@ def test_a_launch_that_would_fail_is_not_sent_unless_it_is_forced(place: Home) -
     assert forced.returncode == 0 and "short 16" in forced.stderr
     (job,) = place.jobs()
     place.run("cancel", job["id"], "--yes")
+
+
+def test_three_launches_of_a_ready_made_profile_have_three_names(place: Home) -> None:
+    shown = place.json("launch", "local-1node", "--dry-run")
+    assert shown["request"]["customJob"]["displayName"] == "local-1node-1"
+    made = [place.json("launch", "local-1node", "--set", "steps=1", "--yes") for _ in range(3)]
+    names = [place.json("describe", job["id"])["display_name"] for job in made]
+    assert names == ["local-1node-1", "local-1node-2", "local-1node-3"]
+    for job in made:
+        place.run("cancel", job["id"], "--yes", "--no-wait")
 
 
 def test_what_can_t_be_told_stops_nobody(place: Home) -> None:

@@ -11,9 +11,13 @@ from tests.ui.double import MemoryBackend, job
 from tests.ui.test_jobs_screen import opened, painted, table, until
 from tui.config.settings import Context
 from tui.domain.states import JobState
+from tui.domain.vertex.interchange import FORMS
 from tui.screens.dialogs.pick import PickScreen
+from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.launch.form import LaunchForm
 from tui.screens.launch.screen import LaunchScreen
+from tui.screens.profile_form.screen import FormScreen
+from tui.screens.profiles.export import ExportScreen
 from tui.store.profiles.library import entries
 
 PROFILE = """
@@ -48,6 +52,32 @@ async def test_the_name_is_a_field_that_a_template_fills_in(tmp_path: Path) -> N
         await pilot.press("enter")
         await until(pilot, lambda: backend.created, "the launch")
         assert backend.created[0].resource["displayName"] == "sweep-lr3"
+
+
+async def test_each_request_that_is_shown_has_the_name_of_the_next_launch(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (folder / "sweep.yaml").write_text(PROFILE)
+    backend = MemoryBackend([job(1, "sweep-4", JobState.SUCCEEDED)])
+    async with opened(backend, tmp_path, read_profiles=partial(entries, folder)) as (app, pilot):
+        await pilot.press("2")
+        await until(pilot, lambda: table(app).keys, "the profiles")
+        table(app).move_to(str(folder / "sweep.yaml"))
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, PreviewScreen), "the request")
+        assert "displayName: sweep-5" in app.screen.text
+        await pilot.press("escape", "x")
+        await until(pilot, lambda: isinstance(app.screen, ExportScreen), "the export")
+        for _ in FORMS:
+            assert "sweep-5" in app.screen.text and "{profile}" not in app.screen.text
+            assert "fills in {n} anew" in " ".join(app.screen.text.replace("#", "").split())
+            await pilot.press("j")
+        await pilot.press("escape", "e")
+        await until(pilot, lambda: isinstance(app.screen, FormScreen), "the form")
+        await until(pilot, lambda: app.screen.analysis.job is not None, "a look at it")
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, PreviewScreen), "the form's request")
+        assert "displayName: sweep-5" in app.screen.text
 
 
 async def test_names_that_repeat_have_a_short_suffix(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ async def test_preview_shows_the_exact_request(tmp_path: Path, monkeypatch: pyte
         assert isinstance(screen, PreviewScreen)
         assert "/v1/projects/p/locations/us-central1/customJobs" in lines(app)
         request = yaml.safe_load(screen.text)
-        assert request["displayName"] == "local-2node"
+        assert request["displayName"] == "local-2node-1"
         assert len(request["jobSpec"]["workerPoolSpecs"]) == 2 and "${" not in screen.text
         await pilot.press("j")
         assert yaml.safe_load(screen.text) == request and screen.text.startswith("{")
@@ -315,7 +315,8 @@ async def test_duplicate_asks_the_name_and_writes_over_nothing(
         await pilot.press("enter")
         copy = tmp_path / "profiles" / "mine.yaml"
         await until(pilot, copy.exists, "the copy")
-        assert "displayName: mine\n" in copy.read_text(), "its jobs are told from those of the original"
+        # Its jobs are told from those of the original: they are called mine-1, mine-2, …
+        assert 'displayName: "{profile}-{n}"\n' in copy.read_text()
         await until(pilot, lambda: isinstance(app.screen, FormScreen), "the form on the copy")
         await pilot.press("escape")
         await until(pilot, lambda: table(app).cursor == str(copy), "the cursor on it")

@@ -30,7 +30,7 @@ def ready(name: str) -> Profile:
 def test_a_ready_made_profile_has_no_problem(path: Path) -> None:
     assert not inspect(path.read_text(), str(path), path.stem)
     profile = ready(path.stem)
-    assert profile.display_name == path.stem and profile.description
+    assert profile.display_name == "{profile}-{n}" and profile.description
     assert all(p.help for p in profile.parameters if p.name not in {"steps", "strategy"})
 
 

@@ -19,6 +19,7 @@ from tui.backends.group import GroupBackend
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job
 from tui.domain.states import JobState
+from tui.domain.vertex.interchange import FORMS
 from tui.store.profiles.library import check_in, find, read_profile
 from tui.verbs import run
 from tui.verbs.command_group import cli
@@ -176,9 +177,9 @@ def test_a_profile_without_a_region_has_none_in_a_group(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(GROUP)
     show = ["profiles", "show", "local-2node", "--context"]
     shown = CliRunner().invoke(cli, [*show, "all"])
-    assert shown.exit_code == 0 and shown.output.startswith("{"), shown.output
-    assert json.loads(CliRunner().invoke(cli, [*show, "all", "--json"]).output)["region"] is None
-    assert CliRunner().invoke(cli, [*show, "local"]).output.startswith("region us-central1\n")
+    assert shown.exit_code == 0 and shown.stdout.startswith("{"), shown.output
+    assert json.loads(CliRunner().invoke(cli, [*show, "all", "--json"]).stdout)["region"] is None
+    assert CliRunner().invoke(cli, [*show, "local"]).stdout.startswith("region us-central1\n")
 
 
 def test_an_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
@@ -216,3 +217,12 @@ def test_no_name_of_a_member_is_taken_for_a_region(profile: str) -> None:
     group = Context("both", kind="group", members=["local", "guarded"])
     checked = check_in(read, {}, group)
     assert not [problem for problem in checked.problems if "is not a region" in str(problem)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_program_that_is_exported_has_a_name_without_placeholders(form: str) -> None:
+    done = CliRunner().invoke(cli, ["profiles", "export", "local-2node", "--as", form])
+    assert done.exit_code == 0 and "local-2node-1" in done.stdout
+    assert "{profile}" not in done.stdout and "counted at the launch" in done.stderr
+    done = CliRunner().invoke(cli, ["profiles", "show", "local-2node", "--json"])
+    assert json.loads(done.stdout)["body"]["displayName"] == "local-2node-1"

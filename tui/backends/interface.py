@@ -235,6 +235,10 @@ class JobService(ABC):
     async def find(self, reference: str) -> Sequence[Job]:
         """Jobs that a person may mean: by id, full resource name or display name. May be empty."""
 
+    def name_filter(self, beginning: str) -> str:
+        """The service's list filter of display names that begin so; "" where it has none."""
+        return ""
+
     async def parent_of(self, job: Job) -> Job | None:
         """The job of this kind that has `job` as one of its tasks, if there is one."""
         return None
@@ -462,11 +466,7 @@ class Backend(ABC):
         return self.info.local
 
     def job_service(self, name: str) -> JobService:
-        """The service that has the job of this full resource name.
-
-        Raises:
-            InvalidRequest: when it is the name of no kind of job.
-        """
+        """The service that has the job of this full resource name. Raises InvalidRequest where none has."""
         found = next((service for service in self.jobs.values() if service.owns(name)), None)
         if found is None:
             raise InvalidRequest(

@@ -12,13 +12,13 @@ import click
 
 from tui.actions.operations.creation import INTERRUPT_SECONDS, SentLaunch
 from tui.backends.factory import open_backend
-from tui.backends.interface import Backend, Unavailable
+from tui.backends.interface import Backend, BackendError, Unavailable
 from tui.config.settings import profile_folder
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
-from tui.domain.profile.job_name import PLACEHOLDER, expand
+from tui.domain.profile.job_name import expand, is_template, prefix
 from tui.domain.states import JobState
 from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
@@ -28,7 +28,7 @@ from tui.domain.vertex.rules.shape import name_problem
 from tui.interrupts import INTERRUPTED
 from tui.session import now
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
-from tui.store.profiles.name_facts import name_facts
+from tui.store.profiles.name_facts import name_facts, named
 from tui.verbs.dry_run import (
     QUICK,
     DryRun,
@@ -80,7 +80,7 @@ async def launch(  # noqa: PLR0917 - one for each option
     checked = check(run, profile, assignments, region or "")
     request = checked.request
     if not checked.errors:
-        request = await named(run, find(profile, profile_folder(run.settings)), request)
+        request = await _named(run, find(profile, profile_folder(run.settings)), request, dry_run=dry_run)
     package = None
     if not checked.errors:
         package = await plan_of(run, profile, request)
@@ -147,25 +147,46 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
     return checked.request
 
 
-async def named(run: Run, profile: Path, request: Request) -> Request:
+async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) -> Request:
     """The request with the placeholders of its name filled in; jobs are listed only for `{n}`.
 
-    Raises Failure where the service would refuse the name.
+    Raises Failure where the service would refuse the name. A dry run needs no service: what it can't count in
+    `QUICK` seconds begins with 1.
     """
     template = str(request.custom_job.get("displayName", ""))
-    if not PLACEHOLDER.search(template):
+    if not is_template(template):
         return request
     facts = await asyncio.to_thread(name_facts, profile, now())
-    name = expand(template, facts, await _display_names(run) if "{n}" in template else ())
+    beginning, taken = prefix(template, facts), list[str]()
+    if beginning is not None:
+        try:
+            async with asyncio.timeout(QUICK if dry_run else None):
+                taken = await _names_beginning(run, beginning)
+        except (BackendError, TimeoutError) as error:
+            if not dry_run:
+                raise
+            why = str(error) or f"no answer within {QUICK:.0f} s"
+            note(sentences("{n} in the name begins with 1: the jobs can't be listed.", why))
+    name = expand(template, facts, taken)
     problem = name_problem(name)
     if problem is not None:
         raise Failure(f"{name}: {problem[0]}", fix=problem[1], code="INVALID_PROFILE")
     return replace(request, custom_job={**request.custom_job, "displayName": name})
 
 
-async def _display_names(run: Run) -> list[str]:
+async def named_offline(run: Run, reference: str, request: Request) -> Request:
+    """The same for what is shown or exported: no service is asked, and `{n}` is 1."""
+    profile = find(reference, profile_folder(run.settings))
+    if "{n}" in str(request.custom_job.get("displayName")):
+        note("note: the number in the name is counted at the launch.")
+    return replace(request, custom_job=await asyncio.to_thread(named, request.custom_job, profile, now()))
+
+
+async def _names_beginning(run: Run, beginning: str) -> list[str]:
+    """Names of jobs that begin so, in the regions that answer; others where the service can't filter."""
     async with run.backend() as backend:
-        return [job.display_name async for page in backend.list_jobs() for job in page.jobs]
+        streams = [jobs.list_all(filter=jobs.name_filter(beginning)) for jobs in backend.jobs.values()]
+        return [job.display_name for each in streams async for page in each for job in page.jobs]
 
 
 def _refused(problems: Sequence[Problem]) -> Failure:

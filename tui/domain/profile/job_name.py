@@ -26,6 +26,17 @@ class NameFacts:
         return str(getattr(self, placeholder))
 
 
+def is_template(name: str) -> bool:
+    """Whether a name has placeholders."""
+    return PLACEHOLDER.search(name) is not None
+
+
+def prefix(template: str, facts: NameFacts) -> str | None:
+    """How the names begin that `{n}` counts; None for a template that counts none."""
+    start, counter, _ = template.partition("{n}")
+    return expand(start, facts) if counter else None
+
+
 def expand(template: str, facts: NameFacts, taken: Iterable[str] = ()) -> str:
     """The name with its placeholders filled in; `{n}` is one more than the highest number in `taken`."""
     parts = PLACEHOLDER.split(template)

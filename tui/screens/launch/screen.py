@@ -20,7 +20,7 @@ from textual.widgets import Static
 from tui.actions.registry import Action, bindings, key_text
 from tui.domain.masking import mask_text
 from tui.domain.profile.document_edit import Edit
-from tui.domain.profile.job_name import PLACEHOLDER, NameFacts, expand
+from tui.domain.profile.job_name import NameFacts, expand, is_template
 from tui.domain.profile.source import dotted
 from tui.domain.spec_format import format_of, request_of
 from tui.domain.text import plain
@@ -108,7 +108,7 @@ class LaunchScreen(FrameScreen):
 
     def on_mount(self) -> None:
         self._prepare()
-        if self._prepared is not None and PLACEHOLDER.search(self._own_name):
+        if self._prepared is not None and is_template(self._own_name):
             background(self, self._read_facts, "name")
         self.console.prices_changed.subscribe(self, lambda _: self._show_shape())
 
@@ -141,10 +141,9 @@ class LaunchScreen(FrameScreen):
         """With the typed name, or until one is typed with the profile's own, its placeholders filled in."""
         template = str(prepared.request.custom_job.get("displayName", ""))
         if typed == self._own_name:
-            taken = (
-                [job.display_name for job in self.console.store.jobs.values()] if "{n}" in template else []
-            )
-            typed = expand(template, self._facts, taken) if self._facts is not None else template
+            typed = template
+            if self._facts is not None:
+                typed = expand(template, self._facts, self.console.store.display_names)
             self._own_name = typed
             self._form.name_field.line.value = typed
         return prepared if typed == template else with_edits(prepared, [Edit(("displayName",), typed)])
@@ -152,7 +151,7 @@ class LaunchScreen(FrameScreen):
     def _wrong_name(self, prepared: Prepared) -> dict[str, str]:
         """Why it can't be launched under its name, as what is wrong at the name's field."""
         name = str(prepared.request.custom_job.get("displayName", ""))
-        if self._facts is None and name == self._own_name and PLACEHOLDER.search(name):
+        if self._facts is None and name == self._own_name and is_template(name):
             return {NAME: "The name is being filled in; one moment."}
         found = name_problem(name)
         return {NAME: " ".join(found)} if found is not None else {}

@@ -21,6 +21,7 @@ from tui.screens.launch.screen import LaunchScreen
 from tui.screens.profile_form.diff import DiffScreen
 from tui.screens.profile_form.draft_editor import DraftEditor
 from tui.screens.profile_form.line_editor import LineEditor
+from tui.screens.request_name import named_now
 from tui.screens.workers import background
 from tui.session import now
 from tui.store.profiles.draft import FileChanged, read_text
@@ -262,10 +263,11 @@ class FileActions:
         lines = [mask_text(line, known) for line in self._draft.diff()]
         self._screen.app.push_screen(DiffScreen(self._draft.path.name, lines))
 
-    def action_request(self) -> None:
+    async def action_request(self) -> None:
         """Show the exact request with the parameters' defaults."""
         job = self._editor.analysis.job
         if job is not None:
+            job = await named_now(self._screen.console, job, self._draft.path)
             path = self._screen.console.create_path(self._editor.region)
             title = f"Request of {self._draft.path.stem}"
             known = secrets_in(self._editor.values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,6 +20,7 @@ from tui.domain.text import plain
 from tui.domain.vertex.interchange import FORMS, SUFFIXES, Exported, export
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.frame import FrameScreen
+from tui.screens.request_name import named_now
 from tui.screens.workers import background
 from tui.store.profiles.entries import ProfileEntry
 from tui.store.profiles.library import read_profile
@@ -129,6 +131,7 @@ async def _open(console: ConsoleApp, entry: ProfileEntry) -> None:
     try:
         profile = await asyncio.to_thread(read_profile, entry.path)
         request = profile.render()
+        request = replace(request, custom_job=await named_now(console, request.custom_job, entry.path))
     except (ProfileInvalid, OSError) as error:
         console.notify(f"{entry.name} can't be exported: {error}", severity="error", markup=False)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tui.screens.launch.screen import LaunchScreen
 from tui.screens.list_screen import ListScreen
 from tui.screens.profile_form.screen import FormScreen, open_draft
 from tui.screens.profiles.export import show_export
+from tui.screens.request_name import named_now
 from tui.screens.workers import background
 from tui.store.profiles.entries import ProfileEntry, ProfileError
 from tui.store.profiles.files import bad_name
@@ -194,7 +196,7 @@ class ProfilesScreen(ListScreen):
     async def _chosen(self) -> None:
         await self.action_do("profiles.preview")
 
-    def action_preview(self) -> None:
+    async def action_preview(self) -> None:
         """Show the request with the parameters' defaults."""
         entry = self.current
         if entry is None:
@@ -205,6 +207,8 @@ class ProfilesScreen(ListScreen):
             self.notify(str(error), severity="error", markup=False)
             return
         request = prepared.request
+        job = await named_now(self.console, request.custom_job, entry.path)
+        request = replace(request, custom_job=job)
         path = self.console.create_path(request.region, format_of(request.body).collection)
         self.app.push_screen(
             PreviewScreen(f"Request of {entry.name}", path, request.resource, secrets=request.secrets)

@@ -91,6 +91,11 @@ class JobStore:
         """The job that a task belongs to, by the name of the task's own job."""
         return self._parents
 
+    @property
+    def display_names(self) -> list[str]:
+        """The names of all jobs."""
+        return [job.display_name for job in self.jobs.values()]
+
     def parent_of(self, job: Job) -> Job | None:
         """The known job that this one is a part of."""
         return self.jobs.get(job.parent)

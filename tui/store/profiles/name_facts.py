@@ -5,10 +5,12 @@ from __future__ import annotations
 import getpass
 import re
 import subprocess
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from tui.domain.profile.job_name import NameFacts
+from tui.domain.profile.job_name import NameFacts, expand, is_template
 
 GIT_SECONDS = 2.0
 NO_COMMIT = "nogit"
@@ -17,6 +19,14 @@ NO_COMMIT = "nogit"
 def name_facts(profile: Path, now: datetime) -> NameFacts:
     """Facts for a launch of this profile's file; the commit is that of its folder. Blocking."""
     return NameFacts(profile.stem, f"{now.astimezone():%Y%m%d}", _user(), _commit(profile.resolve().parent))
+
+
+def named(job: Mapping[str, Any], profile: Path, now: datetime, taken: Iterable[str] = ()) -> dict[str, Any]:
+    """A custom job with the placeholders of its name filled in; `{n}` counts the names `taken`. Blocking."""
+    template = str(job.get("displayName", ""))
+    if not is_template(template):
+        return dict(job)
+    return {**job, "displayName": expand(template, name_facts(profile, now), taken)}
 
 
 def _user() -> str:

@@ -7,7 +7,7 @@ import click
 from tui.config.settings import profile_folder
 from tui.domain.text import json_text
 from tui.store.profiles.library import entries
-from tui.verbs.launch import prepare
+from tui.verbs.launch import named_offline, prepare
 from tui.verbs.output import note, out, out_document, print_json, table
 from tui.verbs.profiles.interchange import export_profile, import_profile
 from tui.verbs.profiles.validate import validate
@@ -56,7 +56,7 @@ async def list_profiles(run: Run) -> None:
 @verb(READS)
 async def show(run: Run, profile: str, assignments: tuple[str, ...], reveal: bool) -> None:
     """Show the request that PROFILE would send, its secrets masked."""
-    request = prepare(run, profile, assignments)
+    request = await named_offline(run, profile, prepare(run, profile, assignments))
     if run.json:
         print_json({"region": request.region or None, "body": request.shown(reveal=reveal)})
         return

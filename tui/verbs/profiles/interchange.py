@@ -21,6 +21,7 @@ from tui.domain.vertex.interchange.gcloud import is_command
 from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
+from tui.verbs.launch import named_offline
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Failure, Run, assigned, find_job, value_of, verb
 
@@ -96,7 +97,8 @@ async def export_profile(  # noqa: PLR0917 - one for each option
     place = checked.request.region or context.home_region
     file = target or f"{read.name}.yaml"
     project = "" if context.kind == "local" else context.project
-    done = export(read, checked.request, form, project=project, region=place, file=file, reveal=reveal)
+    request = await named_offline(run, profile, checked.request)
+    done = export(read, request, form, project=project, region=place, file=file, reveal=reveal)
     for line in done.notes:
         note(f"note: {line}")
     if target:

@@ -154,6 +154,9 @@ class VertexJobs(JobService):
         """Jobs with this display name, over all regions."""
         return await self._matching(f"display_name={quote(display_name)}")
 
+    def name_filter(self, beginning: str) -> str:
+        return f"display_name:{quote(beginning + '*')}" if beginning else ""
+
     async def _by_id(self, job_id: str) -> list[Job]:
         names = [
             f"{self._parent(region)}/{self.resource.collection}/{job_id}" for region in self._info.regions

@@ -11,6 +11,7 @@ from tui.domain.formatting import pieces
 from tui.domain.masking import concealed, mask_text
 from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
+from tui.domain.profile.job_name import PLACEHOLDER
 from tui.domain.spec_format import format_of
 from tui.domain.text import json_text, plain
 from tui.domain.vertex.interchange.python_code import environment_value, python_code
@@ -100,6 +101,10 @@ def _lost(profile: Profile) -> tuple[str, ...]:
     if profile.parameters:
         names = ", ".join(p.name for p in profile.parameters)
         notes.append(f"parameters are filled in and can't be set any more: {names}")
+    counted = [found for found in PLACEHOLDER.findall(profile.display_name) if found != "profile"]
+    if counted:
+        words = ", ".join(f"{{{found}}}" for found in dict.fromkeys(counted))
+        notes.append(f"each run makes a job of the same name: only a launch by vxtui fills in {words} anew")
     if profile.description:
         notes.append("the description is kept as a comment only")
     return tuple(notes)
