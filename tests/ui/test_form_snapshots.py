@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from tests.ui.double import MemoryBackend, console
 from tests.ui.test_app_snapshots import LARGE, PROFILE, SIZES_AND_THEMES, SMALL, USUAL
@@ -17,6 +18,7 @@ from tui.app import VxtuiApp
 from tui.config.settings import Settings
 from tui.domain.vertex.cost import Estimate
 from tui.domain.vertex.prices import Range
+from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.profile_form.screen import FormScreen
 from tui.store.profiles.draft import Draft
 
@@ -27,6 +29,31 @@ BROKEN = (
 )
 
 
+SHARED = """\
+displayName: sweep
+region: us-central1
+jobSpec:
+  workerPoolSpecs:
+    - machineSpec: {machineType: n1-standard-4}
+      replicaCount: 1
+      containerSpec: &task
+        imageUri: us-docker.pkg.dev/p/r/sweep:1
+        # What each node runs.
+        args:
+          - --preset=small
+          - --steps=120
+        env:
+          - {name: NCCL_DEBUG, value: WARN}
+    - machineSpec: {machineType: n1-standard-4}
+      replicaCount: 2
+      containerSpec: *task
+    - {}
+    - machineSpec: {machineType: n1-standard-4}
+      replicaCount: 1
+      containerSpec: *task
+"""
+"""Three pools of one task."""
+
 PRICE = Estimate(Range(28, 68), Range(1360, 3260), 172_800, "2026-08-22", "a table of the test's")
 
 
@@ -35,15 +62,19 @@ def look(tmp_path: Path, snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> 
     """Compare the form of a profile after `keys` with its picture; prices are not those of today's table."""
     monkeypatch.setattr("tui.screens.profile_form.estimates.estimate", lambda *_: PRICE)
 
-    def compare(size: tuple[int, int], theme: str, *keys: str, text: str = PROFILE) -> None:
+    def compare(
+        size: tuple[int, int], theme: str, *keys: str, text: str = PROFILE, shown: type[Any] = Screen
+    ) -> None:
         app = console(MemoryBackend(), tmp_path, settings=Settings(theme=theme))
-        ready = partial(_ready, app=app, keys=keys, text=text, drafts=tmp_path)
+        ready = partial(_ready, app=app, keys=keys, text=text, drafts=tmp_path, shown=shown)
         assert snap_compare(app, terminal_size=size, run_before=ready)
 
     return compare
 
 
-async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...], text: str, drafts: Path) -> None:
+async def _ready(
+    pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...], text: str, drafts: Path, shown: type[Any]
+) -> None:
     await until(pilot, lambda: app.live, "an answer")
     screen = FormScreen(Draft(Path("/home/ana/profiles/arr-coc.yaml"), text, drafts / "drafts"))
     await app.push_screen(screen)
@@ -54,6 +85,7 @@ async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...], tex
         await pilot.press(key)
         await pilot.pause()
     await until(pilot, lambda: screen.analysis.text == screen.draft.text, "a look at the last change")
+    await until(pilot, lambda: isinstance(app.screen, shown), shown.__name__)
     await pilot.pause()
 
 
@@ -79,6 +111,14 @@ def test_the_choices_of_a_machine(look: Callable[..., None]) -> None:
 
 def test_the_question_before_leaving(look: Callable[..., None]) -> None:
     look(SMALL, "vxtui-dark", "a", "down", "enter", "escape")
+
+
+@SIZES_AND_THEMES
+def test_the_question_about_a_shared_value(
+    look: Callable[..., None], size: tuple[int, int], theme: str
+) -> None:
+    keys = ["slash", *"environment", "enter", "a", *"NCCL_ALGO=Ring", "enter"]
+    look(size, theme, *keys, text=SHARED, shown=ChoiceScreen)
 
 
 def test_the_diff(look: Callable[..., None]) -> None:
