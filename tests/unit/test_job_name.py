@@ -50,10 +50,10 @@ def test_only_names_that_repeat_have_a_suffix_and_it_differs() -> None:
 
 def test_the_facts_are_of_this_user_and_of_the_folder_s_commit(tmp_path: Path) -> None:
     profile = tmp_path / "tiny.yaml"
-    assert name_facts(profile, NOON).git == NO_COMMIT
+    assert name_facts(profile, NOON, "{git}").git == NO_COMMIT
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
-    found = name_facts(profile, NOON)
+    found = name_facts(profile, NOON, "{user}-{git}")
     assert found.profile == "tiny" and found.date == f"{NOON.astimezone():%Y%m%d}"
     assert len(found.git) >= 7 and int(found.git, 16) >= 0 and found.user

@@ -156,7 +156,7 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):
         return request
-    facts = await asyncio.to_thread(name_facts, profile, now())
+    facts = await asyncio.to_thread(name_facts, profile, now(), template)
     beginning, taken = prefix(template, facts), list[str]()
     if beginning is not None:
         try:

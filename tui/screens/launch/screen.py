@@ -39,7 +39,7 @@ from tui.session import Session
 from tui.store.jobs.checks import preflight
 from tui.store.profiles.entries import Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.store.profiles.library import with_edits
-from tui.store.profiles.name_facts import name_facts
+from tui.store.profiles.name_facts import blocks, name_facts
 from tui.widgets.checks import Checks
 from tui.widgets.header_lines import Line
 from tui.widgets.labelled_lines import Labelled, LabelledLines
@@ -141,9 +141,10 @@ class LaunchScreen(FrameScreen):
         """With the typed name, or until one is typed with the profile's own, its placeholders filled in."""
         template = str(prepared.request.custom_job.get("displayName", ""))
         if typed == self._own_name:
-            typed = template
-            if self._facts is not None:
-                typed = expand(template, self._facts, self.console.store.display_names)
+            if self._facts is None and not blocks(template):
+                self._facts = name_facts(self._entry.path, self.console.clock(), template)
+            taken = self.console.store.display_names
+            typed = template if self._facts is None else expand(template, self._facts, taken)
             self._own_name = typed
             self._form.name_field.line.value = typed
         return prepared if typed == template else with_edits(prepared, [Edit(("displayName",), typed)])
@@ -157,8 +158,9 @@ class LaunchScreen(FrameScreen):
         return {NAME: " ".join(found)} if found is not None else {}
 
     async def _read_facts(self) -> None:
-        """Read what the placeholders of the name stand for: git takes a while."""
-        self._facts = await asyncio.to_thread(name_facts, self._entry.path, self.console.clock())
+        """Read what the placeholders of the name stand for, which takes a while."""
+        path, clock = self._entry.path, self.console.clock()
+        self._facts = await asyncio.to_thread(name_facts, path, clock, self._own_name)
         self._prepare()
 
     def _notes(self) -> list[Labelled]:

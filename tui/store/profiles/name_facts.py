@@ -16,9 +16,16 @@ GIT_SECONDS = 2.0
 NO_COMMIT = "nogit"
 
 
-def name_facts(profile: Path, now: datetime) -> NameFacts:
-    """Facts for a launch of this profile's file; the commit is that of its folder. Blocking."""
-    return NameFacts(profile.stem, f"{now.astimezone():%Y%m%d}", _user(), _commit(profile.resolve().parent))
+def blocks(template: str) -> bool:
+    """Whether `name_facts` asks git or the system's users for this template, which may take seconds."""
+    return any(f"{{{slow}}}" in template for slow in ("git", "user"))
+
+
+def name_facts(profile: Path, now: datetime, template: str) -> NameFacts:
+    """What the placeholders of the template stand for; the commit is that of the profile's folder."""
+    user = _user() if "{user}" in template else ""
+    commit = _commit(profile.resolve().parent) if "{git}" in template else ""
+    return NameFacts(profile.stem, f"{now.astimezone():%Y%m%d}", user, commit)
 
 
 def named(job: Mapping[str, Any], profile: Path, now: datetime, taken: Iterable[str] = ()) -> dict[str, Any]:
@@ -26,7 +33,7 @@ def named(job: Mapping[str, Any], profile: Path, now: datetime, taken: Iterable[
     template = str(job.get("displayName", ""))
     if not is_template(template):
         return dict(job)
-    return {**job, "displayName": expand(template, name_facts(profile, now), taken)}
+    return {**job, "displayName": expand(template, name_facts(profile, now, template), taken)}
 
 
 def _user() -> str:
