@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2AsyncClient
 from google.cloud.logging_v2.services.logging_service_v2.transports import (
     LoggingServiceV2GrpcAsyncIOTransport,
@@ -18,6 +20,7 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 
 from tests.waiting import until
 from tests.wire.control import PARENT, QUICK, Clients, connect, python, server_info, start_server, state_dir
+from tests.wire.storage import serving
 from tui.emulator import launcher
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.database import DatabaseError
@@ -26,6 +29,7 @@ from tui.emulator.paths import StateDir
 from tui.emulator.repair import repair
 from tui.emulator.rpc.loopback import host_only, is_loopback
 from tui.emulator.server import Emulator
+from tui.emulator.storage.store import BucketStore, NewObject, checksums_of
 from tui.verbs.command_group import cli
 
 CONFIG = EmulatorConfig.model_validate(QUICK)
@@ -60,7 +64,7 @@ def damage(path: Path, page: int) -> None:
         file.write(b"\xa5" * 4096)
 
 
-@pytest.mark.parametrize("name", ["state.db", "logs.db"])
+@pytest.mark.parametrize("name", ["state.db", "logs.db", "buckets.db"])
 async def test_repair_of_a_database_that_is_no_database(name: str) -> None:
     with state_dir() as state:
         await filled(state, 1)
@@ -69,9 +73,8 @@ async def test_repair_of_a_database_that_is_no_database(name: str) -> None:
             async with Emulator(state, CONFIG):
                 pass
         found = {one.name: one for one in await asyncio.to_thread(repair, state)}
-        other = next(key for key in found if key != name)
         assert found[name].aside and head(found[name].aside) == b"no database"
-        assert not found[other].aside
+        assert [key for key, one in found.items() if one.aside] == [name]
         async with Emulator(state, CONFIG), connect(state.target) as clients:
             assert len(await clients.listed()) == (0 if name == "state.db" else 1)
             assert (await clients.create(python("pass"))).name
@@ -85,14 +88,60 @@ async def test_repair_keeps_what_can_be_read() -> None:
         with sqlite3.connect(state.database) as db:
             root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'jobs'").fetchone()[0]
         damage(state.database, next(page for page in range(pages - 1, 1, -1) if page != root - 1))
-        (state_repair, logs_repair) = await asyncio.to_thread(repair, state)
-        assert not logs_repair.aside
+        (state_repair, logs_repair, buckets_repair) = await asyncio.to_thread(repair, state)
+        assert not logs_repair.aside and not buckets_repair.aside
         async with Emulator(state, CONFIG), connect(state.target) as clients:
             left = await clients.listed()
             assert state_repair.aside or len(left) == 12
             assert len(left) >= 6 and set(left) <= {f"job-{n}" for n in range(12)}
             new = await clients.create(python("pass"), name="new")
             assert new.name not in left and "new" in await clients.listed()
+
+
+def test_repair_of_the_buckets_keeps_what_can_be_read_and_finds_the_files() -> None:
+    with state_dir() as state:
+        state.prepare()
+        with contextlib.closing(BucketStore(state.buckets, state.bucket_database)) as store:
+            store.create_bucket("fine", {"location": "EUROPE-WEST4"})
+            for number in range(60):
+                part = store.parts / "one.part"
+                part.write_text(f"text {number}")
+                body = {"contentType": "text/odd", "metadata": {"long": "x" * 500}}
+                store.put(NewObject("fine", f"folder/{number:02}", body), part, checksums_of(part))
+        with sqlite3.connect(state.bucket_database) as db:
+            root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'objects'").fetchone()[0]
+            # SQLite's own check does not see damage within a value.
+            db.execute("UPDATE objects SET body = '{' WHERE name = 'folder/00'")
+        db.close()
+        damage(state.bucket_database, state.bucket_database.stat().st_size // 4096 - 1)
+        assert root * 4096 < state.bucket_database.stat().st_size, "the damaged page is not the root"
+        with serving(state) as here, pytest.raises(GoogleAPICallError, match="vxtui emulator repair") as said:
+            list(here.client.bucket("fine").list_blobs())
+        assert str(state.bucket_database) in str(said.value) and "Stop the emulator" in str(said.value)
+        found = {one.name: one for one in repair(state)}
+        assert found["buckets.db"].aside and 30 <= found["buckets.db"].rows < 61
+        assert not found["state.db"].aside and not repair(state)[-1].aside
+        with serving(state) as here:
+            blobs = {blob.name: blob for blob in here.client.bucket("fine").list_blobs()}
+            assert blobs["folder/00"].download_as_text() == "text 0"
+            assert blobs["folder/59"].download_as_text() == "text 59"
+            kept = [name for name, blob in blobs.items() if blob.metadata]
+            assert here.client.get_bucket("fine").location == "EUROPE-WEST4"
+        assert list(blobs) == [f"folder/{n:02}" for n in range(60)]
+        assert len(kept) >= 30 and "folder/00" not in kept
+        assert all(blobs[name].content_type == "text/odd" for name in kept)
+
+
+def test_a_buckets_database_that_is_damaged_while_it_is_open_or_before_is_said_to_a_request() -> None:
+    with state_dir() as state, serving(state) as here:
+        # Nobody has asked yet, so nothing is open.
+        state.bucket_database.write_bytes(b"no database " * 1000)
+        for _ in range(2):
+            with pytest.raises(GoogleAPICallError, match=r"not a database.*`vxtui emulator repair`") as said:
+                here.client.create_bucket("one")
+            assert said.value.code == 507, "no status that a client tries again for minutes"
+        state.bucket_database.unlink()
+        assert here.client.create_bucket("one").name == "one"
 
 
 async def test_repair_refuses_while_the_emulator_runs() -> None:
@@ -108,15 +157,16 @@ def test_the_verb_repairs_and_doctor_offers_it(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "config.yaml").write_text("contexts: [{name: p, kind: local, project: p}]\n")
     state = StateDir(tmp_path / "emulator")
     state.prepare()
-    state.database.write_bytes(b"no database " * 1000)
+    for path in (state.database, state.bucket_database):
+        path.write_bytes(b"no database " * 1000)
     with pytest.raises(launcher.LauncherError, match="vxtui emulator repair"):
         launcher.start(state)
     told = CliRunner().invoke(cli, ["doctor"]).output
-    assert "damaged: state.db" in told and "vxtui emulator repair" in told
+    assert "damaged: state.db, buckets.db" in told and "vxtui emulator repair" in told
     done = CliRunner().invoke(cli, ["emulator", "repair", "--json"])
     assert done.exit_code == 0, done.output
     names = {one["name"]: one["aside"] for one in json.loads(done.output)["databases"]}
-    assert names["state.db"] and not names["logs.db"]
+    assert names["state.db"] and names["buckets.db"] and not names["logs.db"]
     try:
         assert "damaged" not in CliRunner().invoke(cli, ["doctor"]).output
     finally:

@@ -7,6 +7,7 @@ sync before the caller continues; so everything that a client was told survives 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import sqlite3
 import time
@@ -67,8 +68,9 @@ class DatabaseError(Exception):
 
 REPAIR = "`vxtui emulator repair` keeps what can be read of it and moves the rest aside"
 """In the message of a damaged file."""
+_DAMAGED = ("malformed", "not a database", "decode")
 _UNREAD = ("unable to open", "locked", "I/O error", "readonly")
-"""In SQLite's message about a file that may be sound, but can't be read or written."""
+"""In SQLite's message about a damaged file, and about one that may be sound, but can't be read or written."""
 
 
 def unusable(path: Path, error: Exception) -> DatabaseError:
@@ -81,20 +83,31 @@ def unusable(path: Path, error: Exception) -> DatabaseError:
     return DatabaseError(f"can't use {path}: {error}; {helps}")
 
 
+def check_file(path: Path) -> None:
+    """Raises DatabaseError if there is such a file and its beginning is no database's."""
+    if path.exists():
+        try:
+            with contextlib.closing(sqlite3.connect(path)) as db:
+                db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            raise unusable(path, error) from error
+
+
 class StorageFull(WireError):
     """Nothing was written. RESOURCE_EXHAUSTED where the disk is full, else UNAVAILABLE."""
 
     def __init__(self, path: Path, error: sqlite3.Error) -> None:
-        full = _disk_full(path, error)
         super().__init__(
-            code_pb2.RESOURCE_EXHAUSTED if full else code_pb2.UNAVAILABLE,
-            f"The emulator can't write {path}: {error}. Nothing was changed. "
-            + ("Free some space on that disk and try again." if full else _check_disk(error)),
+            code_pb2.RESOURCE_EXHAUSTED if _disk_full(path, error) else code_pb2.UNAVAILABLE,
+            f"The emulator can't write {path}: {error}. Nothing was changed. {remedy(path, error)}",
         )
 
 
-def _check_disk(error: sqlite3.Error) -> str:
-    if "malformed" in str(error) or "not a database" in str(error):
+def remedy(path: Path, error: sqlite3.Error) -> str:
+    """What to do about an error of a database in use."""
+    if _disk_full(path, error):
+        return "Free some space on that disk and try again."
+    if any(word in str(error) for word in _DAMAGED):
         return f"Stop the emulator; then {REPAIR}."
     return "Check that disk and try again."
 

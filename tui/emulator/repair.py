@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from google.longrunning import operations_pb2
 from google.protobuf.message import DecodeError
@@ -22,9 +24,11 @@ from tui.emulator.lock import Lock
 from tui.emulator.logging.entry_blocks import damaged_blocks
 from tui.emulator.logging.store import LogStore
 from tui.emulator.paths import StateDir
+from tui.emulator.storage.store import BucketStore, bucket_of, object_of
 
 _FILES = ("", "-wal", "-shm")
 _BATCH = 1000
+_BUCKET_ROWS: dict[str, Callable[[Sequence[Any]], object]] = {"buckets": bucket_of, "objects": object_of}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ def repair(state: StateDir) -> list[Repaired]:
         return [
             _repair(state.database, _check_state, _drop_unreadable),
             _repair(state.log_database, _check_logs, _drop_damaged_blocks),
+            _repair(state.bucket_database, partial(_check_buckets, state.buckets), _drop_damaged_objects),
         ]
     finally:
         lock.release()
@@ -108,6 +113,31 @@ def _check_logs(path: Path) -> None:
         raise DatabaseError(str(error)) from error
     if damaged:
         raise DatabaseError(f"{len(damaged)} blocks can't be decoded")
+
+
+def _check_buckets(root: Path, path: Path) -> None:
+    """The same for the buckets, whose objects are files below `root`. Raises DatabaseError."""
+    try:
+        BucketStore(root, path).close()
+        with _opened(path) as db:
+            for table, decode in _BUCKET_ROWS.items():
+                for row in db.execute(f"SELECT * FROM {table}"):
+                    decode(row)
+    except sqlite3.Error as error:
+        raise DatabaseError(str(error)) from error
+
+
+def _drop_damaged_objects(path: Path) -> None:
+    """Delete rows that do not decode. A file without a row is an object all the same."""
+    with _opened(path) as db:
+        for table, decode in _BUCKET_ROWS.items():
+            keys = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
+            which = " AND ".join(f"{key} IS ?" for key in keys)
+            for row in db.execute(f"SELECT * FROM {table}").fetchall():
+                try:
+                    decode(row)
+                except sqlite3.DatabaseError:
+                    db.execute(f"DELETE FROM {table} WHERE {which}", row[: len(keys)])
 
 
 def _drop_damaged_blocks(path: Path) -> None:

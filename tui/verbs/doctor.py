@@ -109,7 +109,8 @@ def _trainer() -> ServiceHealth:
 def _emulator() -> ServiceHealth:
     state = default_state_dir()
     info = launcher.status(state)
-    damaged = [path.name for path in (state.database, state.log_database) if not info and _damaged(path)]
+    files = () if info else (state.database, state.log_database, state.bucket_database)
+    damaged = [path.name for path in files if _damaged(path)]
     if damaged:
         return ServiceHealth("emulator", False, f"damaged: {', '.join(damaged)}", "`vxtui emulator repair`")
     detail = f"runs, pid {info['pid']}" if info else "not running; it starts when needed"

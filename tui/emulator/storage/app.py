@@ -14,6 +14,8 @@ import logging
 import sqlite3
 from typing import Any
 
+from tui.emulator.database import remedy
+from tui.emulator.paths import StateDir
 from tui.emulator.rpc.loopback import host_only, is_loopback
 from tui.emulator.storage.faults import ActiveBucketFaults, raise_fault
 from tui.emulator.storage.http import (
@@ -41,18 +43,38 @@ _PERMISSIONS = "storage#testIamPermissionsResponse"
 
 
 class BucketApp:
-    """`base` is the address that clients use, with the secret; an empty `key` disables the check."""
+    """`base` is the address that clients use, with the secret; an empty `key` disables the check.
+
+    The store is opened by the first request, and where that fails, by the next one again.
+    """
+
+    _store: BucketStore
+    _objects: Objects
+    _multiparts: XmlMultipartUploads
 
     def __init__(
-        self, store: BucketStore, faults: ActiveBucketFaults, base: str, key: str, project_number: str
+        self, state: StateDir, faults: ActiveBucketFaults, base: str, key: str, project_number: str
     ) -> None:
-        self._store = store
+        self._state = state
         self._faults = faults
         self._base = base
         self._key = key
         self._project_number = project_number
-        self._objects = Objects(store, base)
-        self._multiparts = XmlMultipartUploads(store, self._objects.uploads)
+        self._is_open = False
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._is_open:
+            self._store.close()
+            self._is_open = False
+
+    def _open(self) -> None:
+        """Raises sqlite3.Error, OSError."""
+        if not self._is_open:
+            self._store = BucketStore(self._state.buckets, self._state.bucket_database)
+            self._is_open = True
+            self._objects = Objects(self._store, self._base)
+            self._multiparts = XmlMultipartUploads(self._store, self._objects.uploads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,7 +104,8 @@ class BucketApp:
             reply = error_reply(StoreError(507, "insufficientStorage", why))
         except sqlite3.Error as error:
             log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
-            why = f"The emulator can't write its database of the buckets: {error}."
+            file = self._state.bucket_database
+            why = f"The emulator can't use {file}: {error}. {remedy(file, error)}"
             reply = error_reply(StoreError(507, "insufficientStorage", why))
         except Exception:
             log.exception("%s failed", request.method)
@@ -105,6 +128,7 @@ class BucketApp:
             # This method never fails: the reply has no permissions.
             return Reply.of({"kind": _PERMISSIONS})
         raise_fault(faults)
+        self._open()
         match parts:
             case ["storage", "v1", "b"]:
                 return await self._buckets(request)

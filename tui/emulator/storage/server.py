@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from tui.emulator.paths import StateDir, StateDirError
 
 if TYPE_CHECKING:
+    from tui.emulator.storage.app import BucketApp
     from tui.emulator.storage.faults import ActiveBucketFaults
-    from tui.emulator.storage.store import BucketStore
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +54,16 @@ class BucketServer:
         """Bind the port and store the address.
 
         Raises:
+            DatabaseError: when the buckets' database is damaged.
             StateDirError: when the address can't be kept.
             OSError: when no port is free.
         """
         # The console imports this module before its first paint, for the address only.
         import secrets  # noqa: PLC0415
 
+        from tui.emulator.database import check_file  # noqa: PLC0415
+
+        check_file(self._state.bucket_database)
         path = self._state.bucket_address
         port, key = _stored_address(path) or (0, secrets.token_urlsafe(24))
         self._listener = _bind(port)
@@ -99,19 +103,18 @@ class BucketServer:
         asyncio.get_running_loop().remove_reader(self._listener)
         self._server_thread = _ServerThread(self._listener, self._app)
 
-    def _app(self) -> tuple[Any, BucketStore]:
+    def _app(self) -> tuple[Any, BucketApp]:
         from tui.emulator.storage.app import BucketApp  # noqa: PLC0415
-        from tui.emulator.storage.store import BucketStore  # noqa: PLC0415
 
-        store = BucketStore(self._state.buckets, self._state.bucket_database)
         key = self.url.rpartition("/")[2]
-        return self.wrap(BucketApp(store, self.faults, self.url, key, self._project_number)), store
+        app = BucketApp(self._state, self.faults, self.url, key, self._project_number)
+        return self.wrap(app), app
 
 
 class _ServerThread:
     """The thread that runs the server."""
 
-    def __init__(self, listener: socket.socket, make: Callable[[], tuple[Any, BucketStore]]) -> None:
+    def __init__(self, listener: socket.socket, make: Callable[[], tuple[Any, BucketApp]]) -> None:
         self._listener, self._make = listener, make
         self._server: Any = None
         self._stopping = threading.Event()
@@ -134,11 +137,11 @@ class _ServerThread:
     async def _serve(self) -> None:
         import uvicorn  # noqa: PLC0415
 
-        # Created here: the database belongs to this thread.
-        app, store = self._make()
+        # In this thread, as the application opens a database, which belongs to its thread.
+        served, app = self._make()
         try:
             config = uvicorn.Config(
-                app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
+                served, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
                 http="h11", timeout_graceful_shutdown=1, timeout_keep_alive=75,
             )  # fmt: skip
             self._server = uvicorn.Server(config)
@@ -148,7 +151,7 @@ class _ServerThread:
                 # A copy of the socket: the server closes its own.
                 await self._server.serve(sockets=[self._listener.dup()])
         finally:
-            store.close()
+            app.close()
 
 
 def _url(port: int, key: str) -> str:

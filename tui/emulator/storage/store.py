@@ -14,7 +14,7 @@ import mimetypes
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -125,19 +125,31 @@ class ObjectPage:
 
 
 _COLUMNS = tuple(f.name for f in fields(StoredObject))
+_BUCKET_TYPES, _OBJECT_TYPES = (
+    tuple({"str": str, "int": int}.get(str(f.type), dict) for f in fields(kind))
+    for kind in (Bucket, StoredObject)
+)
 
 
 class BucketStore:
-    """All buckets of one emulator: folders of `root`, and the database `file`."""
+    """All buckets of one emulator: folders of `root`, and the database `file`.
+
+    Every method may raise sqlite3.Error, also for a row that can't be decoded.
+    """
 
     def __init__(self, root: Path, file: Path) -> None:
+        """Raises sqlite3.Error, OSError."""
         self.root = root
         self.parts = root / PART_FOLDER
         self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._db = sqlite3.connect(file, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.executescript(_SCHEMA)
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         self._db.close()
@@ -157,7 +169,7 @@ class BucketStore:
             raise no_bucket() from None
         row = self._db.execute("SELECT * FROM buckets WHERE name = ?", [name]).fetchone()
         if row:
-            return Bucket(row[0], row[1], row[2], row[3], json.loads(row[4]))
+            return bucket_of(row)
         made = status.st_mtime_ns // 1000
         return Bucket(name, made, made)
 
@@ -347,12 +359,31 @@ class BucketStore:
         row = self._db.execute(
             "SELECT * FROM objects WHERE bucket = ? AND name = ?", [bucket, name]
         ).fetchone()
-        if row is None:
-            return None
-        return StoredObject(**{**dict(zip(_COLUMNS, row, strict=True)), "body": json.loads(row[-1])})
+        return None if row is None else object_of(row)
 
     def _delete_row(self, bucket: str, name: str) -> None:
         self._db.execute("DELETE FROM objects WHERE bucket = ? AND name = ?", [bucket, name])
+
+
+def bucket_of(row: Sequence[Any]) -> Bucket:
+    """The bucket of a row. Raises sqlite3.DatabaseError for a damaged one."""
+    return Bucket(*_checked(row, _BUCKET_TYPES))
+
+
+def object_of(row: Sequence[Any]) -> StoredObject:
+    """The object of a row. Raises sqlite3.DatabaseError for a damaged one."""
+    return StoredObject(*_checked(row, _OBJECT_TYPES))
+
+
+def _checked(row: Sequence[Any], types: Sequence[type]) -> list[Any]:
+    """The row's values, of these types. SQLite notices no damage within a value."""
+    try:
+        found = [*row[:-1], json.loads(row[-1])]
+    except (TypeError, ValueError):
+        found = []
+    if len(found) != len(types) or not all(map(isinstance, found, types)):
+        raise sqlite3.DatabaseError(f"the row of {'/'.join(map(repr, row[:2]))} is malformed")
+    return found
 
 
 def no_bucket() -> StoreError:
