@@ -24,7 +24,8 @@ phase = progress.phase
 alive = progress.beat
 """A part of the present phase has ended."""
 _INCOMPLETE = (".tmp", ".partial", ".new", ".part")
-_last_step_time = 0.0
+_last_step_at: float | None = None
+"""By the monotonic clock."""
 _STEP_FILE = Path("progress.json").absolute()
 """In the folder where the process was started, which the script may leave later."""
 
@@ -34,18 +35,18 @@ def step(number: int, total_steps: int, *, loss: float | None = None, **metrics:
 
     `metrics` are further numbers, in SI units; the console shows `tokens_per_second` as the speed.
     """
-    global _last_step_time  # noqa: PLW0603 - when the last step ended
-    now, before = time.time(), _last_step_time
-    _last_step_time = now
+    global _last_step_at  # noqa: PLW0603 - when the last step ended
+    now, before = time.monotonic(), _last_step_at
+    _last_step_at = now
     progress.training(number)
-    seconds = now - before if before else 0.0
+    seconds = 0.0 if before is None else now - before
     if os.environ.get("LOCAL_RANK", "0") == "0":
         # The supervisor restarts a program that has made steps without a delay.
         with suppress(OSError):
-            _STEP_FILE.write_text(json.dumps({"step": number, "at": now, "seconds": seconds}))
+            _STEP_FILE.write_text(json.dumps({"step": number, "at": time.time(), "seconds": seconds}))
     if os.environ.get("RANK", "0") != "0":
         return
-    if before:
+    if before is not None:
         metrics.setdefault("step_seconds", seconds)
     said = f"step {number}/{total_steps}" + ("" if loss is None else f"  loss {loss:.4f}")
     numbers: dict[str, Any] = dict(metrics)

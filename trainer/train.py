@@ -20,7 +20,7 @@ from trainer.checkpoint.ending import Ending
 from trainer.checkpoint.finder import FoundCheckpoint
 from trainer.checkpoint.locations import checkpoint_folder
 from trainer.checkpoint.manager import CheckpointManager
-from trainer.checkpoint.manifest import last_save
+from trainer.checkpoint.manifest import saves
 from trainer.checkpoint.weights import init_weights
 from trainer.config import AUTO, Config
 from trainer.data.download import download_inputs
@@ -437,7 +437,7 @@ class Trainer:
     def _stopped_at_start(self, number: int) -> int:
         """After a signal before the first step: 75 only if this run can continue from a checkpoint."""
         folder = checkpoint_folder(self.config.checkpoint.checkpoint_dir)
-        saved = any(self.group.all_gather(last_save(folder) > 0))
+        saved = any(self.group.all_gather(bool(saves(folder))))
         if self.rank == 0:
             events.preempted_at_start(number)
         self.group.destroy()

@@ -171,14 +171,17 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def last_save(folder: Path) -> float:
-    """When the last checkpoint was completed, in seconds since the epoch; 0 if there is none."""
-    newest = 0.0
+def saves(folder: Path) -> frozenset[tuple[str, int]]:
+    """The complete checkpoints: the name of each, and when it was completed (ns since the epoch).
+
+    One that was not there before is new, whatever the clock said meanwhile.
+    """
+    found = set[tuple[str, int]]()
     with suppress(OSError):
         for path in step_folders(folder):
             with suppress(OSError):
-                newest = max(newest, (path / MANIFEST).stat().st_mtime)
-    return newest
+                found.add((path.name, (path / MANIFEST).stat().st_mtime_ns))
+    return frozenset(found)
 
 
 def other_run(path: Path, run: RunIdentity) -> RunIdentity | None:

@@ -19,7 +19,7 @@ from trainer.launch.failure import NodeFailures
 from trainer.launch.network import free_port
 from trainer.launch.protocol import Attempt, AttemptEnd
 from trainer.launch.rendezvous import Peers, RendezvousError
-from trainer.launch.supervisor import TICK, Supervisor, environments
+from trainer.launch.supervisor import TICK, Before, Supervisor, environments
 
 _SIGNALLED = 128
 """Exit codes above this one are 128 + the signal that killed the process."""
@@ -61,11 +61,11 @@ class ElasticSupervisor(Supervisor):
         self._node = ElasticNode(self._topology, launch.elastic, launch.peer_timeout)
         return self._node
 
-    def _made_progress(self, saved_before: float, began: float) -> bool:
+    def _made_progress(self, before: Before) -> bool:
         # The run has the steps in the others' memory.
-        if self._lost_code is not None and self._program.made_steps_since(began):
+        if self._lost_code is not None and self._made_steps(before):
             return True
-        return super()._made_progress(saved_before, began)
+        return super()._made_progress(before)
 
     def _run_attempt(self, number: int) -> tuple[int, int]:
         self._cause, self._lost_code = None, None

@@ -19,7 +19,7 @@ from trainer import exit_codes
 from trainer.checkpoint.finder import FoundCheckpoint
 from trainer.checkpoint.locations import checkpoint_folder
 from trainer.checkpoint.manager import CheckpointManager
-from trainer.checkpoint.manifest import last_save
+from trainer.checkpoint.manifest import saves
 from trainer.config import Config
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.same_data import same_data
@@ -102,7 +102,7 @@ class ElasticTrainer(Trainer):
         except Interrupted as signaled:
             if self.group.local_rank == 0:
                 events.preempted_at_start(signaled.number)
-            saved = last_save(checkpoint_folder(self.config.checkpoint.checkpoint_dir))
+            saved = saves(checkpoint_folder(self.config.checkpoint.checkpoint_dir))
             code = exit_codes.PREEMPTED if saved else exit_codes.STOPPED
         return code
 

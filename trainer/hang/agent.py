@@ -68,16 +68,24 @@ class _Collectives:
     def __init__(self, heartbeat: Heartbeat) -> None:
         self._heartbeat = heartbeat
         self._begun, self._still = -1, 0
+        self._moved_at = self._ahead = self._ahead_before = 0.0
+        """Of the last look that found a movement: the monotonic time, and how far the time of day was ahead
+        of it, then and at the movement before."""
 
     def look(self) -> None:
         begun, pending = flight_recorder.begun()
         self._still = self._still + 1 if begun == self._begun and pending else 0
         self._begun = begun
         if self._still == 0:
+            self._moved_at, self._ahead_before = time.monotonic(), self._ahead
+            self._ahead = time.time() - self._moved_at
             self._heartbeat.count_collectives(begun, 0.0, 0.0)
         elif self._still % 5 == 3:
-            age, timeout = flight_recorder.oldest_pending()
-            since = time.monotonic() - age if timeout else 0.0
+            began, timeout = flight_recorder.oldest_pending()
+            # The time of day may have jumped since, or shortly before the last movement was seen. Too early
+            # a begin would end a healthy attempt.
+            began = max(began - self._ahead, began - (self._ahead_before or self._ahead))
+            since = min(began, self._moved_at) if timeout else 0.0
             self._heartbeat.count_collectives(begun, since, since + timeout if timeout else 0.0)
 
 

@@ -13,7 +13,6 @@ import json
 import pickle
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -51,13 +50,13 @@ def _status(name: str) -> list[Mapping[str, Any]]:
 
 
 def oldest_pending() -> tuple[float, float]:
-    """Age of the oldest pending collective and its timeout, in seconds; (0, 0) if there is none."""
+    """When the oldest pending collective was begun, in seconds since the epoch, which is the recorder's
+    clock, and its timeout in seconds; (0, 0) if there is none."""
     pending = [entry for entry in _entries() if not _done(entry) and entry.get("timeout_ms")]
     if not pending:
         return 0.0, 0.0
     oldest = min(pending, key=lambda entry: entry["time_created_ns"] + entry["timeout_ms"] * 1_000_000)
-    # The recorder's clock is the epoch's.
-    return max(0.0, time.time() - oldest["time_created_ns"] / 1e9), oldest["timeout_ms"] / 1e3
+    return oldest["time_created_ns"] / 1e9, oldest["timeout_ms"] / 1e3
 
 
 def groups() -> dict[str, dict[str, Any]]:

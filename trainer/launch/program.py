@@ -11,14 +11,14 @@ from typing import Protocol
 from trainer import exit_codes
 from trainer.checkpoint.folder_lock import LaunchHold
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
-from trainer.checkpoint.manifest import last_save, step_folders, step_of
+from trainer.checkpoint.manifest import saves, step_folders, step_of
 from trainer.checkpoint.peers.process import StoreProcess
 from trainer.checkpoint.remote_store import RemoteStoreError
 from trainer.checkpoint.run_identity import RUN_ID, launch_id
 from trainer.cloud_paths import bucket_path, buckets_mounted
 from trainer.config import Config, LaunchConfig
 from trainer.launch.topology import Topology
-from trainer.metrics.goodput import last_step_time
+from trainer.metrics.goodput import RecordedStep, last_step
 
 HANG_FOLDER = "hangs"
 """Beside the checkpoints."""
@@ -58,8 +58,8 @@ class Program(Protocol):
     def variables(self, address: str) -> dict[str, str]:
         """Variables of its processes, besides those of torchrun; other nodes reach this one at `address`."""
 
-    def last_save(self) -> float:
-        """When its last checkpoint on this node's disk was completed (epoch seconds); 0 if there is none."""
+    def saves(self) -> frozenset[tuple[str, int]]:
+        """Its checkpoints on this node's disk: the name of each, and when it was completed (epoch ns)."""
 
     def newest_step(self) -> int:
         """Highest step of a checkpoint on this node's disk; -1 if there is none, or it is not known."""
@@ -67,8 +67,8 @@ class Program(Protocol):
     def has_checkpoint(self) -> bool:
         """Whether a restart would continue from a checkpoint."""
 
-    def made_steps_since(self, began: float) -> bool:
-        """Whether a step ended after this time (epoch seconds)."""
+    def last_step(self) -> RecordedStep | None:
+        """The last step that its processes recorded; None if there is none."""
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         """Exit codes of its processes after which another attempt is pointless."""
@@ -118,8 +118,8 @@ class TrainerProgram:
         copies = self._copies.variables(address) if self._copies is not None else {}
         return {RUN_ID: self._run_id, **copies}
 
-    def last_save(self) -> float:
-        return last_save(self._folder)
+    def saves(self) -> frozenset[tuple[str, int]]:
+        return saves(self._folder)
 
     def newest_step(self) -> int:
         with contextlib.suppress(OSError):
@@ -129,15 +129,15 @@ class TrainerProgram:
 
     def has_checkpoint(self) -> bool:
         # The resume checks it for damage; there is no time now.
-        if self.last_save():
+        if self.saves():
             return True
         with contextlib.suppress(RemoteStoreError):
             uri = upload_uri(self._upload_dir, os.environ)
             return bool(uri and open_store(uri).steps())
         return False
 
-    def made_steps_since(self, began: float) -> bool:
-        return last_step_time(Path("progress.json")) > began
+    def last_step(self) -> RecordedStep | None:
+        return last_step(Path("progress.json"))
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         return exit_codes.FINAL

@@ -20,7 +20,7 @@ from trainer.config import ON_OFF, LaunchConfig
 from trainer.errors import UsageError
 from trainer.launch.program import HANG_FOLDER
 from trainer.launch.topology import Topology
-from trainer.metrics.goodput import last_step_time
+from trainer.metrics.goodput import RecordedStep, last_step
 
 CHECKPOINT_DIR = "CHECKPOINT_DIR"
 """Variable with the absolute path of --checkpoint-dir, for the script."""
@@ -77,26 +77,26 @@ class ScriptProgram:
             return dict(env)
         return {k: v for k, v in env.items() if k not in _CLUSTER_VARIABLES} | dict(self.nodes)
 
-    def last_save(self) -> float:
-        """The time of the newest file or folder in its folder of checkpoints."""
-        newest = 0.0
+    def saves(self) -> frozenset[tuple[str, int]]:
+        """The files and folders in its folder of checkpoints, two levels deep."""
+        found = set[tuple[str, int]]()
         if self.checkpoint_dir:
             for path in (*Path(self.checkpoint_dir).glob("*"), *Path(self.checkpoint_dir).glob("*/*")):
                 try:
-                    newest = max(newest, path.stat().st_mtime)
+                    found.add((str(path), path.stat().st_mtime_ns))
                 except OSError:
                     # Deleted in this moment.
                     continue
-        return newest
+        return frozenset(found)
 
     def newest_step(self) -> int:
         return -1
 
     def has_checkpoint(self) -> bool:
-        return self.last_save() > 0
+        return bool(self.saves())
 
-    def made_steps_since(self, began: float) -> bool:
-        return last_step_time(Path("progress.json")) > began
+    def last_step(self) -> RecordedStep | None:
+        return last_step(Path("progress.json"))
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         """After a signal any end is one; else a process that a SIGTERM of its own ended is a failed one."""

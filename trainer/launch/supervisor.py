@@ -14,6 +14,7 @@ import random
 import signal
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from trainer.launch.rendezvous import (
     make_rendezvous,
 )
 from trainer.launch.topology import Topology
+from trainer.metrics.goodput import RecordedStep
 from trainer.structured_log import emit, end_line
 
 TICK = 0.05
@@ -43,6 +45,14 @@ MIN_SHUTDOWN = 30.0
 """Fewest seconds that processes have to save and exit after a signal."""
 CAUSE_SECONDS = 1.0
 """Seconds to wait for the cause from another node, after processes of this one have only noticed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What there was when an attempt began; what is new at its end is the attempt's."""
+
+    saves: frozenset[tuple[str, int]]
+    step: RecordedStep | None
 
 
 class Supervisor:
@@ -86,7 +96,8 @@ class Supervisor:
     def _run_attempts(self) -> int:
         number, without_progress = 0, 0
         while True:
-            began, saved_before = time.time(), self._program.last_save()
+            began, began_at = time.time(), time.monotonic()
+            before = Before(self._program.saves(), self._program.last_step())
             try:
                 number, code = self._run_attempt(number)
             except ShutdownRequested:
@@ -101,7 +112,7 @@ class Supervisor:
             if code in self._final():
                 return code
             # Only attempts in a row without a new checkpoint count against --max-restarts.
-            without_progress = 0 if self._made_progress(saved_before, began) else without_progress + 1
+            without_progress = 0 if self._made_progress(before) else without_progress + 1
             if without_progress > self._program.launch.max_restarts:
                 count = f"{without_progress} attempt{'s' if without_progress > 1 else ''}"
                 text = f"giving up after {count} without a new checkpoint, exit code {code}"
@@ -112,14 +123,18 @@ class Supervisor:
             number += 1
             # The delay is for a program that fails at once, and for a disk that takes no checkpoint; another
             # cause ended an attempt that trained.
-            trained = self._program.made_steps_since(began) and code != exit_codes.SAVE_FAILED
-            self._delay(number, 0 if trained else without_progress, time.time() - began)
+            trained = self._made_steps(before) and code != exit_codes.SAVE_FAILED
+            self._delay(number, 0 if trained else without_progress, time.monotonic() - began_at)
             if self._signal:
                 return self._stopped_code()
 
-    def _made_progress(self, saved_before: float, began: float) -> bool:
-        """Whether the attempt since `began` has a checkpoint newer than that of `saved_before`."""
-        return self._program.last_save() > saved_before
+    def _made_progress(self, before: Before) -> bool:
+        """Whether there is a checkpoint that was not there before the attempt."""
+        return not self._program.saves() <= before.saves
+
+    def _made_steps(self, before: Before) -> bool:
+        """Whether the attempt has completed a step."""
+        return self._program.last_step() not in {None, before.step}
 
     def _delay(self, number: int, failures: int, lasted: float) -> None:
         """Wait, longer after each attempt in a row that did not train; a signal ends the wait."""

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,15 @@ below compute.googleapis.com/workload/: monitoring._upload_goodput_metrics_to_gc
 BUCKETS = (*SOURCES, "step")
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """A step of a progress file: when it ended (epoch seconds), and how long it took."""
+
+    step: int
+    at: float
+    seconds: float
+
+
 class Goodput:
     """Seconds by bucket. `progress_file`, on the node's disk, has the last step for the next attempt."""
 
@@ -40,7 +50,7 @@ class Goodput:
         self.disruptions = 0
         """Restarts of the run, over all attempts."""
         self._file = progress_file
-        self._previous = _read(progress_file) if progress_file is not None else None
+        self._previous = last_step(progress_file) if progress_file is not None else None
 
     @contextmanager
     def measure(self, bucket: str, phase: str = "") -> Iterator[None]:
@@ -59,9 +69,9 @@ class Goodput:
         self.disruptions = int(saved.get("disruptions", 0)) + 1
         if self._previous is None:
             return
-        reached, at, step_seconds = self._previous
-        self.seconds["lost"] += max(0, reached - step) * step_seconds
-        self.seconds["restart"] += max(0.0, started - at)
+        before = self._previous
+        self.seconds["lost"] += max(0, before.step - step) * before.seconds
+        self.seconds["restart"] += max(0.0, started - before.at)
 
     def count_as_lost(self, seconds: float) -> None:
         """Count the seconds of steps that will be repeated."""
@@ -103,16 +113,10 @@ class Goodput:
         return {name: round(value, 3) for name, value in self.seconds.items()}
 
 
-def last_step_time(progress_file: Path) -> float:
-    """Time of the last recorded step, in seconds since the epoch; 0 if there is none."""
-    previous = _read(progress_file)
-    return previous[1] if previous else 0.0
-
-
-def _read(progress_file: Path) -> tuple[int, float, float] | None:
-    """Step, time since the epoch and seconds a step; None if it can't be read."""
+def last_step(progress_file: Path) -> RecordedStep | None:
+    """The last recorded step; None if it can't be read."""
     try:
         record: dict[str, Any] = json.loads(progress_file.read_text())
-        return int(record["step"]), float(record["at"]), float(record["seconds"])
+        return RecordedStep(int(record["step"]), float(record["at"]), float(record["seconds"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
