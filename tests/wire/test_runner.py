@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from tests.waiting import LIMIT, wait_for
 from tests.wire.attempts import FOREVER, Attempt, attempt
+from tui.config.boot import boot_id
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.runner_handle import LocalRunner
 
@@ -269,12 +271,23 @@ def test_a_runner_needs_no_server(one: Attempt) -> None:
     assert one.output() == "".join(f"{i}\n" for i in range(20))
 
 
-def test_an_adopted_attempt_counts_as_running_until_its_runner_has_spoken(one: Attempt) -> None:
+@pytest.mark.parametrize("jump", [0, 600, -600])
+def test_an_adopted_attempt_counts_as_running_until_its_runner_has_spoken(
+    one: Attempt, monkeypatch: pytest.MonkeyPatch, jump: int
+) -> None:
     one.home.root.mkdir(parents=True)
-    AttemptPlan("1", 1, (one.replica(0, ["true"]),)).save(one.home.plan)
+    replicas = (one.replica(0, ["true"]),)
+    started = AttemptPlan("1", 1, replicas, started_at=time.monotonic(), boot=boot_id())
+    started.save(one.home.plan)
+    if jump:
+        os.utime(one.home.plan, (time.time() - jump, time.time() - jump))
     status = one.status()
     assert status.outcome is None and [r.state for r in status.replicas] == ["starting"]
-    os.utime(one.home.plan, (time.time() - 60, time.time() - 60))
+    real = time.monotonic
+    with monkeypatch.context() as later:
+        later.setattr(time, "monotonic", lambda: real() + 11)
+        assert one.status().outcome == "lost"
+    replace(started, boot="another").save(one.home.plan)
     assert one.status().outcome == "lost"
 
 

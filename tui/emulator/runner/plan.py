@@ -43,7 +43,8 @@ class AttemptPlan:
     """One run of the whole job. Times are in seconds.
 
     `grace` is the time between SIGTERM and SIGKILL for a preemption or a timeout, `stop_grace` for a
-    cancellation and for the replicas that still run when the attempt's outcome is known.
+    cancellation and for the replicas that still run when the attempt's outcome is known. `started_at` is when
+    the server started the runner, by the monotonic clock of the machine's start `boot`.
     """
 
     job_id: str
@@ -56,6 +57,8 @@ class AttemptPlan:
     stamp_period: float = 0.05
     worker_restarts: int = 5
     restart_job_on_worker_restart: bool = False
+    started_at: float = 0.0
+    boot: str = ""
 
     def save(self, path: Path) -> None:
         """Write whole or not at all."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tui.config.boot import boot_id
@@ -37,7 +38,7 @@ class LocalRunner:
     def start(self, attempt: AttemptDir, plan: AttemptPlan) -> None:
         """Save the plan and spawn the runner in its own session. Raises OSError."""
         attempt.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        plan.save(attempt.plan)
+        replace(plan, started_at=time.monotonic(), boot=boot_id()).save(attempt.plan)
         # Nothing from the server's environment: replicas must not see the user's credentials.
         env = {"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"}
         output = os.open(attempt.runner_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -123,9 +124,11 @@ class LocalRunner:
         if attempt.root in self._children or self._identity(attempt) is not None:
             return False
         try:
-            return time.time() - attempt.plan.stat().st_mtime < START_SECONDS
-        except OSError:
+            plan = AttemptPlan.load(attempt.plan)
+        except (OSError, ValueError):
             return False
+        # Not by the file's time: a clock that is set back would keep a lost attempt for as long.
+        return plan.boot == boot_id() and time.monotonic() - plan.started_at < START_SECONDS
 
     def _kill_orphans(self, attempt: AttemptDir) -> None:
         """Kill every process of a dead runner: its replicas', and all with the attempt's variable."""
