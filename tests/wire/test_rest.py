@@ -17,6 +17,7 @@ import pytest
 
 from tests.waiting import LIMIT, until
 from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir
+from tui.emulator import launcher
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.rest_server import BODY_LIMIT, read_token, serve_rest
@@ -227,6 +228,36 @@ async def test_other_addresses_are_not_served() -> None:
             other.listen()
             with pytest.raises(OSError, match="can't listen"):
                 await serve_rest([], state, "127.0.0.1", other.getsockname()[1])
+
+
+async def test_an_emulator_that_runs_opens_rest() -> None:
+    with state_dir() as state:
+        async with Emulator(state, EmulatorConfig.model_validate(QUICK)) as emulator:
+
+            async def start(rest: str | None, **options: bool) -> dict[str, Any]:
+                return await asyncio.to_thread(launcher.start, state, rest=rest, **options)
+
+            with socket.create_server(("127.0.0.1", 0)) as taken:
+                address = f"127.0.0.1:{taken.getsockname()[1]}"
+                with pytest.raises(launcher.LauncherError, match=f"{address}.* in use"):
+                    await start(address)
+            with pytest.raises(launcher.LauncherError, match="only a loopback address"):
+                await start("10.0.0.1:0")
+            both = await asyncio.gather(start("127.0.0.1:0"), start("127.0.0.1:0"))
+            url = emulator.rest_url
+            assert url is not None and [info["rest"] for info in both] == [url, url]
+            shown = await asyncio.to_thread(launcher.status, state)
+            assert shown is not None and shown["rest"] == url
+            async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http:
+                assert (await http.get(JOBS)).status_code == 401
+                headers = {"Authorization": f"Bearer {read_token(state)}"}
+                assert (await http.get(JOBS, headers=headers)).status_code == 200
+            assert (await start(f"127.0.0.1:{url.rpartition(':')[2]}"))["rest"] == url
+            for options in ({"no_auth": True}, {"simulate_accelerators": True}):
+                with pytest.raises(launcher.LauncherError, match="already"):
+                    await start("127.0.0.1:0", **options)
+            with pytest.raises(launcher.LauncherError, match="already runs"):
+                await start(None)
 
 
 async def test_a_token_is_kept_and_an_empty_one_refused() -> None:

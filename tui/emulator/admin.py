@@ -3,6 +3,8 @@
 Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both ways::
 
     {"do": "status"}                                   → pid, socket, rest, state_dir, version, jobs
+    {"do": "rest", "address": "HOST:PORT", "no_auth": B}
+                                                       → the status, with REST from now on
     {"do": "program", "image": URI, "command": [WORD]} → program, in words; or problem and fix
     {"do": "preempt", "job": REF, "replica": R}        → job, replicas   (R: a name, a list, or left out: all)
     {"do": "tail", "cut_every": S, "late_share": X, "late_seconds": S, "double_share": X, "shuffle": B}
@@ -27,12 +29,14 @@ pipeline means its custom job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf import json_format, struct_pb2
 
 from tui.emulator.faults.requests import Faults
+from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
 from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.runs.scheduler import Scheduler
@@ -45,7 +49,10 @@ SERVICE = "vxtui.emulator.v1.Admin"
 
 
 class Admin:
-    """Handler of one emulator. `info` returns the contents of `emulator.json`; `stop` ends the server."""
+    """Handler of one emulator.
+
+    `info` returns what `emulator.json` holds, `stop` ends the server, `open_rest` is `Emulator.open_rest`.
+    """
 
     def __init__(  # noqa: PLR0917 - one for each part
         self,
@@ -56,6 +63,7 @@ class Admin:
         stop: Callable[[], None],
         faults: Faults,
         images: Images,
+        open_rest: Callable[[str, bool], Awaitable[dict[str, Any]]],
     ) -> None:
         self._table = table
         self._pipelines = pipelines
@@ -63,8 +71,10 @@ class Admin:
         self._info = info
         self._stop = stop
         self._images = images
-        self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        self._open_rest = open_rest
+        self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any] | Awaitable[dict[str, Any]]]] = {
             "status": self._do_status,
+            "rest": self._do_rest,
             "program": self._do_program,
             "preempt": self._do_preempt,
             **faults.verbs(),
@@ -80,11 +90,25 @@ class Admin:
         if verb is None:
             raise invalid(("do", f"{asked.get('do')!r} is not one of {', '.join(self._verbs)}"))
         answer = struct_pb2.Struct()
-        answer.update(verb(asked))
+        found = verb(asked)
+        answer.update(await found if inspect.isawaitable(found) else found)
         return answer
 
     def _do_status(self, _asked: dict[str, Any]) -> dict[str, Any]:
         return {**self._info(), "jobs": self._table.counts()}
+
+    async def _do_rest(self, asked: dict[str, Any]) -> dict[str, Any]:
+        address = asked.get("address")
+        if not isinstance(address, str):
+            raise invalid(("address", "HOST:PORT, as a string"))
+        try:
+            info = await self._open_rest(address, not asked.get("no_auth", False))
+        except StateDirError as error:
+            raise failed_precondition("rest", str(error)) from error
+        except OSError as error:
+            sentence = f"can't serve REST on {address}: {error.strerror or error}"
+            raise failed_precondition("rest", sentence) from error
+        return {**info, "jobs": self._table.counts()}
 
     def _do_program(self, asked: dict[str, Any]) -> dict[str, Any]:
         image, command = asked.get("image"), asked.get("command", [])

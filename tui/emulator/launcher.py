@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tui.emulator.admin_client import AdminError, admin_call
 from tui.emulator.paths import StateDir, StateDirError
 
 START_SECONDS = 60.0
@@ -67,12 +68,14 @@ def start(
     simulate_accelerators: bool = False,
     timeout: float = START_SECONDS,
 ) -> dict[str, Any]:
-    """Start a server and return its `status`. `rest` is HOST:PORT.
+    """Start a server and return its `status`. `rest` is HOST:PORT; a server that runs has it from now on.
 
     Raises:
-        LauncherError: also when a server runs already on this state directory.
+        LauncherError: also when a server runs already on this state directory and `rest` is not all it lacks.
     """
     running = status(state)
+    if running is not None and rest and not simulate_accelerators:
+        return _with_rest(state, rest, no_auth)
     if running is not None:
         raise LauncherError(
             f"an emulator {_BUSY} {state.root} (pid {running['pid']}); "
@@ -81,6 +84,13 @@ def start(
     options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
     options += ["--simulate-accelerators"] if simulate_accelerators else []
     return _start(state, options, timeout, lambda: False, share=False)
+
+
+def _with_rest(state: StateDir, rest: str, no_auth: bool) -> dict[str, Any]:
+    try:
+        return admin_call(state, {"do": "rest", "address": rest, "no_auth": no_auth})
+    except AdminError as error:
+        raise LauncherError(error.message) from error
 
 
 def stop(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:

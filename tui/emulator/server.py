@@ -103,6 +103,8 @@ class Emulator:
         self._lock = Lock(state)
         self._rest = rest
         self._auth = auth
+        self._methods: list[Method] = []
+        self._opening_rest = asyncio.Lock()
         self._started_at = ""
         self._stack = contextlib.AsyncExitStack()
 
@@ -160,10 +162,10 @@ class Emulator:
         self._stack.callback(lambda: remove_stale_files(*files) if self._lock.held else None)
         self.buckets.open()
         self._stack.push_async_callback(self.buckets.close)
-        methods = await self._open_services()
-        await self._serve_grpc(methods)
+        self._methods = await self._open_services()
+        await self._serve_grpc(self._methods)
         if self._rest is not None:
-            await self._serve_rest(methods, *parse_address(self._rest))
+            await self._serve_rest(*parse_address(self._rest))
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         write_info(self.state, self.info())
 
@@ -205,7 +207,9 @@ class Emulator:
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
         images = Images.of(config.images)
-        admin = Admin(table, pipelines, scheduler, self.info, self.stopping.set, all_faults, images)
+        admin = Admin(
+            table, pipelines, scheduler, self.info, self.stopping.set, all_faults, images, self.open_rest
+        )
         # The faults of the API are not in the way of the request that clears them.
         served = [
             *JobServer(table, scheduler, operations).methods(),
@@ -249,11 +253,33 @@ class Emulator:
         self.state.socket.chmod(0o600)
         link_admin(self.state)
 
-    async def _serve_rest(self, methods: list[Method], host: str, port: int) -> None:
+    async def open_rest(self, address: str, auth: bool) -> dict[str, Any]:
+        """Serve REST from now on, as `rest` and `auth` do from the start; returns `info`.
+
+        Raises:
+            StateDirError: when `address` is not HOST:PORT on loopback, or REST is served already on another
+                port or with another `auth`.
+            OSError: when the address is taken.
+        """
+        host, port = parse_address(address)
+        async with self._opening_rest:
+            if self.rest_url is None:
+                self._auth = auth
+                await self._serve_rest(host, port)
+                write_info(self.state, self.info())
+            elif port not in {0, int(self.rest_url.rpartition(":")[2])} or auth != self._auth:
+                token = "with the token" if self._auth else "without a token"
+                raise StateDirError(
+                    f"REST is served on {self.rest_url} already, {token}; use it, or stop the emulator with "
+                    "`vxtui emulator stop` and start it as you want it: its jobs keep running"
+                )
+        return self.info()
+
+    async def _serve_rest(self, host: str, port: int) -> None:
         # Imports an HTTP server, which most emulators never need.
         from tui.emulator.rpc.rest_server import serve_rest  # noqa: PLC0415
 
-        server = await serve_rest(methods, self.state, host, port, self._auth)
+        server = await serve_rest(self._methods, self.state, host, port, self._auth)
         self._stack.push_async_callback(server.close)
         self.rest_url = server.url
 

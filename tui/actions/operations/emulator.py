@@ -30,7 +30,7 @@ class EmulatorOperations:
     async def start(
         self, *, rest: str | None = None, no_auth: bool = False, simulate_accelerators: bool = False
     ) -> Outcome[dict[str, Any]]:
-        """Start the emulator; the value is its `launcher.status`. `rest` is HOST:PORT."""
+        """Start the emulator, or add REST to one that runs; the value is its `launcher.status`."""
         state = default_state_dir()
 
         async def start() -> dict[str, Any]:
@@ -46,7 +46,7 @@ class EmulatorOperations:
                 raise OperationError(str(error), code="UNAVAILABLE", exit_code=5) from error
 
         return await self._runner.run(
-            "emulator.start", str(state.root), start, lambda info: f"Started the emulator, pid {info['pid']}."
+            "emulator.start", str(state.root), start, lambda info: f"The emulator runs, pid {info['pid']}."
         )
 
     async def become(self, arguments: list[str]) -> Outcome[None]:
