@@ -113,7 +113,8 @@ def test_the_question_before_leaving(look: Callable[..., None]) -> None:
     look(SMALL, "vxtui-dark", "a", "down", "enter", "escape")
 
 
-@SIZES_AND_THEMES
+@pytest.mark.parametrize("theme", ["vxtui-dark", "vxtui-light"])
+@pytest.mark.parametrize("size", [SMALL, USUAL, LARGE], ids=["80", "120", "200"])
 def test_the_question_about_a_shared_value(
     look: Callable[..., None], size: tuple[int, int], theme: str
 ) -> None:

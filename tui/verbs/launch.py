@@ -162,11 +162,10 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
         try:
             async with asyncio.timeout(QUICK if dry_run else None):
                 taken = await _names_beginning(run, beginning)
-        except (BackendError, TimeoutError) as error:
+        except (BackendError, TimeoutError):
             if not dry_run:
                 raise
-            why = str(error) or f"no answer within {QUICK:.0f} s"
-            note(sentences("{n} in the name begins with 1: the jobs can't be listed.", why))
+            note("note: the jobs can't be listed, so the number in the name is 1; the checks say why.")
     name = expand(template, facts, taken)
     problem = name_problem(name)
     if problem is not None:

@@ -89,6 +89,8 @@ class Draft:
         Raises:
             ProfileInvalid: as `preview`.
         """
+        if "*" not in self.text:
+            return []
         steps = shared(self.text, str(self.path), edits)
         own = dict.fromkeys(same_edits[0].path for same_edits in steps)
         others = dict.fromkeys(e.path for same_edits in steps for e in same_edits[1:] if e.path not in own)
