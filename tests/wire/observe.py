@@ -27,7 +27,7 @@ from google.cloud.monitoring_v3.services.metric_service.transports import Metric
 
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging import service as logging_service
-from tui.emulator.logging.ingest import LogCollector
+from tui.emulator.logging.ingest import KEPT_OUTPUT, LogCollector
 from tui.emulator.logging.store import LogStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import AttemptDir, StateDir
@@ -181,8 +181,10 @@ async def place(jobs: Jobs | None = None) -> AsyncIterator[Place]:
 
 
 @asynccontextmanager
-async def collecting(state: StateDir, store: LogStore) -> AsyncIterator[LogCollector]:
-    collector = LogCollector(state, store)
+async def collecting(
+    state: StateDir, store: LogStore, kept_output: int = KEPT_OUTPUT
+) -> AsyncIterator[LogCollector]:
+    collector = LogCollector(state, store, kept_output)
     await collector.start()
     try:
         yield collector
@@ -207,6 +209,11 @@ class Output:
     def stamp(self, at: int | None = None) -> None:
         with self._stamps.open("ab") as file:
             file.write(struct.pack("<qq", self.path.stat().st_size, at or time.time_ns()))
+
+
+def allocated(path: Path) -> int:
+    """Bytes that a file takes on the disk, its holes left out."""
+    return path.stat().st_blocks * 512
 
 
 def cut(data: bytes, seed: int, pieces: int) -> list[bytes]:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.waiting import LIMIT, until
-from tests.wire.observe import JOB, PROJECT, REPLICA, Output, collecting, cut, place, state_dir
+from tests.wire.observe import JOB, PROJECT, REPLICA, Output, allocated, collecting, cut, place, state_dir
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.record import StoredEntry
 from tui.emulator.logging.store import LogStore, RowRange
@@ -383,7 +383,7 @@ from tui.emulator.paths import StateDir
 
 async def main():
     state = StateDir(Path(sys.argv[1]))
-    collector = LogCollector(state, LogStore(state.log_database))
+    collector = LogCollector(state, LogStore(state.log_database), kept_output=0)
     await collector.start()
     collector.watch(JobRecord("p", "us-central1", sys.argv[2]), state.attempt(sys.argv[2], 1), [sys.argv[3]])
     print("up", flush=True)
@@ -391,6 +391,8 @@ async def main():
 
 asyncio.run(main())
 """
+
+PADDING = "x" * 200
 
 
 async def test_kill_9_neither_loses_nor_doubles_a_line() -> None:
@@ -411,7 +413,8 @@ async def test_kill_9_neither_loses_nor_doubles_a_line() -> None:
             assert await process.stdout.readline() == b"up\n"
             began = time.monotonic()
             while time.monotonic() - began <= wait:
-                out.write("".join(f"line {i}\n" for i in range(written, written + 500)))
+                # Long enough that the file becomes a hole behind the collector.
+                out.write("".join(f"line {i} {PADDING}\n" for i in range(written, written + 500)))
                 written += 500
                 await asyncio.sleep(0.01)
             process.kill()
@@ -420,7 +423,8 @@ async def test_kill_9_neither_loses_nor_doubles_a_line() -> None:
         async with collecting(state, store) as collector:
             collector.watch(JOB, state.attempt(JOB.id, 1), [REPLICA])
             await asyncio.wait_for(collector.drain(JOB), LIMIT)
-        assert [r.text for r in stored(store)] == [f"line {i}" for i in range(written)]
+        assert [r.text for r in stored(store)] == [f"line {i} {PADDING}" for i in range(written)]
+        assert allocated(out.path) < out.path.stat().st_size
         store.close()
 
 

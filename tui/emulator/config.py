@@ -54,6 +54,10 @@ class EmulatorConfig(BaseModel):
     log_megabytes: int = Field(2048, ge=16)
     """Room for the log entries of all jobs; the oldest make room for new ones."""
 
+    output_kilobytes: int = Field(1024, ge=0)
+    """Newest output of a replica that stays in a file of its own, stdout and stderr each. Older output is in
+    the log alone, once it is stored there."""
+
     service_accounts: list[str] = Field(
         default_factory=lambda: [
             "trainer@*.iam.gserviceaccount.com",

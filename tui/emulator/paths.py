@@ -138,10 +138,11 @@ class AttemptDir:
     """Files of one attempt. The runner writes all of them but `plan`, `commands`
     and `messages`.
 
-    `REPLICA.stdout` and `REPLICA.stderr` have exactly the replica's output. Beside each, `….stamps` is a
-    sequence of 16-byte records, two little-endian signed 64-bit numbers (size of the output file in bytes,
-    time in ns since the epoch); the runner appends one when the file has grown. A line that ends at offset o
-    was written no later than the first stamp whose size is ≥ o. So lines keep their times without a server.
+    `REPLICA.stdout` and `REPLICA.stderr` have exactly the replica's output; of the part that is in the log
+    the server makes a hole, but for the newest of it. Beside each, `….stamps` is a sequence of 16-byte
+    records, two little-endian signed 64-bit numbers (size of the output file in bytes, time in ns since the
+    epoch); the runner appends one when the file has grown. A line that ends at offset o was written no
+    later than the first stamp whose size is ≥ o. So lines keep their times without a server.
     """
 
     root: Path

@@ -183,7 +183,7 @@ class Emulator:
         stack.push_async_callback(pipelines.settle)
         catalog = JobTableCatalog(table, quotas)
 
-        store, sink = await self._open_logs(config.log_megabytes * 1024**2)
+        store, sink = await self._open_logs(config)
         dependencies = Dependencies(
             state, config, table, quotas, Ports(state.root), LocalRunner(), sink, planner=environment
         )
@@ -232,14 +232,14 @@ class Emulator:
 
         return FaultyHttp(app, self.api_faults, self.disk)
 
-    async def _open_logs(self, max_bytes: int) -> tuple[LogStore, LogCollector]:
+    async def _open_logs(self, config: EmulatorConfig) -> tuple[LogStore, LogCollector]:
         store = LogStore(self.state.log_database)
         store.before_write = self.disk.check_database
         self._stack.callback(store.close)
-        collector = LogCollector(self.state, store)
+        collector = LogCollector(self.state, store, config.output_kilobytes * 1024)
         await collector.start()
         self._stack.push_async_callback(collector.close)
-        for work in (run_retention(store, max_bytes), run_packing(store)):
+        for work in (run_retention(store, config.log_megabytes * 1024**2), run_packing(store)):
             self._stack.callback(asyncio.create_task(work).cancel)
         return store, collector
 

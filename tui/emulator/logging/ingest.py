@@ -2,7 +2,7 @@
 
 The log store's writer thread reads the files and stores the entries; the offset after an entry is committed
 with it, so a killed server neither loses nor duplicates a line. On a full disk the output stays in its file,
-and the collector retries.
+and the collector retries. Of output that is stored, a file keeps the newest part; the rest becomes a hole.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ RETRY_MIN, RETRY_MAX = 0.5, 10.0
 """Seconds to wait after a failed write: doubled from the minimum to the maximum."""
 ORPHAN_SECONDS = 30.0
 """After a start, time for the control plane to watch the earlier server's files; then they count as ended."""
+KEPT_OUTPUT = 1024 * 1024
 RESOURCE = "ml_job"
 STREAMS = ("stdout", "stderr")
 
@@ -49,9 +50,11 @@ def log_name(job: JobRecord, task: str) -> str:
 class LogCollector:
     """`LogSink` over one store."""
 
-    def __init__(self, state: StateDir, store: LogStore) -> None:
+    def __init__(self, state: StateDir, store: LogStore, kept_output: int = KEPT_OUTPUT) -> None:
+        """`kept_output`: bytes of stored output that stay in each file."""
         self._state = state
         self._store = store
+        self._kept_output = kept_output
         self._streams: dict[str, OutputFile] = {}
         self._orphans: dict[str, float] = {}
         self._pending_messages: list[tuple[JobRecord, EntryRow]] = []
@@ -218,6 +221,7 @@ class LogCollector:
             return False
         self._store.add(chunk.rows, [(chunk.offset, chunk.last, 0, stream.key)], fresh=stream.fresh)
         stream.accept(chunk)
+        stream.release(self._kept_output)
         return chunk.more or ended
 
     def _open_source(self, stream: OutputFile) -> None:

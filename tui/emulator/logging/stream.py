@@ -8,6 +8,7 @@ the order stays. A JSON line with a plausible time keeps it, and the lines aroun
 from __future__ import annotations
 
 import bisect
+import logging
 import sys
 import time
 from array import array
@@ -16,10 +17,14 @@ from dataclasses import dataclass
 from hashlib import blake2s
 from pathlib import Path
 
+from tui.domain.log_entry import Severity
 from tui.emulator.interfaces import JobRecord
+from tui.emulator.logging.holes import hole_end, punch_hole
 from tui.emulator.logging.parse import DAY, DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, parse_json_line, pieces
 from tui.emulator.logging.record import JSON, MESSAGE, TEXT, EntryRow, LogEntryPb
 from tui.emulator.paths import AttemptDir
+
+log = logging.getLogger(__name__)
 
 CHUNK = 256 * 1024
 """Bytes that are read and stored in one transaction."""
@@ -66,6 +71,12 @@ class OutputFile:
         self._severity = DEFAULT_SEVERITY[stream]
         self._stamps = _Stamps(attempt.stamps(replica, stream))
         self._waiting_since: float | None = None
+        self._positioned = False
+        """The read position is known to be behind any hole."""
+        self._missing = 0
+        """Bytes of a hole that the read position was in, until the entry that says so."""
+        self._released = 0
+        """Bytes at the file's start that take no room any more."""
         self._rewritten_at = time.monotonic()
         mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
         self._insert_id = f"{attempt.number:02x}%012x{mark}"
@@ -82,6 +93,8 @@ class OutputFile:
             status = self._path.stat()
         except FileNotFoundError:
             return None
+        if not self._positioned:
+            self._pass_hole(status.st_size)
         limit = self._limit(status.st_size, ended)
         if limit <= self.offset:
             return None
@@ -103,6 +116,32 @@ class OutputFile:
         chunk.more = chunk.offset < limit
         return chunk
 
+    def _pass_hole(self, size: int) -> None:
+        """Move the read position out of a hole, to the line after it.
+
+        It is in one when the offset was lost with the log, by damage or by a machine's crash.
+        """
+        with self._path.open("rb") as file:
+            start = hole_end(file.fileno(), self.offset, size)
+            if start > self.offset:
+                file.seek(start)
+                # A line that begins in the hole is of no use.
+                line = file.readline(MAX_LINE)
+                end = start + len(line) if line.endswith(b"\n") else start
+                self._missing, self.offset = end - self.offset, end
+        self._positioned = True
+
+    def release(self, kept: int) -> None:
+        """Give the room of the stored output back to the disk, but for its last `kept` bytes."""
+        if self._released < 0 or self.offset - kept - self._released < CHUNK:
+            return
+        try:
+            self._released = punch_hole(self._path, self.offset - kept)
+        except OSError as error:
+            # It stays on the disk, which loses nothing.
+            log.warning("%s keeps its room: %s", self._path, error.strerror)
+            self._released = -1
+
     def _rewritten(self, data: bytes) -> int:
         """How much of an unfinished line to store: up to its last rewriting, and not too often."""
         now = time.monotonic()
@@ -115,7 +154,7 @@ class OutputFile:
 
     def accept(self, chunk: OutputChunk) -> None:
         """Continue after a chunk that was stored."""
-        self.offset, self.last = chunk.offset, chunk.last
+        self.offset, self.last, self._missing = chunk.offset, chunk.last, 0
         self._stamps.drop(self.offset)
 
     def _limit(self, size: int, ended: bool) -> int:
@@ -142,6 +181,13 @@ class OutputFile:
         received = time.time_ns()
         source, name = self.source, self._insert_id
         rows: list[EntryRow] = []
+        if self._missing:
+            text = (
+                f"The output before this line is no longer in its file ({self._missing:,} bytes); "
+                "the log has what could be kept of it."
+            )
+            at = times[0] - MICROSECOND
+            rows.append((source, at, name % (self.offset - 1), int(Severity.WARNING), TEXT, text, received))
         for line, offset, at, (kind, severity, _) in zip(lines, offsets, times, kinds, strict=True):
             if len(line) > MAX_ENTRY:
                 rows += self._split(line, offset, at, received)
