@@ -88,6 +88,33 @@ async def test_a_machine_is_changed_for_all_of_five_pools_that_have_it(tmp_path:
         assert screen(app).draft.text.count("*big") == 2
 
 
+async def test_tab_goes_on_to_the_next_field_after_the_answer(tmp_path: Path) -> None:
+    async with form(tmp_path) as (app, pilot, _):
+        to(app, f"{POOL}[1].diskSpec.bootDiskSizeGb")
+        below = view(app).rows[[r.key for r in view(app).rows].index(view(app).current.key) + 1].key  # type: ignore[union-attr]
+        await pilot.press("enter", "ctrl+u", *"300", "tab")
+        await asked(pilot, app)
+        await pilot.press("a")
+        await settled(pilot, app, "bootDiskSizeGb: 300")
+        await until(pilot, lambda: view(app).has_focus, "the focus")
+        assert view(app).current.key == below  # type: ignore[union-attr]
+
+
+async def test_places_that_are_not_one_of_each_pool_are_not_counted_as_pools(tmp_path: Path) -> None:
+    text = A100.replace("labels:\n  workload: gpt\n", "labels: {workload: &word gpt}\n").replace(
+        "machineType: a2-highgpu-8g", "machineType: *word"
+    )
+    assert text.count("*word") == 1
+    async with form(tmp_path, text) as (app, pilot, _):
+        to(app, "labels.workload")
+        await pilot.press("enter", "ctrl+u", *"workload=bert", "enter")
+        words = await asked(pilot, app)
+        assert "Other places share this value" in words and "only here" in words
+        await pilot.press("t")
+        await settled(pilot, app, "bert")
+        assert spec(app)["workerPoolSpecs"][1]["machineSpec"]["machineType"] == "gpt"
+
+
 async def test_what_a_pool_has_alone_is_no_question(tmp_path: Path) -> None:
     async with form(tmp_path) as (app, pilot, _):
         to(app, f"{POOL}[1].replicaCount")

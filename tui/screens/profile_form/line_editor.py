@@ -106,16 +106,19 @@ class LineEditor:
         self._close()
         if wrong:
             self._screen.notify(f"{row.label} stays as it was. {wrong}", severity="warning", markup=False)
-        elif not await self._apply(row, text, edits, add=add):
+        elif not await self._apply(row, text, edits, add=add, moves=bool(event.move)):
             self._body.show()
         view = self._body.view
         if event.move:
             (view.action_cursor_down if event.move > 0 else view.action_cursor_up)()
 
-    async def _apply(self, row: Row, text: str, edits: Sequence[Edit], *, add: bool) -> bool:
-        """Make the edits that the text means; an added element is shown in its list."""
+    async def _apply(self, row: Row, text: str, edits: Sequence[Edit], *, add: bool, moves: bool) -> bool:
+        """Make the edits that the text means; an added element is shown in its list.
+
+        The cursor goes to the row, unless it `moves` on: a question may delay the edits until it has.
+        """
         if not add:
-            return await self._editor.apply(edits, f"set {row.label}", row.key)
+            return await self._editor.apply(edits, f"set {row.label}", "" if moves else row.key)
         path = changes.addition_edits(self._editor.values, row, text)[1]
         opened = partial(self._body.keep_open, changes.list_path(row))
         return await self._editor.apply(edits, f"add to {row.label}", dotted(canonical(path)), opened)

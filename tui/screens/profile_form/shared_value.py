@@ -49,13 +49,12 @@ class SharedChange:
 def question(change: SharedChange, height: int) -> ChoiceScreen:
     """The question for a screen of `height` rows."""
     pools = change.pools()
-    count = len(pools) or len(change.paths)
     if pools:
         listed = ", ".join(map(str, pools[:-1])) + f" and {pools[-1]}"
-        title, here, everywhere = f"Pools {listed} share this value", "this pool", f"all {count} pools"
+        title = f"Pools {listed} share this value"
+        here, everywhere = "this pool", f"all {len(pools)} pools that share it"
     else:
-        title, here, everywhere = f"{count} places share this value", "only here", f"all {count} places"
-    everywhere += " that share it"
+        title, here, everywhere = "Other places share this value", "only here", "all that share it"
     diffs = [(here, change.diff_here), (everywhere, change.diff_everywhere)]
     answers = [
         (key, label, f"{pieces(len(lines), 'line')} {'changes' if len(lines) == 1 else 'change'}")
