@@ -93,6 +93,47 @@ def test_the_training_jobs_of_the_high_level_sdk_run_over_rest(place: Home) -> N
     assert written == {"script": "--epochs 3", "package": "", "container": ""}
 
 
+LOCAL_SCRIPT = """
+import sys
+import google.oauth2.credentials
+from google.cloud import aiplatform, storage
+
+endpoint, token, script = sys.argv[1:]
+credentials = google.oauth2.credentials.Credentials(token)
+storage.Client(project="sdk-project", credentials=credentials).create_bucket("local-script")
+aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
+                api_endpoint=endpoint, credentials=credentials, staging_bucket="gs://local-script")
+images = ["python:3.11-slim", "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.2-4.py310:latest"]
+jobs = [
+    aiplatform.CustomJob.from_local_script(
+        f"local-script-{at}", script_path=script, container_uri=image, args=["--epochs", "3"],
+        base_output_dir=f"gs://local-script/{at}", environment_variables={"PIP_NO_INDEX": "1"})
+    for at, image in enumerate(images)
+]
+for job in jobs:
+    job.run(sync=False)
+for job in jobs:
+    job.wait()
+    assert job.state.name == "JOB_STATE_SUCCEEDED", job.state
+"""
+
+
+def test_a_local_script_of_the_sdk_runs_in_any_image(place: Home) -> None:
+    token = (place.state / "token").read_text().strip()
+    script = place.root / "local_script.py"
+    script.write_text(TRAINING)
+    running = status(place)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOCAL_SCRIPT, running["rest"], token, str(script)],
+        env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
+        text=True, capture_output=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    outputs = place.state / "buckets" / "local-script"
+    written = {path.parents[1].name: path.read_text() for path in outputs.glob("*/model/model.txt")}
+    assert written == {"0": "--epochs 3", "1": "--epochs 3"}
+
+
 async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -> None:
     import asyncio
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import sqlite3
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tui.emulator.rpc.methods import WireError
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
 from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
+from tui.emulator.runs import replica_pip
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
 from tui.emulator.runs.restart_policy import AttemptContext, AttemptEnd, Restart, decide
 from tui.emulator.vertex.job_table import Job, JobTable, State
@@ -288,3 +290,18 @@ async def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError, match=str(path)):
         await database.open()
     await database.close()
+
+
+def test_a_replicas_pip_installs_below_its_working_directory(tmp_path: Path) -> None:
+    assert replica_pip.arguments(["list", "--user"]) == ["list", "--user"]
+    assert replica_pip.arguments(["install", "--upgrade", "pip"]) == []
+    assert replica_pip.arguments(["install", "-U", "pip", "x"]) == ["install", "-U", "pip", "x"]
+    assert replica_pip.arguments(["-q", "install", "--user", "-r", "pip"]) == ["-q", "install", "-r", "pip"]
+    for name, own in (("setup.py", "--no-build-isolation"), ("pyproject.toml", None)):
+        archive = tmp_path / f"{name}.tar.gz"
+        with tarfile.open(archive, "w:gz") as file:
+            for member in {"setup.py", name}:
+                file.addfile(tarfile.TarInfo(f"x-1/{member}"))
+        found = replica_pip.arguments(["install", "--user", str(archive)])
+        assert found == ["install", *([own] if own else []), str(archive)]
+    assert replica_pip.arguments(["install", "a.tar.gz"]) == ["install", "a.tar.gz"], "it is not here"

@@ -26,6 +26,7 @@ from tui.emulator.runs import gpus
 from tui.emulator.runs.cluster import ReplicaAddress, cluster_variables, replica_addresses
 from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.runs.package_bootstrap import PACKAGES
+from tui.emulator.runs.replica_pip import write_wrappers
 from tui.emulator.storage.server import bucket_url
 
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
@@ -156,8 +157,10 @@ def _job_variables(  # noqa: PLR0917
     replicas: int,
 ) -> dict[str, str]:
     """Variables that every replica of the job has."""
+    programs = state.root / "bin"
+    write_wrappers(programs)
     env = {
-        "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{_SYSTEM_PATH}",
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(max(1, host.cpus() // replicas)),
@@ -196,7 +199,7 @@ def _replica_variables(
         REPLICA_VARIABLE: address.id,
         "HOME": str(workdir),
         "TMPDIR": str(state.root / "t" / digest),
-        # The target of a job's `pip install`, so that it never changes the emulator's environment.
+        # A job's `pip install` never changes the emulator's environment (`replica_pip`).
         "PIP_TARGET": str(workdir / PACKAGES),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         # After them the checkout, if this is one: it contains the trainer and the placeholders.

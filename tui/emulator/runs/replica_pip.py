@@ -1,0 +1,80 @@
+"""The `pip` and `pip3` of a replica: installs go below its working directory, whatever pip is asked.
+
+`$PIP_TARGET` names that place, and pip refuses it beside `--user`, which Google's SDK writes into the command
+of `CustomJob.from_local_script` (`pip install --upgrade pip && pip3 install -q --user /gcs/…`). An image has
+a pip of its own to upgrade; a replica's is this machine's and stays as it is. Run as a program, with nothing
+but the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+NAMES = ("pip", "pip3")
+_UPGRADES = {"-U", "--upgrade"}
+_SDIST = (".tar.gz", ".tgz")
+_WITH_A_VALUE = {"-r", "--requirement", "-c", "--constraint", "-i", "--index-url", "-f", "--find-links", "-e"}
+
+
+def write_wrappers(folder: Path) -> None:
+    """Write the programs that run this module into `folder`. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    words = shlex.join([sys.executable, "-P", str(Path(__file__).resolve())])
+    text = f'#!/bin/sh\nexec {words} "$@"\n'
+    for name in NAMES:
+        path = folder / name
+        if not path.exists() or path.read_text() != text:
+            # A replica that starts meanwhile finds the old one or the new one.
+            new = folder / f".{name}.{os.getpid()}"
+            new.write_text(text)
+            new.chmod(0o700)
+            new.replace(path)
+
+
+def arguments(given: Sequence[str]) -> list[str]:
+    """What pip is run with; nothing where it would only upgrade itself."""
+    if "install" not in given:
+        return list(given)
+    kept = [word for word in given if word != "--user"]
+    after = kept[kept.index("install") + 1 :]
+    wanted = [
+        word
+        for before, word in zip(["", *after], after, strict=False)
+        if not word.startswith("-") and before not in _WITH_A_VALUE
+    ]
+    if wanted == ["pip"] and _UPGRADES & set(kept):
+        return []
+    if wanted and all(_has_setup_py_alone(Path(word)) for word in wanted):
+        # It needs setuptools and no more, which are here; pip would fetch them again.
+        kept.insert(kept.index("install") + 1, "--no-build-isolation")
+    return kept
+
+
+def _has_setup_py_alone(path: Path) -> bool:
+    """Whether this is a source archive without a pyproject.toml, which may ask for other tools."""
+    if not path.name.endswith(_SDIST) or not path.is_file():
+        return False
+    try:
+        with tarfile.open(path) as archive:
+            names = {name.partition("/")[2] for name in archive.getnames()}
+    except (OSError, tarfile.TarError):
+        return False
+    return "setup.py" in names and "pyproject.toml" not in names
+
+
+def main() -> None:
+    """Become pip."""
+    found = arguments(sys.argv[1:])
+    if not found:
+        print("This machine's pip stays as it is.", flush=True)  # noqa: T201
+        return
+    os.execv(sys.executable, [sys.executable, "-m", "pip", *found])
+
+
+if __name__ == "__main__":
+    main()
