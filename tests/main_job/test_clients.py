@@ -118,6 +118,7 @@ for job in jobs:
 """
 
 
+# Seconds: the SDK looks at a job every five of them.
 def test_a_local_script_of_the_sdk_runs_in_any_image(place: Home) -> None:
     token = (place.state / "token").read_text().strip()
     script = place.root / "local_script.py"
