@@ -18,6 +18,13 @@ _SEQUENCE = re.compile(
     re.VERBOSE,
 )
 _LEFT_OVER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\n]")
+# A file of NUL has millions of them: a call for each run, not for each character.
+_RUN = re.compile(f"{_LEFT_OVER.pattern}+")
+_PICTURES = {
+    code: 0x2400 + code if code < 0x20 else 0x2421 if code == 0x7F else 0xFFFD
+    for code in range(0x206A)
+    if _LEFT_OVER.match(chr(code))
+}
 TAB = 4
 
 
@@ -29,14 +36,11 @@ def plain(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _LEFT_OVER.sub(_picture, _SEQUENCE.sub("", text).expandtabs(TAB))
+    return _RUN.sub(_pictures, _SEQUENCE.sub("", text).expandtabs(TAB))
 
 
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else "\ufffd"
+def _pictures(match: re.Match[str]) -> str:
+    return match[0].translate(_PICTURES)
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

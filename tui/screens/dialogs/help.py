@@ -39,17 +39,24 @@ class HelpScreen(ModalScreen[None]):
     def __init__(self, frame: FrameScreen) -> None:
         super().__init__()
         self._frame = frame
+        self._named = False
 
     def compose(self) -> ComposeResult:
         with VerticalGroup(id="help"):
             hint = ("   esc back   ctrl+p finds anything by name", "$text-muted")
             yield Static(Content.assemble(("Keys that work here", "bold"), hint), id="title")
             with VerticalScroll(id="keys"):
-                yield LabelledLines("list")
+                lines = LabelledLines("list")
+                self._named = self.app.size.width >= WIDE
+                # Before it is laid out: each further layout takes longer than all that is drawn.
+                lines.show(self._keys(named=self._named))
+                yield lines
 
     def on_resize(self) -> None:
         """Show the action ids if there is room."""
-        self.query_one(LabelledLines).show(self._keys(named=self.size.width >= WIDE))
+        if self._named != (self.size.width >= WIDE):
+            self._named = not self._named
+            self.query_one(LabelledLines).show(self._keys(named=self._named))
 
     def _keys(self, *, named: bool) -> list[Labelled]:
         lines: list[Labelled] = []

@@ -13,9 +13,14 @@ from textual.widgets import Static
 
 from tui.domain.job import Job
 from tui.domain.text import plain
+from tui.widgets.labelled_lines import EMPTY, LabelledLines
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
+
+
+LONGEST = 8_192
+"""Characters of a line that are shown: to lay out more takes longer than a key may."""
 
 
 class MessageScreen(ModalScreen[None]):
@@ -33,8 +38,14 @@ class MessageScreen(ModalScreen[None]):
         with VerticalGroup(id="dialog"):
             yield Static(Content.styled(self._title, "bold"))
             with VerticalScroll(id="text"):
-                yield Static(Content("\n").join([Content(plain(line)) for line in self._text.splitlines()]))
+                lines = LabelledLines("lines")
+                lines.show([(EMPTY, Content(_bounded(plain(line)))) for line in self._text.splitlines()])
+                yield lines
             yield Static(Content.styled("esc back", "$text-muted"))
+
+
+def _bounded(line: str) -> str:
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} … ({len(line):,} characters)"
 
 
 def show_trouble(console: ConsoleApp) -> None:

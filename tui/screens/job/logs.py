@@ -23,6 +23,7 @@ from tui.domain.time_input import parse_time
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.job.new_file import unwritable, write_new
 from tui.screens.job.pane import JobPane
 from tui.screens.workers import background
 from tui.store.job.feed import Changed
@@ -40,6 +41,8 @@ from tui.widgets.log.view import LogView
 
 LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
 SEP = "   "
+BETWEEN_SCANS = 0.005
+"""Seconds for keys between two parts of a search."""
 MIN_ROWS = 16
 """Rows of the pane from which one of them shows the severities over time."""
 
@@ -155,7 +158,7 @@ class LogsPane(JobPane):
         if view.views.only_matches:
             parts.append(("  only matches", "bold"))
         if view.marked:
-            parts += [SEP, (pieces(len(view.picked()), "line") + " marked", "bold $accent")]
+            parts += [SEP, (pieces(len(view.picked_places()), "line") + " marked", "bold $accent")]
         if note := self.source.sources["logs"].note:
             parts += [SEP, (plain(note), "$text-warning")]
         return Content.assemble(*parts)
@@ -320,11 +323,36 @@ class LogsPane(JobPane):
     def action_next_error(self) -> None:
         """Next error; while following, the last one."""
         way = -1 if self.log_view.following else 1
-        self._report_jump(self.log_view.next_error(way), "No error here." if way < 0 else "No error below.")
+        self._to_error(way, "No error here." if way < 0 else "No error below.")
 
     def action_previous_error(self) -> None:
         """Previous error."""
-        self._report_jump(self.log_view.next_error(-1), "No error above.")
+        self._to_error(-1, "No error above.")
+
+    def _to_error(self, way: int, otherwise: str) -> None:
+        """Go to the next error now, or as soon as a long log has been searched."""
+        view = self.log_view
+        found = view.next_error(way)
+        if found is not None:
+            self._report_jump(found, otherwise)
+            return
+
+        def place() -> Line | None:
+            return None if view.following else view.cursor
+
+        began = place()
+
+        async def search() -> None:
+            found = None
+            # A key that moves the cursor ends the search.
+            while found is None and place() == began:
+                await asyncio.sleep(BETWEEN_SCANS)
+                found = view.next_error(way)
+            if found is not None:
+                self._report_jump(found, otherwise)
+
+        self.notify("Searching…", timeout=2, markup=False)
+        background(self, search, "error search")
 
     def action_without(self) -> None:
         """Exclude matching lines."""
@@ -412,7 +440,7 @@ class LogsPane(JobPane):
         async def read() -> None:
             older = await self.source.read_older()
             if older.problem:
-                words = plain(f"OlderLines lines can't be read: {older.problem}")
+                words = plain(f"Older lines can't be read: {older.problem}")
                 self.notify(words, severity="error", markup=False)
             else:
                 words = (
@@ -430,7 +458,6 @@ class LogsPane(JobPane):
         stem = re.sub(r"[^\w.-]+", "-", job.display_name if job else "job").strip("-") or "job"
         chosen = "-".join(sorted(view.views.filter.replicas))
         name = f"{stem}{'-' + chosen if chosen else ''}.log"
-
         text = view.text_of(lines)
 
         def named(typed: str | None) -> None:
@@ -444,11 +471,11 @@ class LogsPane(JobPane):
             background(self, save, "save")
 
         question = f"Save {pieces(len(lines), 'line')} to"
-        self.app.push_screen(PromptScreen(question, str(Path.cwd() / name), check=_unwritable), named)
+        self.app.push_screen(PromptScreen(question, str(Path.cwd() / name), check=unwritable), named)
 
     async def _save(self, path: Path, text: str, count: int) -> None:
         try:
-            await asyncio.to_thread(_write_new, path, text + "\n")
+            await asyncio.to_thread(write_new, path, text + "\n")
         except OSError as error:
             self.notify(plain(f"{path} was not written: {error.strerror}"), severity="error", markup=False)
         else:
@@ -471,20 +498,3 @@ def _no_pattern(text: str) -> str:
 def _role(feed: LogFeed, name: str) -> str:
     job = feed.job
     return next((r.role for r in job.replicas if r.id == name), "") if job else ""
-
-
-def _unwritable(text: str) -> str:
-    path = Path(text).expanduser()
-    if not text:
-        return "a path is needed"
-    if path.exists():
-        return f"{path} exists already; choose another name"
-    if not path.parent.is_dir():
-        return f"there is no folder {path.parent}"
-    return ""
-
-
-def _write_new(path: Path, text: str) -> None:
-    # "x": a file created meanwhile is not overwritten.
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)

@@ -15,6 +15,8 @@ from tui.store.log.view import LineSource, View
 
 SCAN_LINES = 2_000
 """Lines scanned between two checks of the clock."""
+SCAN_FOR_KEY = 50_000
+"""Lines scanned for one key: some 20 ms."""
 
 
 class LogViews:
@@ -109,12 +111,23 @@ class LogViews:
         return None if self._matches is None else _neighbour(self._matches, number, way, here)
 
     def error(self, number: int, way: int, *, here: bool = False) -> int | None:
-        """Number of the next error after line `number`, or before it with a negative `way`."""
+        """Number of the next error after line `number`, or before it with a negative `way`.
+
+        `None` while `errors_unknown` says only that it is not found yet.
+        """
         if self._errors is None:
             minimum = max(self.filter.severity, Severity.ERROR)
             self._errors = self.buffer.view(replace(self.filter, severity=minimum, gaps=False))
-        self._errors.catch_up()
+        self._errors.catch_up(SCAN_FOR_KEY)
+        if way < 0 and self.errors_unknown:
+            # A later one may be the nearest.
+            return None
         return _neighbour(self._errors, number, way, here)
+
+    @property
+    def errors_unknown(self) -> bool:
+        """Whether some lines have not been searched for errors yet; `catch_up` goes on with it."""
+        return self._errors is not None and bool(self._errors.unscanned)
 
 
 def _neighbour(view: View, number: int, way: int, here: bool) -> int | None:

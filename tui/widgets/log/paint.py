@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
@@ -94,14 +95,12 @@ class LinePainter:
         self.start: datetime | None = None
         """Start of the offsets in the time column."""
         self.pattern: Pattern | None = None
-        self._painted: dict[int, tuple[list[Part], list[Part]]] = {}
-        self._chunked: dict[tuple[object, ...], list[str]] = {}
+        self._painted: dict[int, tuple[list[Part], list[list[Part]]]] = {}
         self._styles: dict[tuple[Style, str], Style] = {}
 
     def clear(self) -> None:
         """Clear the cache: everything is drawn again."""
         self._painted.clear()
-        self._chunked.clear()
         self._styles.clear()
 
     @property
@@ -138,27 +137,14 @@ class LinePainter:
             self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
         )
 
-    def chunks(self, line: Line) -> list[str]:
+    def chunks(self, line: Line) -> Sequence[str]:
         """The message cut into the rows it takes."""
         if not self._spread(line):
             return [self.text(line)]
-        if not isinstance(line, LogEntry):
-            return self._cut_to_rows(line)
-        # Each row of a line asks for them again.
-        key = (line.key, len(line.message), self.room, self.json)
-        found = self._chunked.get(key)
-        if found is None:
-            if len(self._chunked) >= CHUNKED:
-                self._chunked.clear()
-            found = self._chunked[key] = self._cut_to_rows(line)
-        return found
-
-    def _cut_to_rows(self, line: Line) -> list[str]:
-        pretty = self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
         texts = [self.text(line)]
-        if pretty and isinstance(line, LogEntry):
+        if self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None:
             texts = [text for text, _ in _bounded([(text, "") for text in pretty_lines(line)])]
-        return [chunk for text in texts for chunk in chop_cells(text, self.room)] or [""]
+        return [chunk for text in texts for chunk in _chopped(text, self.room)] or [""]
 
     def row(
         self,
@@ -177,20 +163,30 @@ class LinePainter:
         held = self._painted.get(number)
         if held is None:
             span = selection.get_span(number) if selection is not None else None
-            held = self._painted[number] = (self._prefix(line), self._message(line, span))
-        prefix, message = held
+            held = self._painted[number] = (self._prefix(line), self._rows(line, self._message(line, span)))
+        prefix, rows = held
         first = [Segment(" " * self.prefix, base)] if row else self._segments(prefix, base)
-        styled = self._segments(message, base)
-        wide = sum(cell_len(text) for text, _ in message)
-        if not offsets and not self._spread(line) and not self.left and wide <= self.room:
-            last = [Segment(" " * (self.room - wide), base)] if wide < self.room else []
-            return Strip([*first, *styled, *last], self.prefix + self.room)
-        strip, start = self._part(line, row, Strip(styled, wide))
+        message = Strip(self._segments(rows[row], base))
+        if not self._spread(line) and (self.left or message.cell_length > self.room):
+            message = message.crop(self.left, self.left + self.room)
         if offsets:
-            strip = strip.apply_offsets(start, number)
-        left = self.width - self.prefix - strip.cell_length
+            message = message.apply_offsets(self._offset(line, rows, row), number)
+        left = self.room - message.cell_length
         last = [Segment(" " * left, base)] if left > 0 else []
-        return Strip([*first, *strip, *last], max(self.width, self.width - left))
+        return Strip([*first, *message, *last], self.prefix + self.room)
+
+    def _rows(self, line: Line, parts: list[Part]) -> list[list[Part]]:
+        """The parts of each row that the line takes; of a line in one row as many as fill the width."""
+        if not self._spread(line):
+            return [_as_wide(parts, self.left + self.room)]
+        return _split(parts, [len(chunk) for chunk in self.chunks(line)])
+
+    def _offset(self, line: Line, rows: list[list[Part]], row: int) -> int:
+        """Index in the message of the row's first character."""
+        if self._spread(line) or not self.left:
+            return sum(len(text) for parts in rows[:row] for text, _ in parts)
+        shown = start_of(self.text(line), self.left)
+        return len(chop_cells(shown, self.left)[0]) if shown else 0
 
     def _segments(self, parts: Iterable[Part], base: Style) -> list[Segment]:
         styles = self._styles
@@ -199,18 +195,6 @@ class LinePainter:
             style = styles.get((base, name))
             found.append(Segment(text, self._style(base, name) if style is None else style))
         return found
-
-    def _part(self, line: Line, row: int, message: Strip) -> tuple[Strip, int]:
-        """The part of the message in this row, and the index of its first character."""
-        if self._spread(line):
-            chunks = self.chunks(line)
-            left = sum(cell_len(chunk) for chunk in chunks[:row])
-            start = sum(len(chunk) for chunk in chunks[:row])
-            return message.crop(left, left + cell_len(chunks[row])), start
-        if not self.left and message.cell_length <= self.room:
-            return message, 0
-        start = len(chop_cells(self.text(line), self.left)[0]) if self.left and message.cell_length else 0
-        return message.crop(self.left, self.left + self.room), start
 
     def _style(self, base: Style, name: str) -> Style:
         key = (base, name)
@@ -270,3 +254,45 @@ def _bounded(parts: list[Part]) -> list[Part]:
         if left <= 0:
             break
     return [*found, (" …", "dim")]
+
+
+def _split(parts: list[Part], lengths: Iterable[int]) -> list[list[Part]]:
+    """The parts cut into rows of so many characters."""
+    rows, waiting = [], parts[::-1]
+    for length in lengths:
+        row: list[Part] = []
+        left = length
+        while left > 0 and waiting:
+            text, style = waiting.pop()
+            row.append((text[:left], style))
+            if len(text) > left:
+                waiting.append((text[left:], style))
+            left -= len(text)
+        rows.append(row)
+    return rows
+
+
+def _as_wide(parts: list[Part], cells: int) -> list[Part]:
+    """The first parts, at least so many cells wide: the rest is not in view, and its width takes long."""
+    found, wide = [], 0
+    for text, style in parts:
+        shown = start_of(text, cells - wide)
+        found.append((shown, style))
+        wide += cell_len(shown)
+        if wide > cells:
+            break
+    return found
+
+
+def start_of(text: str, cells: int) -> str:
+    """The text, or a start of it that is wider than `cells`."""
+    length = max(1, cells + 1)
+    while length < len(text) and cell_len(text[:length]) <= cells:
+        length *= 2
+    return text[:length]
+
+
+@lru_cache(maxsize=CHUNKED)
+def _chopped(text: str, room: int) -> tuple[str, ...]:
+    """The text in rows of `room` cells; each row of a line asks for them again."""
+    return tuple(chop_cells(text, room))

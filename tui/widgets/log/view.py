@@ -26,7 +26,7 @@ from tui.domain.pattern import Pattern
 from tui.store.log.lines import Line, line_key
 from tui.store.log.view import LineSource
 from tui.widgets.log.canvas import LogCanvas
-from tui.widgets.log.paint import COMPONENTS, CSS
+from tui.widgets.log.paint import COMPONENTS, CSS, start_of
 from tui.widgets.log.render import JsonForm, TimeColumn, short_replica, whole_line
 from tui.widgets.log.rows import top_for
 
@@ -271,8 +271,10 @@ class LogView(LogCanvas, can_focus=True):
 
     def action_side(self, way: int) -> None:
         """Scroll long lines to the side."""
-        longest = max((cell_len(self.paint.text(self.view[at])) for at, _ in self._visible()), default=0)
-        left = max(0, min(self.paint.left + way * SIDE, longest - self.paint.room // 2))
+        wanted, half = self.paint.left + way * SIDE, self.paint.room // 2
+        texts = (self.paint.text(self.view[at]) for at, _ in self._visible())
+        longest = max((cell_len(start_of(text, wanted + half)) for text in texts), default=0)
+        left = max(0, min(wanted, longest - half))
         if left != self.paint.left and not self.paint.wrapped:
             self.paint.left = left
             self._repaint()
@@ -336,9 +338,13 @@ class LogView(LogCanvas, can_focus=True):
         """To the next match after the cursor, or before it; whether there is one."""
         return self._jump(self.views.match, way)
 
-    def next_error(self, way: int) -> bool:
-        """To the next error after the cursor, or before it; whether there is one."""
-        return self._jump(self.views.error, way)
+    def next_error(self, way: int) -> bool | None:
+        """To the next error after the cursor, or before it; whether there is one.
+
+        `None`: not known yet. Call it again, which goes on with the search.
+        """
+        found = self._jump(self.views.error, way)
+        return None if not found and self.views.errors_unknown else found
 
     def _jump(self, beside: Callable[..., int | None], way: int) -> bool:
         line = self.cursor
@@ -400,11 +406,15 @@ class LogView(LogCanvas, can_focus=True):
 
     def picked(self) -> list[Line]:
         """The marked range, or the line under the cursor."""
+        return [self.view[at] for at in self.picked_places()]
+
+    def picked_places(self) -> range:
+        """Positions of the marked range, or of the line under the cursor."""
         line = self.cursor
         if line is None:
-            return []
+            return range(0)
         ends = sorted(self.view.position(self.buffer.find(x)) for x in (line, self._mark or line))
-        return [self.view[at] for at in range(ends[0], min(ends[1] + 1, len(self.view)))]
+        return range(ends[0], min(ends[1] + 1, len(self.view)))
 
     def text_of(self, lines: Iterable[Line]) -> str:
         """Lines as text, each with its time, replica and severity."""
