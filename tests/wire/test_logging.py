@@ -7,6 +7,7 @@ import datetime as dt
 import re
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from google.api_core import exceptions
@@ -16,6 +17,7 @@ from google.rpc import code_pb2
 
 from tests.waiting import until
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, Place, Tail, collecting, place
+from tui.emulator.logging.record import ReceiptClock
 from tui.emulator.logging.retention import delete_older, run_retention
 
 LOG = f"{PROJECT}/logs/app"
@@ -53,6 +55,38 @@ async def test_defaults_are_filled_in() -> None:
         # Without ids and times of their own they sort as they were given.
         assert a.timestamp == b.timestamp and a.insert_id < b.insert_id < c.insert_id
         assert abs(a.timestamp.timestamp() - time.time()) < 600 and a.receive_timestamp
+
+
+async def test_a_clock_that_is_set_back_hides_no_entry_from_a_list_or_a_tail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with place() as here, here.tail() as tail:
+        await opened(here, tail)
+        before = await here.entries()
+        real = time.time_ns
+        monkeypatch.setattr(time, "time_ns", lambda: real() - 600 * 10**9)
+        assert await here.entries() == before
+        await here.write(entry("after", 1))
+        await until(
+            lambda: "after" in {one.text_payload for one in tail.entries}, "the entry of after the jump"
+        )
+        # As a reader continues.
+        newest = max(one.receive_timestamp for one in before)
+        assert "after" in await here.texts(f'receiveTimestamp>="{newest.rfc3339()}"')
+
+
+def test_a_time_of_receipt_is_no_earlier_than_those_of_an_earlier_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "logs.db"
+    file.write_text("")
+    Path(f"{file}-wal").write_text("")
+    written = Path(f"{file}-wal").stat().st_mtime_ns
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 600 * 10**9)
+    assert ReceiptClock(file).time_ns() == written
+    monkeypatch.setattr(time, "time_ns", lambda: real() + 600 * 10**9)
+    assert ReceiptClock(file).time_ns() > written + 500 * 10**9
 
 
 async def test_an_entry_sent_twice_is_there_once() -> None:

@@ -91,7 +91,7 @@ class LogCollector:
 
         On a full disk it stays in memory until it can be stored.
         """
-        now = time.time_ns()
+        now = self._store.receipts.time_ns()
         timestamp = round(at * 1e6) * 1000 if at is not None else max(now, self._last_message + 1000)
         if at is None:
             self._last_message = timestamp
@@ -213,7 +213,7 @@ class LogCollector:
             self._open_source(stream)
         # Read before the file: an end in between is handled in the next round.
         ended = stream.ended
-        chunk = stream.read(ended)
+        chunk = stream.read(ended, self._store.receipts.time_ns())
         if chunk is None:
             if ended:
                 self._finish([(stream.key,)])

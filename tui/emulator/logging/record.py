@@ -6,9 +6,13 @@ stored as messages.
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,6 +30,27 @@ TEXT, JSON, MESSAGE = 0, 1, 2
 
 EntryRow = tuple[int, int, str, int, int, str | bytes, int]
 """source id, timestamp (ns), insert_id, severity, kind, payload, receive time (ns)."""
+
+
+class ReceiptClock:
+    """The time of receipt, which never goes back: a reader asks for what came after the newest that it has.
+
+    Where the time of day is set back, this one stands still until it is reached again. Any thread may ask.
+    """
+
+    def __init__(self, database: Path) -> None:
+        """No earlier than the last change of the database, by an earlier server."""
+        self._lock = threading.Lock()
+        self._latest = 0
+        for path in (database, database.with_name(f"{database.name}-wal")):
+            with contextlib.suppress(OSError):
+                self._latest = max(self._latest, path.stat().st_mtime_ns)
+
+    def time_ns(self) -> int:
+        """Nanoseconds since the epoch."""
+        with self._lock:
+            self._latest = max(self._latest, time.time_ns())
+            return self._latest
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from tui.emulator.database import DatabaseError, unusable
 from tui.emulator.logging.entry_blocks import BLOCK, BlockHead, BlockTable
 from tui.emulator.logging.entry_blocks import SCHEMA as BLOCKS
 from tui.emulator.logging.faults import ActiveLogFaults
-from tui.emulator.logging.record import EntryRow, LogSource, StoredEntry
+from tui.emulator.logging.record import EntryRow, LogSource, ReceiptClock, StoredEntry
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +123,7 @@ class LogStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.receipts = ReceiptClock(path)
         self.faults = ActiveLogFaults()
         self._late: list[StoredEntry] = []
         self._late_limit = 1000
@@ -225,7 +226,7 @@ class LogStore:
         return count
 
     def _keep_late(self, rows: Sequence[EntryRow]) -> None:
-        now = time.time_ns()
+        now = self.receipts.time_ns()
         late = [StoredEntry(self._sources[row[0]], row) for row in rows if row[6] > now]
         with self._late_lock:
             self._late += late
@@ -363,7 +364,7 @@ class LogStore:
         """
         key = (lambda r: (-r.row[1], r.row[2], r.row[0])) if newest_first else (lambda r: r.key)
         # A late entry is not visible yet.
-        window = replace(window, received_last=min(window.received_last, time.time_ns()))
+        window = replace(window, received_last=min(window.received_last, self.receipts.time_ns()))
         # One snapshot: an entry that is packed meanwhile would be in both or in neither.
         with self._snapshot() as db:
             found = [

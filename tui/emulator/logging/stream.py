@@ -81,8 +81,8 @@ class OutputFile:
         mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
         self._insert_id = f"{attempt.number:02x}%012x{mark}"
 
-    def read(self, ended: bool) -> OutputChunk | None:
-        """The next chunk, or `None` when nothing new can be read yet.
+    def read(self, ended: bool, received: int) -> OutputChunk | None:
+        """The next chunk, received now (ns), or `None` when nothing new can be read yet.
 
         `ended` means that the file does not grow any more, so its last line needs no newline.
 
@@ -112,7 +112,7 @@ class OutputFile:
                 end = self._rewritten(data)
             if not end:
                 return None
-        chunk = self._convert(data[:end], status.st_mtime_ns)
+        chunk = self._convert(data[:end], status.st_mtime_ns, received)
         chunk.more = chunk.offset < limit
         return chunk
 
@@ -171,14 +171,13 @@ class OutputFile:
         stale = self._waiting_since is not None and time.monotonic() - self._waiting_since > STALE_SECONDS
         return size if ended or stale else max(covered, self.offset)
 
-    def _convert(self, data: bytes, modified: int) -> OutputChunk:
+    def _convert(self, data: bytes, modified: int, received: int) -> OutputChunk:
         lines = data.split(b"\n")
         if data.endswith(b"\n"):
             lines.pop()
         offsets, bounds = self._stamps.lines_at(lines, self.offset, modified)
         kinds = [self._kind(line) for line in lines]
         times, last = line_times(bounds, [own for _, _, own in kinds], self.last)
-        received = time.time_ns()
         source, name = self.source, self._insert_id
         rows: list[EntryRow] = []
         if self._missing:

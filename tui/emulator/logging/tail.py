@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 from google.cloud.logging_v2.types import logging as logging_types
 from google.rpc import code_pb2
 
-from tui.emulator.logging.faults import ActiveLogFaults, LogFaults
+from tui.emulator.logging.faults import LogFaults
 from tui.emulator.logging.query import filter_plan, owners
 from tui.emulator.logging.query_plan import QueryPlan
 from tui.emulator.logging.record import Pb, StoredEntry
@@ -71,7 +71,7 @@ class TailSessions:
                     f"{MAX_SESSIONS} tails of {name} are open, which is the maximum; close one, or use "
                     "ListLogEntries",
                 )
-        session = TailSession(frozenset(found), plan, window, self._store.faults)
+        session = TailSession(frozenset(found), plan, window, self._store)
         self._open.update(found)
         stop = self._store.listen(session.add)
         # Late entries; an entry that is stored at this moment may be sent twice, as in any network.
@@ -97,9 +97,7 @@ def _window(request: Pb) -> float:
 class TailSession:
     """The buffer of one client. `add` is called in the writer's thread."""
 
-    def __init__(
-        self, owners: frozenset[str], plan: QueryPlan, window: float, board: ActiveLogFaults
-    ) -> None:
+    def __init__(self, owners: frozenset[str], plan: QueryPlan, window: float, store: LogStore) -> None:
         self._owners = owners
         self._plan = plan
         self._window = window
@@ -113,7 +111,8 @@ class TailSession:
         self._suppressed = 0
         self._ready: deque[StoredEntry] = deque()
         self._sources: dict[int, bool] = {}
-        self._board = board
+        self._board = board = store.faults
+        self._receipts = store.receipts
         self._began = self._loop.time()
         self._cut = False
         self._timer: asyncio.TimerHandle | None = None
@@ -142,7 +141,7 @@ class TailSession:
         wanted = [record for record in records if self._wants(record)]
         if not wanted:
             return
-        now, clock = time.monotonic(), time.time_ns()
+        now, clock = time.monotonic(), self._receipts.time_ns()
         double = self._board.current.double_share
         with self._lock:
             for record in wanted:

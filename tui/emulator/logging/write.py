@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from typing import Any
 
 from google.cloud.logging_v2.types import logging as logging_types
@@ -44,7 +43,7 @@ def write_entries(store: LogStore, request: Pb) -> None:
         WireError: INVALID_ARGUMENT; with `partial_success` the valid entries are stored.
         sqlite3.Error: when nothing could be stored.
     """
-    now = time.time_ns()
+    now = store.receipts.time_ns()
     rows: list[EntryRow] = []
     errors: dict[int, WireError] = {}
     for index, entry in enumerate(request.entries):
