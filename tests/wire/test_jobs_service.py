@@ -57,6 +57,37 @@ async def test_a_bad_job_names_every_field(clients: Clients) -> None:
     assert await clients.listed() == []
 
 
+async def test_what_is_not_served_is_said_with_what_is(place: tuple[Emulator, Clients]) -> None:
+    from google.cloud.aiplatform_v1 import MetadataServiceAsyncClient
+    from google.cloud.aiplatform_v1.services.metadata_service import transports
+
+    async with grpc.aio.insecure_channel(place[0].target) as channel:
+        client = MetadataServiceAsyncClient(
+            transport=transports.MetadataServiceGrpcAsyncIOTransport(channel=channel)
+        )
+        with pytest.raises(
+            exceptions.MethodNotImplemented, match=r"MetadataService/GetMet.*serves.* JobService"
+        ):
+            await client.get_metadata_store(name=f"{PARENT}/metadataStores/default")
+        stream = channel.unary_stream("/google.cloud.aiplatform.v1.PredictionService/StreamRawPredict")
+        with pytest.raises(grpc.aio.AioRpcError, match="PredictionService"):
+            _ = [answer async for answer in stream(b"")]
+
+
+async def test_v1beta1_has_what_v1_has(place: tuple[Emulator, Clients]) -> None:
+    from google.cloud.aiplatform_v1beta1 import JobServiceAsyncClient
+    from google.cloud.aiplatform_v1beta1.services.job_service import transports
+
+    async with grpc.aio.insecure_channel(place[0].target) as channel:
+        beta = JobServiceAsyncClient(transport=transports.JobServiceGrpcAsyncIOTransport(channel=channel))
+        spec = {"worker_pool_specs": [python("pass")]}
+        made = await beta.create_custom_job(
+            parent=PARENT, custom_job={"display_name": "beta", "job_spec": spec, "labels": {"a": "b"}}
+        )
+        assert (await beta.get_custom_job(name=made.name)) == made and made.labels == {"a": "b"}
+        assert (await place[1].get(made.name)).display_name == "beta"
+
+
 @pytest.mark.parametrize("verb", ["get", "cancel", "delete"])
 async def test_unknown_and_malformed_names(clients: Clients, verb: str) -> None:
     call = getattr(clients.jobs, f"{verb}_custom_job")
@@ -194,7 +225,7 @@ async def test_admin_status_and_refusals(place: tuple[Emulator, Clients]) -> Non
     assert status["jobs"] == {"QUEUED": 2} and status["socket"] == str(running.state.socket)
     assert status["pid"] > 0 and status["state_dir"] == str(running.state.root) and status["rest"] is None
     for asked, words in (
-        ({"do": "dance"}, "is not one of status, preempt, tail"),
+        ({"do": "dance"}, "is not one of status, rest, program, preempt"),
         ({"do": "preempt"}, "job"),
         ({"do": "preempt", "job": "nobody"}, "does not exist"),
         ({"do": "preempt", "job": "twice"}, "several jobs"),

@@ -177,7 +177,11 @@ async def test_a_bad_query_is_refused_by_name(idle: Place, params: dict[str, str
 
 
 async def test_unknown_paths_and_verbs(idle: Place) -> None:
-    assert (await idle.http.get("/v1/nothing")).status_code == 404
+    for path in ("/v1/nothing", "/v1beta1/projects/p/locations/l/metadataStores/default"):
+        missing = await idle.http.get(path)
+        error = missing.json()["error"]
+        assert missing.status_code == 501 and error["status"] == "UNIMPLEMENTED"
+        assert path in error["message"] and "JobService" in error["message"]
     refused = await idle.http.put(JOBS, json=BODY)
     assert refused.status_code == 405 and "GET, POST" in refused.json()["error"]["message"]
 

@@ -18,6 +18,8 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 log = logging.getLogger(__name__)
 
+_V1, _BETA = "google.cloud.aiplatform.v1.", "google.cloud.aiplatform.v1beta1."
+
 Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
 Unary = Callable[[Any], Awaitable[Message]]
 Bidi = Callable[[AsyncIterator[Any]], AsyncIterator[Message]]
@@ -88,8 +90,12 @@ class Method:
 
 
 def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
-    """Generic handlers for a `grpc.aio` server, one per service."""
+    """Generic handlers for a `grpc.aio` server: one per service and version, and one for what is not served.
+
+    Vertex's v1beta1 messages have the fields of v1 with the same numbers, and more.
+    """
     services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
+    methods = list(methods)
     for method in methods:
         make = grpc.unary_unary_rpc_method_handler if method.unary else grpc.stream_stream_rpc_method_handler
         services.setdefault(method.service, {})[method.name] = make(
@@ -97,7 +103,33 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
             request_deserializer=method.request.FromString,
             response_serializer=_serialize,
         )
-    return [grpc.method_handlers_generic_handler(name, found) for name, found in services.items()]
+    beta = {name.replace(_V1, _BETA): found for name, found in services.items() if name.startswith(_V1)}
+    served = [grpc.method_handlers_generic_handler(name, found) for name, found in (services | beta).items()]
+    return [*served, _NotServed(methods)]
+
+
+def not_served(what: str, methods: Iterable[Method]) -> WireError:
+    """UNIMPLEMENTED that lists the services there are."""
+    services = sorted({method.service.rpartition(".")[2] for method in methods})
+    return WireError(
+        code_pb2.UNIMPLEMENTED, f"The emulator does not serve {what}. It serves {', '.join(services)}."
+    )
+
+
+class _NotServed(grpc.GenericRpcHandler):
+    """The handler of every method that no other one has."""
+
+    def __init__(self, methods: Sequence[Method]) -> None:
+        self._methods = methods
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        what = handler_call_details.method.removeprefix("/")
+
+        async def refuse(_requests: AsyncIterator[bytes], context: Context) -> None:
+            await _abort(context, not_served(what, self._methods))
+
+        # A stream on both sides: whatever the client takes this method for, it reads the status.
+        return grpc.stream_stream_rpc_method_handler(refuse)
 
 
 def _serialize(reply: Message | RawReply) -> bytes:

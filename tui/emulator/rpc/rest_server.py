@@ -23,7 +23,7 @@ import uvicorn
 
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.loopback import host_only, is_loopback
-from tui.emulator.rpc.methods import Method, RawReply, WireError, internal
+from tui.emulator.rpc.methods import Method, RawReply, WireError, internal, not_served
 from tui.emulator.rpc.rest_json import plain_error, read_request, write_error, write_response
 from tui.emulator.rpc.rest_routes import Route, routes_of
 
@@ -202,11 +202,8 @@ class RestApp:
                 "UNIMPLEMENTED",
                 f"{path} takes {', '.join(allowed)}, not {verb}.",
             )
-        raise Refused(
-            HTTPStatus.NOT_FOUND, "NOT_FOUND", f"The emulator serves nothing at {verb} {path}. It has custom "
-            "jobs, training pipelines, operations and locations (/v1), log entries (/v2) and time series "
-            "(/v3).",
-        )  # fmt: skip
+        # 404 would say that the resource is missing: the SDK then tries to create, for one, a metadata store.
+        raise not_served(f"{verb} {path}", [route.method for route in self._routes])
 
 
 def _integer_enums(query: Sequence[tuple[str, str]]) -> bool:
