@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.test_profile_edit import POOLS, TASK, changed_lines
+from tui.domain.profile.autofix import apply_fixes
 from tui.domain.profile.document_edit import REMOVED, Edit, Path, edited
 from tui.domain.profile.edit import apply, same
 from tui.domain.profile.source import read
@@ -326,3 +327,27 @@ def test_this_pool_changes_alone_and_all_are_exactly_those_that_share_it(
             comments = [line.strip() for line in text.splitlines() if line.lstrip().startswith("#")]
             assert [line for line in comments if line not in after] == [], after
         assert all_of_them.count("*") == text.count("*"), all_of_them
+
+
+READY = FilePath(__file__).parents[2] / "profiles" / "a100-4node-spot.yaml"
+
+
+def test_a_problem_of_all_that_share_a_value_is_fixed_where_the_anchor_is() -> None:
+    right = READY.read_text()
+    wrong = right.replace("acceleratorCount: 8", "acceleratorCuont: 8").replace("pd-ssd", "pdssd")
+    found = apply_fixes(wrong, "f.yaml", "f", region="us-central1")
+    assert found.text == right and not found.remaining
+    assert [problem.path[2] for problem in found.fixed] == [0, 1, 0, 1]
+
+
+def test_a_problem_of_one_pool_is_fixed_there_alone() -> None:
+    smaller = "{machineType: a2-highgpu-4g, acceleratorType: NVIDIA_TESLA_A100, acceleratorCount: *n}"
+    text = (
+        READY.read_text()
+        .replace("acceleratorCount: 8", "acceleratorCount: &n 8")
+        .replace("*machine", smaller)
+    )
+    found = apply_fixes(text, "f.yaml", "f", region="us-central1")
+    pools = read(found.text, "").value["jobSpec"]["workerPoolSpecs"]
+    assert [each["machineSpec"]["acceleratorCount"] for each in pools] == [8, 4]
+    assert [problem.path[2] for problem in found.fixed] == [1]

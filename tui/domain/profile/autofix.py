@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.domain.profile import Problem, ProfileInvalid, inspect
-from tui.domain.profile.edit import apply
+from tui.domain.profile.edit import apply, shared
 from tui.domain.vertex.rules.base import Severity
 
 MAX_FIXES = 200
@@ -52,7 +52,8 @@ def apply_fixes(
         if found is None:
             break
         try:
-            changed = apply(text, file, found.edits)
+            everywhere = _is_of_all(found, problems, text, file)
+            changed = apply(text, file, found.edits, everywhere=everywhere)
         except ProfileInvalid:
             changed = text
         after = problems if changed in seen else inspected(changed)
@@ -60,9 +61,19 @@ def apply_fixes(
             failed.add(_key(found))
             continue
         seen.add(changed)
-        fixed.append(found)
+        left = {_key(p) for p in after}
+        alike = [p for p in problems if everywhere and p.id == found.id and _key(p) not in left]
+        fixed += alike or [found]
         text, problems = changed, after
     return Fixed(text, tuple(fixed), tuple(problems))
+
+
+def _is_of_all(found: Problem, problems: Sequence[Problem], text: str, file: str) -> bool:
+    """Whether other places share the values, and all of them have this problem with the same fix."""
+    fixes = {(edit.path, repr(edit.value)) for p in problems if p.id == found.id for edit in p.edits}
+    steps = shared(text, file, found.edits)
+    alike = all((step.path, repr(step.value)) in fixes for same_edits in steps for step in same_edits)
+    return alike and any(len(same_edits) > 1 for same_edits in steps)
 
 
 def _key(problem: Problem) -> tuple[object, ...]:
