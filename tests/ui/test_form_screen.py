@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tui.app import VxtuiApp
 from tui.config.paths import shipped
 from tui.domain.quota import Quota
 from tui.screens.dialogs.choice import ChoiceScreen
+from tui.screens.dialogs.help import HelpScreen
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.preview import PreviewScreen
@@ -401,6 +403,23 @@ async def test_price_quota_and_reducers_are_told(tmp_path: Path) -> None:
         await until(pilot, lambda: spec(app)["workerPoolSpecs"][2]["replicaCount"] == 25, "taken")
         await pilot.press("space")
         await until(pilot, lambda: len(spec(app)["workerPoolSpecs"]) == 2, "off")
+
+
+async def test_the_form_says_of_a_quota_what_has_been_read_meanwhile(tmp_path: Path) -> None:
+    backend = MemoryBackend(local=False)
+    stem = "aiplatform.googleapis.com/custom_model_training_preemptible_nvidia_a100_gpus"
+    backend.stored_quotas = [Quota(stem, "us-central1", 64, 0, preemptible=True, used_at=NOON)]
+    async with form(tmp_path, size=(120, 40), backend=backend) as (app, pilot, _):
+
+        def summary() -> str:
+            return str(screen(app).query_one("#summary", Static).content)
+
+        await until(pilot, lambda: "✓ quota fits" in summary(), "room")
+        backend.stored_quotas = [replace(backend.stored_quotas[0], used=60)]
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen), "another screen")
+        await pilot.press("escape")
+        await until(pilot, lambda: "4 free of 64, short 28" in summary(), "the new word")
 
 
 async def test_reducers_say_why_they_cant_help(tmp_path: Path) -> None:

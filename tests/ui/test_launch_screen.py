@@ -16,7 +16,7 @@ from tests.ui.test_jobs_screen import footer, said, until
 from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
 from tui.backends.interface import PreflightService
 from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.preflight import Check, CheckStatus, buckets_of, ok
+from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, buckets_of, ok
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.launch.field import LaunchField
@@ -52,7 +52,9 @@ class Checks(PreflightService):
     def __init__(self, backend: CheckedBackend) -> None:
         self._backend = backend
 
-    async def run(self, region: str, job: Mapping[str, Any]) -> AsyncGenerator[Check, None]:
+    async def run(
+        self, region: str, job: Mapping[str, Any], running: RunningJobs
+    ) -> AsyncGenerator[Check, None]:
         self._backend.asked.append(region)
         yield ok("credentials", "the service accepts them")
         for name, paths in buckets_of(job).items():

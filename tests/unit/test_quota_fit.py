@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
@@ -12,7 +13,8 @@ from tests.ui.double import job as numbered_job
 from tui.domain.job import Job
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.states import JobState
-from tui.domain.vertex.quota_fit import Fit, fit, fits_in, needs, request_link
+from tui.domain.vertex.quota_fit import Fit, fit, fits_in, needs, request_link, with_running
+from tui.domain.vertex.quota_grid import Grid, users
 from tui.domain.vertex.reducers import IMAGE
 from tui.domain.vertex.worker_pools import worker_pool
 
@@ -49,8 +51,8 @@ def quota(metric: str, limit: int | None, used: int | None, region: str = "us-ce
     return Quota(f"aiplatform.googleapis.com/{metric}", region, limit, used)
 
 
-def looked(*quotas: Quota, job: Any = ARR, region: str = "us-central1", **more: Any) -> Fit:
-    return fit(job, region, quotas, **more)
+def looked(*quotas: Quota, job: Any = ARR, region: str = "us-central1", running: Any = ()) -> Fit:
+    return fit(job, region, with_running(quotas, running, None))
 
 
 def test_all_pools_count_and_spot_takes_the_twins() -> None:
@@ -94,6 +96,31 @@ def test_own_estimate_counts_where_it_is_more_and_says_so() -> None:
     assert found.sentence == (
         "preemptible A100: needs 32, 24 free of 32 (usage estimated from running jobs), short 8"
     )
+
+
+def test_the_cell_of_the_grid_says_the_use_that_the_fit_counts() -> None:
+    pools = (worker_pool(0, 4, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),)
+    running = make_job(groups=pools, strategy="SPOT", state=JobState.RUNNING, region="us-central1")
+    at = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    quotas = with_running([quota(SPOT_A100, 32, 0), quota(A100, 32, None)], [running], at)
+    [line] = fit(ARR, "us-central1", quotas).short
+    cell = Grid(quotas, preemptible=True).cell("us-central1", "nvidia_a100_gpus")
+    assert cell.text == "~32/32" and cell.share == 1 and cell.quota == line.quota
+    assert (line.free, line.used, line.quota.used_at) == (0, 32, at)
+    assert Grid(quotas, preemptible=False).cell("us-central1", "nvidia_a100_gpus").text == "·/32"
+
+
+def test_in_a_group_a_job_uses_the_quota_of_its_own_context() -> None:
+    pools = (worker_pool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),)
+    running = make_job(
+        groups=pools, strategy="SPOT", state=JobState.RUNNING, region="us-central1", context="a"
+    )
+    here, there = (quota(SPOT_A100, 64, 0, f"{name}/us-central1") for name in ("a", "b"))
+    assert [q.used for q in with_running([here, there], [running], None)] == [8, 0]
+    assert [bool(users([running], q.region, [SPOT_A100])) for q in (here, there)] == [True, False]
+    none = [quota(metric, 0, 0, "a/us-central1") for metric in (SPOT_A100, SPOT_CPUS)]
+    # The region has the hardware, and the project no quota for it.
+    assert fit(ARR, "a/us-central1", none).sentence.startswith("preemptible A100: needs 32, 0 free of 0")
 
 
 def test_regions_without_the_hardware_are_named_and_a_quota_above_zero_decides() -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from tests.ui.double import job as numbered_job
 from tests.wire.control import Clients, emulator
 from tests.wire.fake_vertex import FixedEndpoint
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.preflight import checks
 from tui.backends.vertex.transport.connect import LocalEndpoint
+from tui.domain.job import Job
 from tui.domain.profile.document_edit import edited
+from tui.domain.states import JobState
 from tui.domain.vertex.preflight import Check, CheckStatus
+from tui.domain.vertex.quota_fit import fit, with_running
+from tui.domain.vertex.worker_pools import worker_pool
 from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.server import Emulator
 from tui.store.jobs.checks import preflight
@@ -55,8 +61,10 @@ async def checking(**config: Any) -> AsyncIterator[tuple[Emulator, Clients, Vert
             yield running, clients, backend
 
 
-async def looked(backend: VertexBackend, custom_job: Mapping[str, Any]) -> dict[str, Check]:
-    found = [check async for check in backend.preflight.run(REGION, custom_job)]
+async def looked(
+    backend: VertexBackend, custom_job: Mapping[str, Any], running: Sequence[Job] = ()
+) -> dict[str, Check]:
+    found = [check async for check in preflight(backend, REGION, custom_job, running)]
     assert len({check.id for check in found}) == len(found)
     return {check.id: check for check in found}
 
@@ -147,6 +155,19 @@ async def test_a_quota_that_is_short_says_by_how_much_and_where_it_would_fit() -
     assert METRIC in quota.sentence and "16" in quota.sentence and "us-east1" in quota.fix
 
 
+async def test_jobs_that_run_count_before_the_service_reports_them() -> None:
+    machines = (worker_pool(0, 4, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),)
+    one = numbered_job(1, "one", groups=machines, strategy="SPOT", state=JobState.RUNNING)
+    async with checking(quotas={METRIC: 48}) as (_, _c, backend):
+        assert (await looked(backend, job()))["quota"].status is CheckStatus.OK
+        quota = (await looked(backend, job(), [one]))["quota"]
+        limits = with_running(await backend.quotas.read([REGION]), [one], datetime.now(UTC))
+    # The quota screen's word on the same region.
+    assert quota.status is CheckStatus.PROBLEM
+    assert quota.sentence.startswith(fit(job(), REGION, limits).sentence)
+    assert "16 free of 48 (usage estimated from running jobs), short 16" in quota.sentence
+
+
 async def test_persistent_resources_and_boards() -> None:
     machine = {"machineType": "a2-highgpu-8g", "acceleratorType": "NVIDIA_TESLA_A100", "acceleratorCount": 8}
     pools = [{"machineSpec": machine, "replicaCount": "4"}]
@@ -184,7 +205,7 @@ async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: p
         await clients.admin(do="checks", hanging=["registry", "projects"], failing=["quotas"])
         order: list[str] = []
         came: dict[str, float] = {}
-        async for check in backend.preflight.run(REGION, job(serviceAccount=ACCOUNT)):
+        async for check in preflight(backend, REGION, job(serviceAccount=ACCOUNT), ()):
             order.append(check.id)
             came[check.id] = time.monotonic()
             if check.id == "account":

@@ -37,7 +37,7 @@ from tui.domain.metric import MetricsReading
 from tui.domain.quota import Quota
 from tui.domain.training.progress import Progress, TrainingStep
 from tui.domain.training.telemetry import TelemetryLine
-from tui.domain.vertex.preflight import Check
+from tui.domain.vertex.preflight import Check, RunningJobs
 from tui.domain.vertex.prices import Prices
 
 # Errors have a module of their own: the first paint needs those and not the rest.
@@ -366,10 +366,10 @@ class PreflightService(ABC):
     """Checks before a launch."""
 
     @abstractmethod
-    def run(self, region: str, job: Mapping[str, Any]) -> AsyncGenerator[Check, None]:
+    def run(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> AsyncGenerator[Check, None]:
         """What launching this custom job (REST form) there needs: each check as soon as it is known.
 
-        It never raises.
+        It never raises. `running` is asked for what the quotas' reported use lacks.
         All checks run at once, each for a few seconds at most; one that could not tell says why.
         """
 

@@ -26,6 +26,8 @@ class Quota:
     preemptible: bool = False
     limit_read_at: datetime | None = None
     used_at: datetime | None = None
+    estimated: bool = False
+    """`used` is what the jobs known to run take: more than the service reported, which comes minutes late."""
 
     @property
     def free(self) -> int | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from tui.backends.interface import Backend
 from tui.domain.formatting import NOT_MEASURED
-from tui.domain.quota import UNLIMITED
+from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.vertex import catalog
-from tui.domain.vertex.quota_fit import Fit, fits_in
+from tui.domain.vertex.quota_fit import Fit, fits_in, with_running
+from tui.store.jobs.checks import active_jobs
 from tui.verbs.launch import prepare
 from tui.verbs.output import print_json, table, when
 from tui.verbs.run import READS, Run, check_regions, verb
@@ -29,7 +34,7 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
         await _show_fit(run, profile, regions)
         return
     async with run.backend() as backend:
-        found = await backend.quotas.read(regions)
+        found = await _read(backend, regions)
         home = backend.info.regions
     if not every and not regions:
         found = [q for q in found if q.used or q.region in home]
@@ -46,6 +51,7 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
                         "preemptible": q.preemptible,
                         "limit_read_at": when(q.limit_read_at),
                         "used_at": when(q.used_at),
+                        "estimated": q.estimated,
                     }
                     for q in found
                 ]
@@ -53,7 +59,13 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
         )
         return
     rows = [
-        [q.region, q.metric.removeprefix("custom_model_training_"), *map(_figure, (q.limit, q.used, q.free))]
+        [
+            q.region,
+            q.metric.removeprefix("custom_model_training_"),
+            _figure(q.limit),
+            "~" * q.estimated + _figure(q.used),
+            _figure(q.free),
+        ]
         for q in found
     ]
     table(("REGION", "METRIC", "LIMIT", "USED", "FREE"), rows, right=(2, 3, 4))
@@ -65,14 +77,20 @@ async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
     async with run.backend() as backend:
         home = backend.info.regions
         places = list(dict.fromkeys(regions or (*home, *catalog.regions())))
-        found = await backend.quotas.read(places)
-        running = [job async for page in backend.list_jobs() for job in page.jobs if job.state.active]
-    fits = [fit for fit in fits_in(job, places, found, running=running) if regions or not fit.hardware]
+        found = await _read(backend, places)
+    fits = [fit for fit in fits_in(job, places, found) if regions or not fit.hardware]
     fits.sort(key=lambda fit: STATUSES.index(fit.status))
     if run.json:
         print_json({"profile": profile, "regions": [_fit_json(fit) for fit in fits]})
         return
     table(("REGION", "FITS", ""), [[fit.region, fit.status, fit.sentence] for fit in fits])
+
+
+async def _read(backend: Backend, regions: Sequence[str]) -> list[Quota]:
+    """The quotas with the use of the jobs that run, as every screen shows them."""
+    now = datetime.now(UTC)
+    found, jobs = await asyncio.gather(backend.quotas.read(regions), active_jobs(backend))
+    return with_running(found, jobs, now)
 
 
 def _fit_json(fit: Fit) -> dict[str, Any]:
@@ -89,7 +107,7 @@ def _fit_json(fit: Fit) -> dict[str, Any]:
                 "used": line.used,
                 "free": line.free,
                 "short": line.short_by,
-                "estimated": line.estimated,
+                "estimated": line.quota.estimated,
             }
             for line in fit.lines
         ],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from tui.domain.job import Job
 from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.custom_job_spec import within
 
@@ -51,6 +52,10 @@ class Check:
     def fixable(self) -> bool:
         """It can be fixed without a decision."""
         return bool(self.edits or self.region)
+
+
+RunningJobs = Callable[[], Awaitable[Iterable[Job]]]
+"""Returns the active jobs of a context; raises BackendError."""
 
 
 def ok(id: str, sentence: str) -> Check:

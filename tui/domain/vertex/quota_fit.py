@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -23,22 +24,18 @@ PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})
 DISK_GB = 100
 """Boot disk of a replica if none is named; the SSD quota counts it (vertex facts 7.5)."""
 SSD = "custom_model_training_pd_ssd"
+ESTIMATED = "usage estimated from running jobs"
 _STEM = re.compile(r"^(?:.*/)?custom_model_training_(?P<spot>preemptible_)?")
 _REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One quota metric that a job uses. `limit` is -1 for unlimited; `used` None if usage is not reported.
-
-    `estimated`: `used` is the running jobs' usage, as it is more than the reported one or none is reported.
-    """
+    """One quota metric that a job uses, and what its region has of it."""
 
     metric: str
     need: int
-    limit: int | None
-    used: int | None
-    estimated: bool = False
+    quota: Quota
 
     @property
     def name(self) -> str:
@@ -46,11 +43,19 @@ class Line:
         return short_name(self.metric)
 
     @property
+    def limit(self) -> int | None:
+        """-1 for unlimited; None if it is not known."""
+        return self.quota.limit
+
+    @property
+    def used(self) -> int | None:
+        """None if usage is not reported."""
+        return self.quota.used
+
+    @property
     def free(self) -> int | None:
         """The minimum that is free; None if unlimited or not known."""
-        if self.limit is None or self.limit == UNLIMITED or self.used is None:
-            return None
-        return max(0, self.limit - self.used)
+        return self.quota.free
 
     @property
     def short_by(self) -> int:
@@ -81,7 +86,7 @@ class Line:
             room = f"at most {self.limit:,} free (usage is not reported)"
         else:
             room = f"{self.free:,} free of {self.limit:,}"
-        own = " (usage estimated from running jobs)" if self.estimated else ""
+        own = f" ({ESTIMATED})" if self.quota.estimated else ""
         lack = f", short {self.short_by:,}" if self.short_by else ""
         return f"{head}, {room}{own}{lack}"
 
@@ -161,43 +166,51 @@ def taken_by(job: Job) -> dict[str, int]:
     return dict(total)
 
 
-def estimated(jobs: Iterable[Job]) -> dict[tuple[str, str], int]:
-    """(region, metric) → an estimate of the usage from the jobs that have machines.
+def with_running(quotas: Iterable[Quota], jobs: Iterable[Job], at: datetime | None) -> list[Quota]:
+    """The quotas with what `jobs`, read `at`, take where that is more than the reported use.
 
-    A queued job uses nothing yet.
+    The service reports use minutes late. Everything that is said of a quota's use starts from here. A queued
+    job uses nothing yet.
     """
     total: Counter[tuple[str, str]] = Counter()
     for job in jobs:
         if job.state.active and job.state.value != "QUEUED":
             for metric, amount in taken_by(job).items():
-                total[job.region, metric] += amount
-    return dict(total)
+                for place in places_of(job):
+                    total[place, metric] += amount
+    found = []
+    for quota in quotas:
+        own = total[quota.region, _bare(quota.metric)]
+        more = own > (quota.used or 0)
+        found.append(replace(quota, used=own, used_at=at, estimated=True) if more else quota)
+    return found
 
 
-def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota], *, running: Sequence[Job] = ()) -> Fit:
-    """Whether `quotas` leave room for a CustomJob in a region.
+def places_of(job: Job) -> tuple[str, str]:
+    """The region of a job as quotas name it: in one context, and in a group of them."""
+    return job.region, f"{job.context}/{job.region}"
 
-    `running` are the jobs that are known to run: their use counts where it is more than the reported one,
-    which comes minutes late. A metric that the service does not report at all (SSD in most projects) is
-    left out, as nothing can be said of it, unless none of the metrics is reported.
+
+def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota]) -> Fit:
+    """Whether `quotas`, of `with_running`, leave room for a CustomJob in a region.
+
+    A metric that the service does not report at all (SSD in most projects) is left out, as nothing can be
+    said of it, unless none of the metrics is reported.
     """
-    return _Headroom(quotas, running).fit(job, region)
+    return _Headroom(quotas).fit(job, region)
 
 
-def fits_in(
-    job: Mapping[str, Any], regions: Iterable[str], quotas: Sequence[Quota], *, running: Sequence[Job] = ()
-) -> list[Fit]:
+def fits_in(job: Mapping[str, Any], regions: Iterable[str], quotas: Sequence[Quota]) -> list[Fit]:
     """`fit` for each region, in order; a region without the hardware is `short` and names it."""
-    room = _Headroom(quotas, running)
+    room = _Headroom(quotas)
     return [room.fit(job, region) for region in regions]
 
 
 class _Headroom:
     """Quotas by region and metric, indexed once for many regions."""
 
-    def __init__(self, quotas: Sequence[Quota], running: Sequence[Job]) -> None:
+    def __init__(self, quotas: Sequence[Quota]) -> None:
         self._quotas = {(q.region, _bare(q.metric)): q for q in quotas}
-        self._own = estimated(running)
 
     def fit(self, job: Mapping[str, Any], region: str) -> Fit:
         wanted = needs(job)
@@ -215,22 +228,13 @@ class _Headroom:
         return Fit(region, "fits" if statuses == {"fits"} else "unknown", shown)
 
     def _line(self, region: str, metric: str, need: int) -> Line:
-        quota = self._quotas.get((region, metric))
-        own = self._own.get((region, metric), 0)
-        used = quota.used if quota is not None else None
-        estimated_more = own > (used or 0)
-        return Line(
-            metric,
-            need,
-            quota.limit if quota is not None else None,
-            own if estimated_more else used,
-            estimated_more,
-        )
+        quota = self._quotas.get((region, metric)) or Quota(metric, region, None, None)
+        return Line(metric, need, quota)
 
 
 def _lacking_hardware(job: Mapping[str, Any], region: str, lines: Sequence[Line]) -> str:
     """Accelerators that the region is not documented to have; a quota above 0 decides (vertex facts 8.5)."""
-    there = catalog.region_accelerators().get(region)
+    there = catalog.region_accelerators().get(region.rpartition("/")[2])
     allowed = {line.metric for line in lines if line.limit}
     for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
         machine, kind, count = machine_of(pool or {})

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from tui.domain.job import Job
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.vertex import catalog
-from tui.domain.vertex.quota_fit import taken_by
+from tui.domain.vertex.quota_fit import places_of, taken_by
 
 CPUS = "cpus"
 STALE = timedelta(days=1)
@@ -39,13 +39,16 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """`24/32` for used and limit; `·` for a figure that is not measured, `–` for missing hardware."""
+        """`24/32` for used and limit, `~24/32` where the use is estimated.
+
+        `·` is a figure that is not measured, `–` missing hardware.
+        """
         quota = self.quota
         if not self.offered:
             return "–"
         if quota is None or (quota.limit is None and quota.used is None):
             return "·"
-        used = "·" if quota.used is None else _figure(quota.used)
+        used = "·" if quota.used is None else "~" * quota.estimated + _figure(quota.used)
         if quota.limit == 0 and quota.used is None:
             # Nothing can run there.
             used = "0"
@@ -102,7 +105,7 @@ def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tupl
     wanted = set(metrics)
     found = []
     for job in jobs:
-        if job.region == region.rpartition("/")[2] and job.state.active:
+        if region in places_of(job) and job.state.active:
             taken = {name: n for name, n in taken_by(job).items() if name in wanted}
             if taken:
                 found.append((job, taken))

@@ -34,6 +34,7 @@ from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.launch.field import LaunchField, ValueInput
 from tui.screens.launch.form import NAME, LaunchForm
+from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.jobs.checks import preflight
@@ -203,9 +204,8 @@ class LaunchScreen(FrameScreen):
         if self._prepared is None:
             checks.clear()
             return
-        waiting = "" if self.session is not None else "… not connected yet"
-        checks.begin(waiting)
-        self._timer = self.set_timer(CONNECT_AFTER if waiting else CHECK_AFTER, self._start_checks)
+        checks.begin("" if self.session is not None else not_connected(self.app))
+        self._timer = self.set_timer(CHECK_AFTER if self.session else CONNECT_AFTER, self._start_checks)
 
     def _start_checks(self) -> None:
         if self.session is None or self._prepared is None:
@@ -215,7 +215,8 @@ class LaunchScreen(FrameScreen):
 
     async def _run_checks(self, session: Session, prepared: Prepared) -> None:
         checks = self.query_one(Checks)
-        async for check in preflight(session.backend, prepared.request.region, prepared.request.custom_job):
+        request, active = prepared.request, tuple(self.console.store.active.values())
+        async for check in preflight(session.backend, request.region, request.custom_job, active):
             checks.add(check)
             self.refresh_frame()
         checks.end()

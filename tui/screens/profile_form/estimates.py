@@ -16,7 +16,7 @@ from tui.domain.text import plain, sentences
 from tui.domain.vertex.cost import Estimate, estimate, money, parts_of
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.prices import Prices
-from tui.domain.vertex.quota_fit import Fit, fit
+from tui.domain.vertex.quota_fit import Fit, fit, with_running
 from tui.domain.vertex.reducers import Proposal, propose
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.draft_editor import DraftEditor, in_thread
@@ -69,8 +69,7 @@ class Estimates:
         self._quota_problem = ""
 
     def start(self) -> None:
-        """Read the quotas and follow the prices."""
-        self.read_quotas()
+        """Follow the prices; the quotas are read whenever the screen comes to the front."""
         again = partial(background, self._screen, self._reprice, "form-prices")
         self._screen.console.prices_changed.subscribe(self._screen, lambda _: again())
 
@@ -144,8 +143,9 @@ class Estimates:
         if self._quotas is None:
             why = f": {self._quota_problem}" if self._quota_problem else " not known yet"
             return Content.styled(f"? quota{plain(why)}", "$text-muted")
-        active = tuple(self._screen.console.store.active.values())
-        return fit_text(fit(job, self._editor.region, self._quotas, running=active))
+        console = self._screen.console
+        quotas = with_running(self._quotas, console.store.active.values(), console.connection.read_at)
+        return fit_text(fit(job, self._editor.region, quotas))
 
 
 def fit_text(found: Fit) -> Content:

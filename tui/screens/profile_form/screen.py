@@ -86,6 +86,11 @@ class FormScreen(FrameScreen):
         self.view.focus()
         background(self, self.refresh_draft, "form-check", exclusive=False)
 
+    def on_screen_resume(self) -> None:
+        """What another screen, such as the quotas, has read meanwhile holds here too."""
+        super().on_screen_resume()
+        self._estimates.read_quotas()
+
     async def on_unmount(self) -> None:
         """Keep unsaved changes."""
         await self._file.stop()

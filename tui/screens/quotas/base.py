@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tui.domain.quota import Quota
+from tui.domain.vertex.quota_fit import with_running
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.session import BackendError, Session
@@ -28,6 +29,11 @@ class QuotaListScreen(ListScreen):
 
     def on_mount(self) -> None:
         self.console.connection_changed.subscribe(self, lambda _: self._connected())
+
+    @property
+    def quotas(self) -> Sequence[Quota]:
+        """The quotas as last read, with the use of the jobs that are known to run."""
+        return with_running(self._quotas, self.console.store.active.values(), self.console.connection.read_at)
 
     def _connected(self) -> None:
         if not self._read and self._error is None and self.is_current:

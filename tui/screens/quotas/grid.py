@@ -11,7 +11,7 @@ from tui.domain.formatting import NOT_MEASURED, age, short_region
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.text import plain
 from tui.domain.vertex import catalog
-from tui.domain.vertex.quota_fit import Fit, fits_in, request_link, short_name
+from tui.domain.vertex.quota_fit import ESTIMATED, Fit, fits_in, request_link, short_name
 from tui.domain.vertex.quota_grid import Cell, Grid, as_strategy, metric, users, words
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
@@ -64,8 +64,9 @@ class QuotaGridScreen(QuotaListScreen):
     # What is shown
 
     def reload(self) -> None:
-        self._grid = grid = Grid(self._quotas, preemptible=self._spot)
-        self._compute_fits()
+        quotas = self.quotas
+        self._grid = grid = Grid(quotas, preemptible=self._spot)
+        self._compute_fits(quotas)
         text = self.query_one(FilterBar).text.casefold().split()
         shown = [r for r in grid.regions if all(word in r.casefold() for word in text) and self._has(r)]
         table = self.table
@@ -157,7 +158,7 @@ class QuotaGridScreen(QuotaListScreen):
         tone = "$text-error" if (share or 0) >= 1 else "$text-warning" if (share or 0) >= 0.8 else ""
         return Content.styled(cell.text, tone)
 
-    def _compute_fits(self) -> None:
+    def _compute_fits(self, quotas: Sequence[Quota]) -> None:
         """Compute where the chosen profile would fit, with Spot and with standard machines."""
         self._fits = {}
         if self._profile is None:
@@ -172,10 +173,8 @@ class QuotaGridScreen(QuotaListScreen):
             return
         self._profile_problem = ""
         job = prepared.request.custom_job
-        running = tuple(self.console.store.active.values())
         spot, standard = (
-            fits_in(as_strategy(job, strategy), regions, self._quotas, running=running)
-            for strategy in ("SPOT", "STANDARD")
+            fits_in(as_strategy(job, strategy), regions, quotas) for strategy in ("SPOT", "STANDARD")
         )
         self._fits = {one.region: (one, other) for one, other in zip(spot, standard, strict=True)}
 
@@ -281,6 +280,7 @@ class QuotaGridScreen(QuotaListScreen):
         if len(ages) == 2 and len(set(ages.values())) == 1:
             old = f"{ages['use']} ago"
         figures = "".join(f"{word(value):>7}" for value in (quota.limit, quota.used, quota.free))
+        old += f", {ESTIMATED}" if quota.estimated else ""
         return f"{short_name(quota.metric):<19}{figures}  {old}"
 
     def _chosen_words(self) -> list[str]:

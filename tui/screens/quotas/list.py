@@ -55,7 +55,7 @@ class QuotasScreen(QuotaListScreen):
 
     def reload(self) -> None:
         text = self.query_one(FilterBar).text
-        self._by_key = found = {_key(q): q for q in self._quotas if self._fits(q, text)}
+        self._by_key = found = {_key(q): q for q in self.quotas if self._fits(q, text)}
         listing = Listing(found)
         listing.configure(None, lambda q: _sort_key(q, self._sort), reverse=self._reverse)
         order = listing.order
@@ -141,7 +141,7 @@ class QuotasScreen(QuotaListScreen):
             "name": Content(plain(_short(quota))),
             "kind": Content.styled("spot" if quota.preemptible else "standard", "$text-muted"),
             "limit": Content(limit) if limit else none,
-            "used": Content(f"{quota.used:,}") if quota.used is not None else none,
+            "used": Content(f"{'~' * quota.estimated}{quota.used:,}") if quota.used is not None else none,
             "free": Content(f"{quota.free:,}") if quota.free is not None else none,
             "share": none if share is None else Content.styled(bar(share, 10), colour),
             "age": Content.styled(age(self.console.clock() - read_at), "$text-muted") if read_at else none,

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from tui.backends.errors import BackendError
 from tui.backends.interface import Backend
+from tui.domain.job import Job
 from tui.domain.vertex.preflight import Check, unknown
 
 
+async def active_jobs(backend: Backend) -> list[Job]:
+    """The active jobs of the regions that can be read. Raises BackendError."""
+    return [job async for page in backend.list_jobs() for job in page.jobs if job.state.active]
+
+
 async def preflight(
-    backend: Backend, region: str, custom_job: Mapping[str, Any]
+    backend: Backend, region: str, custom_job: Mapping[str, Any], known: Iterable[Job] | None = None
 ) -> AsyncGenerator[Check, None]:
     """Each check as soon as it is known; leaving early ends the rest. Never raises.
 
-    Where the context has no checks, one that says so.
+    `known` are the active jobs where the caller has read them; else they are listed. Where the context has no
+    checks, one that says so.
     """
+
+    async def running() -> Iterable[Job]:
+        return await active_jobs(backend) if known is None else known
+
     try:
-        checks = backend.preflight.run(region, custom_job)
+        checks = backend.preflight.run(region, custom_job, running)
     except BackendError as error:
         yield unknown("service", error.message, error.fix)
         return

@@ -23,7 +23,7 @@ from tui.backends.vertex.preflight.resources import Parts
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.preflight import Check, Path, buckets_of, images_of, unknown
+from tui.domain.vertex.preflight import Check, Path, RunningJobs, buckets_of, images_of, unknown
 
 LOG = logging.getLogger("vxtui")
 CHECK_SECONDS = 8.0
@@ -45,10 +45,14 @@ class Checks:
         self._quota = QuotaCheck(info, quotas)
 
     async def run(
-        self, region: str, job: Mapping[str, Any], seconds: float = CHECK_SECONDS
+        self,
+        region: str,
+        job: Mapping[str, Any],
+        running: RunningJobs,
+        seconds: float = CHECK_SECONDS,
     ) -> AsyncGenerator[Check, None]:
         """Each check as soon as it is known; leaving early cancels the others."""
-        looks = self._looks(region, job)
+        looks = self._looks(region, job, running)
         tasks = [asyncio.create_task(_bounded(name, look, seconds)) for name, look in looks]
         try:
             for done in asyncio.as_completed(tasks):
@@ -59,11 +63,11 @@ class Checks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _looks(self, region: str, job: Mapping[str, Any]) -> list[tuple[str, Look]]:
+    def _looks(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> list[tuple[str, Look]]:
         spec = job.get("jobSpec") or {}
         found: list[tuple[str, Look]] = [
             ("credentials permissions", self._access.caller),
-            ("quota", lambda: self._quota.look(job, region)),
+            ("quota", lambda: self._quota.look(job, region, running)),
         ]
         for uri, paths in images_of(job).items():
             found.append((f"image:{uri}", self._image_look(job, uri, paths)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from tui.backends.interface import ContextInfo
@@ -10,8 +12,8 @@ from tui.backends.vertex.quotas import Quotas
 from tui.domain.quota import UNLIMITED
 from tui.domain.vertex.catalog import region_accelerators
 from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
-from tui.domain.vertex.quota_fit import Fit, Line, fits_in, request_link
+from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown
+from tui.domain.vertex.quota_fit import Fit, Line, fits_in, request_link, with_running
 
 MOST_REGIONS = 5
 """Named where it would fit; all of them are in the quotas screen."""
@@ -24,18 +26,20 @@ class QuotaCheck:
         self._info = info
         self._quotas = quotas
 
-    async def look(self, job: Mapping[str, Any], region: str) -> Sequence[Check]:
+    async def look(self, job: Mapping[str, Any], region: str, running: RunningJobs) -> Sequence[Check]:
         """One check over all metrics that the job uses; where short, it names regions with enough quota."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]
         others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
         regions = [region, *sorted(others, key=lambda other: _distance(other, region))]
-        here, *elsewhere = fits_in(job, regions, await self._quotas.read(regions))
+        now = datetime.now(UTC)
+        found, jobs = await asyncio.gather(self._quotas.read(regions), running())
+        here, *elsewhere = fits_in(job, regions, with_running(found, jobs, now))
         if here.status == "unknown":
             why = "A quota that was never used has no figure of use."
             return [unknown("quota", here.sentence, why)]
         if here.status == "fits":
-            return [ok("quota", " · ".join(_room(line) for line in here.lines) or "nothing is short")]
+            return [ok("quota", here.sentence if here.lines else "nothing is short")]
         fitting = [fit.region for fit in elsewhere if fit.status == "fits"]
         likely = [fit.region for fit in elsewhere if fit.status == "unknown" and _limited(fit)]
         return [self._short(here, fitting or likely, sure=bool(fitting))]
@@ -66,12 +70,6 @@ def _limited(fit: Fit) -> bool:
 
 def _over(line: Line) -> bool:
     return line.limit not in {None, UNLIMITED} and line.need > (line.limit or 0)
-
-
-def _room(line: Line) -> str:
-    if line.limit == UNLIMITED:
-        return f"{line.name}: unlimited"
-    return f"{line.name}: needs {line.need:,}, {line.free:,} free" if line.free is not None else line.sentence
 
 
 def _distance(one: str, other: str) -> tuple[bool, bool]:

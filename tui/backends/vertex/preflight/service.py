@@ -12,7 +12,7 @@ from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import in_thread
-from tui.domain.vertex.preflight import Check, unknown
+from tui.domain.vertex.preflight import Check, RunningJobs, unknown
 
 MODULES = ("tui.backends.vertex.preflight.checks",)
 
@@ -26,7 +26,9 @@ class Preflight(PreflightService):
         self._storage = storage
         self._quotas = quotas
 
-    async def run(self, region: str, job: Mapping[str, Any]) -> AsyncGenerator[Check, None]:
+    async def run(
+        self, region: str, job: Mapping[str, Any], running: RunningJobs
+    ) -> AsyncGenerator[Check, None]:
         try:
             await in_thread(lambda: lazy_imports.load(MODULES))
         except BackendError as error:
@@ -37,6 +39,6 @@ class Preflight(PreflightService):
         from tui.backends.vertex.preflight.clients import CheckClients
 
         checks = Checks(self._info, CheckClients(self._clients), self._storage, self._quotas)
-        async with aclosing(checks.run(region, job)) as found:
+        async with aclosing(checks.run(region, job, running)) as found:
             async for check in found:
                 yield check
