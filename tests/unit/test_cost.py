@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +27,8 @@ from tui.domain.vertex.prices import (
     to_json,
 )
 from tui.domain.vertex.worker_pools import worker_pool
+from tui.store.jobs.costs import Costs, keep_prices
+from tui.verbs.command_group import cli
 
 US = "us-central1"
 MACHINES = [
@@ -228,3 +232,18 @@ def test_a_spot_price_has_its_fee() -> None:
     price = from_skus([full, spot, fee], "2027-01-01", "x").of(US, "spot:gpu:NVIDIA_L4")
     assert price is not None
     assert price.usd.low == pytest.approx(0.4)
+
+
+def test_the_verb_names_the_price_table_as_the_screens_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VXTUI_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    a_day_later = replace(built_in(), date="2027-03-01", source="Cloud Billing catalogue")
+    for table in (None, a_day_later):
+        if table is not None:
+            keep_prices(tmp_path, table)
+        costs = Costs(tmp_path)
+        costs.load()
+        said = CliRunner().invoke(cli, ["prices", "a2-highgpu-8g"]).output
+        assert costs.words in said and costs.prices is not None and costs.prices.date in said

@@ -10,7 +10,7 @@ from tui.config.paths import state_dir
 from tui.domain.vertex import catalog
 from tui.domain.vertex.cost import estimate, money
 from tui.domain.vertex.dry_run import price_json
-from tui.store.jobs.costs import keep_prices, read_prices
+from tui.store.jobs.costs import fetched_words, keep_prices, read_prices, table_words
 from tui.verbs.output import note, print_json, table
 from tui.verbs.run import READS, Failure, Run, check_regions, verb
 
@@ -78,34 +78,30 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
     table(("MACHINE", "ACCEL", "$/H", "$/H SPOT", "OLDEST PRICE"), rows, right=(2, 3))
     if not rows:
         note(f"No prices in {place} are known; `vxtui prices refresh` reads them.")
-    note(f"estimates in USD, {place}, boot disk of 100 GB included; {table_of.source}")
+    note(f"estimates in USD, {place}, boot disk of 100 GB included; {table_words(table_of)}")
 
 
 async def _refresh(run: Run) -> None:
     async with run.backend() as backend:
         found = await backend.prices.read()
     try:
-        # The emulator's prices would replace real ones in every context.
-        if not found.simulated:
-            keep_prices(state_dir(), found)
+        kept = keep_prices(state_dir(), found)
     except OSError as error:
         raise Failure(f"The prices can't be kept: {error}", code="IO") from error
-    count = sum(len(prices) for prices in found.regions.values())
     if run.json:
         print_json(
             {
                 "date": found.date,
                 "source": found.source,
                 "simulated": found.simulated,
-                "kept": not found.simulated,
+                "kept": kept,
                 "regions": len(found.regions),
-                "prices": count,
+                "prices": sum(len(prices) for prices in found.regions.values()),
             }
         )
     else:
-        note(f"{count:,} prices of {len(found.regions)} regions, {found.date}: {found.source}")
-        if found.simulated:
-            note("not kept: they are the emulator's")
+        for line in fetched_words(found, kept=kept).splitlines():
+            note(line)
 
 
 def _shapes(machine: catalog.Machine) -> list[tuple[str, int]]:

@@ -63,24 +63,14 @@ class Costs:
 
     def take(self, found: Prices) -> str:
         """Save fetched prices for the next `load`; returns a summary in words (blocking). Raises OSError."""
-        count = sum(len(prices) for prices in found.regions.values())
-        words = f"{count:,} prices of {pieces(len(found.regions), 'region')}, {found.date}"
-        if found.simulated:
-            # Simulated prices would replace real ones in every context.
-            return f"{words}, but not kept\nThey are the emulator's, which repeats the built-in table."
-        keep_prices(self._folder, found)
-        return words
+        return fetched_words(found, kept=keep_prices(self._folder, found))
 
     @property
     def words(self) -> str:
         """The price table in use, with its date."""
         if self.prices is None:
             return "not loaded yet"
-        table, older = self.prices, self.prices.older
-        words = f"the built-in table of {table.date}"
-        if older is not None:
-            words = f"fetched {table.date}, {table.source}; prices that it lacks are of {older.date}"
-        return words + (f" ({self.problem})" if self.problem else "")
+        return table_words(self.prices) + (f" ({self.problem})" if self.problem else "")
 
     def rate(self, job: Job) -> Range | None:
         """USD an hour while it runs; None where not known, or not loaded yet."""
@@ -142,8 +132,28 @@ def read_prices(folder: Path) -> tuple[Prices, str]:
         return built_in(), f"{folder / FILE} can't be read: {error}"
 
 
-def keep_prices(folder: Path, prices: Prices) -> None:
-    """Save fetched prices. Raises OSError."""
+def keep_prices(folder: Path, prices: Prices) -> bool:
+    """Save fetched prices, unless they are simulated; returns whether they are kept. Raises OSError."""
     from tui.domain.vertex.prices import to_json  # noqa: PLC0415 - not before the first paint
 
+    if prices.simulated:
+        # They would replace real ones in every context.
+        return False
     write_whole(folder / FILE, json.dumps(to_json(prices), indent=1).encode())
+    return True
+
+
+def table_words(table: Prices) -> str:
+    """Which price table this is, with the date that every estimate by it names."""
+    if table.older is None:
+        return f"the built-in table of {table.date}"
+    return f"fetched {table.date}, {table.source}; prices that it lacks are of {table.older.date}"
+
+
+def fetched_words(found: Prices, *, kept: bool) -> str:
+    """How many prices were fetched, of what date, and in a second line why they are not kept."""
+    count = sum(len(prices) for prices in found.regions.values())
+    words = f"{count:,} prices of {pieces(len(found.regions), 'region')}, {found.date}"
+    if kept:
+        return words
+    return f"{words}, but not kept\nThey are the emulator's, which repeats the built-in table."
