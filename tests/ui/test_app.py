@@ -69,7 +69,7 @@ async def test_it_opens_at_once_with_nothing_to_talk_to(tmp_path: Path, key: str
         await pilot.press(key)
         assert isinstance(app.screen, ProfilesScreen)
         launching = app.screen.blocked_reason(action("profiles.launch"))
-        assert launching == "Not connected yet: still connecting to test."
+        assert launching == "Still connecting to test."
     assert backend.closed
 
 
@@ -82,7 +82,7 @@ async def test_the_last_snapshot_is_painted_first_with_its_age(tmp_path: Path) -
         await until(pilot, lambda: "connecting" in lines(app), "the lines")
         assert len(shown(app)) == 7 and "seen 3h00 ago" in lines(app)
         await pilot.press("c")
-        assert isinstance(app.screen, JobsScreen) and "Not connected yet" in said(app)
+        assert isinstance(app.screen, JobsScreen) and "Still connecting to test." in said(app)
 
 
 @pytest.mark.parametrize("stays", [True, False], ids=["stays", "goes elsewhere"])
@@ -126,7 +126,7 @@ async def test_a_context_that_can_t_be_reached_says_what_why_and_what_helps(
 
     backend.error = error
     async with opened(backend, tmp_path, opener=opener) as (app, pilot):
-        for part in ("test can't be reached", "no credentials [/]", "gcloud auth", "ctrl+r"):
+        for part in ("test not reached", "no credentials [/]", "gcloud auth", "ctrl+r"):
             assert part in notice(app)
         assert "\x1b" not in notice(app) and "not reached" in lines(app)
         assert "no credentials" in app.journal.events[0].text

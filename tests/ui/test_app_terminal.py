@@ -39,7 +39,7 @@ def test_a_cloud_without_credentials_is_said_and_everything_else_works(place: Ho
     screen = Terminal([VXTUI, "--read-only"], env, columns=100, rows=30)
     try:
         screen.wait("vxtui   cloud")
-        screen.wait(lambda t: "can't be reached" in t and "read-only" in t)
+        screen.wait(lambda t: "not reached" in t and "read-only" in t)
         assert "Traceback" not in screen.text
         screen.press("2")
         screen.wait("local-2node")
@@ -58,7 +58,7 @@ def test_a_state_directory_that_cant_be_used_does_not_keep_it_shut(place: Home) 
     screen = Terminal([VXTUI, "--context", "local"], place.env, columns=100, rows=30)
     try:
         screen.wait("vxtui   local")
-        screen.wait("can't be reached")
+        screen.wait("not reached")
         assert "Traceback" not in screen.text
         leave(screen)
     finally:
@@ -77,7 +77,7 @@ def test_a_terminal_that_goes_away_takes_the_console_with_it(place: Home) -> Non
     screen = Terminal([VXTUI, "--context", "cloud"], place.env, columns=100, rows=30)
     try:
         # Past the first paint, that of the frame without the app.
-        screen.wait("can't be reached")
+        screen.wait("not reached")
         screen.hang_up()
         assert screen.process.wait(LIMIT) == 129
     finally:
@@ -87,7 +87,7 @@ def test_a_terminal_that_goes_away_takes_the_console_with_it(place: Home) -> Non
 def test_ctrl_r_paints_over_what_another_program_wrote(place: Home) -> None:
     screen = Terminal([VXTUI, "--context", "cloud"], place.env, columns=100, rows=30)
     try:
-        screen.wait("can't be reached")
+        screen.wait("not reached")
         screen.write_over(b"\x1b[4;1HBroadcast message from root: the machine is going down")
         assert "Broadcast message" in screen.text
         screen.press("ctrl+r")

@@ -334,7 +334,7 @@ async def test_an_unreachable_service_shows_what_was_known_and_recovers(tmp_path
         backend.error = Unavailable("nobody answers", fix="Is the network up?")
         backend.say()
         screen.feed.kick()
-        await until(pilot, lambda: "not reached for 0s" in header(screen), "the trouble")
+        await until(pilot, lambda: "job not reached" in header(screen), "the trouble")
         assert "● running" in header(screen)
         for kind in (ReplicasPane, LogsPane, MetricsPane, SpecPane, EventsPane, OverviewPane):
             await tab(screen, pilot, kind)

@@ -390,7 +390,7 @@ async def test_a_service_that_goes_away_leaves_the_list_with_its_age(tmp_path: P
         app.screen.tick()  # type: ignore[attr-defined]
         await pilot.pause()
         words = str(app.screen.query_one(Notice).content)
-        assert "can't be reached" in words and "does not answer" in words and "ctrl+r" in words
+        assert "test not reached for 3m" in words and "does not answer" in words and "ctrl+r" in words
         assert len(shown(app)) == 5 and "not reached" in lines(app) and "seen 3m ago" in lines(app)
         backend.error = None
         await pilot.press("ctrl+r")

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.ui.double import NOON, Clock, MemoryBackend, job
+from tests.ui.fleet_double import LARGE, FleetBackend
 from tests.ui.job_double import JobBackend
+from tests.ui.test_fleet_screen import fleet
 from tests.ui.test_job_screen import backend_of, header, tab, text_of
 from tests.ui.test_job_screen import opened as job_opened
 from tests.ui.test_jobs_screen import again, lines, opened, painted, shown, until
@@ -19,6 +21,7 @@ from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.overview import OverviewPane
+from tui.screens.job.screen import JobScreen
 from tui.widgets.notice import Notice
 
 PROBLEM = "rendezvous lacks 2 of 8 nodes: node-3, node-5"
@@ -34,7 +37,7 @@ async def test_a_reading_that_reaches_no_region_is_no_reading(tmp_path: Path) ->
         await again(app, pilot)
         app.screen.tick()  # type: ignore[attr-defined]
         words = str(app.screen.query_one(Notice).content)
-        assert "can't be reached for 34s" in words and "seen 54s ago" in lines(app)
+        assert "test not reached for 34s" in words and "seen 54s ago" in lines(app)
 
 
 async def test_ages_and_costs_stand_still_while_the_service_is_down(tmp_path: Path) -> None:
@@ -88,6 +91,67 @@ async def test_a_lost_log_is_not_following(tmp_path: Path) -> None:
         backend.say()
         await until(pilot, lambda: "not reached" in text_of(pane, "#log-status"), "the loss")
         assert "following" not in text_of(pane, "#log-status")
+
+
+async def test_a_job_that_is_opened_while_its_service_is_down_stands_where_the_list_does(
+    tmp_path: Path,
+) -> None:
+    backend, clock = MemoryBackend([job(1, "one", age=30)]), Clock()
+    async with opened(backend, tmp_path, clock=clock) as (app, pilot):
+        assert "~$0.24" in painted(app)[1]
+        backend.error = Unavailable("no answer")
+        await again(app, pilot)
+        clock.on(hours=3)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.feed.trouble, "the loss")
+        screen = app.screen
+        assert isinstance(screen, JobScreen)
+        for _ in range(2):
+            screen.refresh_frame()
+            # One word for the lost connection and one time since when, as in the list.
+            assert "test not reached for 3h00" in header(screen) and "● running 29m  ~$0.24 " in header(
+                screen
+            )
+            facts = text_of(screen, "#facts")
+            assert "running       29m" in facts and "~$0.24 " in facts and "   30m ago" in facts
+            clock.on(hours=1)
+            await pilot.press("ctrl+r")
+            await until(pilot, lambda: "for 4h00" in header(screen), "another look")
+            clock.on(hours=-1)
+        await pilot.press("3")
+        assert "test not reached for 3h00" in str(app.screen.query_one(Notice).content)
+
+
+async def test_every_source_of_a_job_is_read_again_as_soon_as_one_is_back(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with job_opened(backend, tmp_path) as (screen, pilot):
+        backend.error = Unavailable("no answer")
+        backend.say()
+        screen.feed.kick()
+        sources = screen.feed.sources
+        lost = [sources[name] for name in ("job", "metrics")]
+        await until(pilot, lambda: all(source.error for source in lost), "the loss")
+        for source in lost:
+            # Their next try would come a minute from now.
+            source.failures = 7
+            screen.feed._kick[source.name].set()
+        await until(pilot, lambda: all(source.failures > 7 for source in lost), "one more try")
+        backend.error = None
+        screen.feed._kick["job"].set()
+        await until(pilot, lambda: not any(source.error for source in lost), "all of them")
+
+
+async def test_the_fleet_does_not_call_a_failed_reading_a_reading(tmp_path: Path) -> None:
+    backend, clock = FleetBackend(LARGE), Clock()
+    async with opened(backend, tmp_path, clock=clock, size=(80, 24)) as (app, pilot):
+        screen = await fleet(app, pilot)
+        assert "read 0s ago" in lines(app) and screen.feed is not None
+        backend.error = Unavailable("no answer")
+        clock.on(minutes=2)
+        screen.feed.kick()
+        await screen.feed.read_once()
+        screen.reload()
+        assert "read 2m ago" in lines(app)
 
 
 async def test_a_problem_of_the_training_is_a_row_of_the_overview(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_the_frame_comes_first_and_then_the_last_snapshot_with_its_age(place: Ho
         assert raw.startswith(skeleton.ENTER.encode())
         assert 0 < raw.index("starting…".encode()) < raw.index(b"arr-coc-4x8-a100")
         screen.wait("seen 3h0")
-        screen.wait("can't be reached")
+        screen.wait("not reached")
         assert "starting…" not in screen.text
         leave(screen)
     finally:
@@ -84,7 +84,7 @@ def test_a_theme_chosen_by_a_command_is_there_at_the_next_start(place: Home) -> 
     def start(look: Callable[[int], bool], *keys: str) -> None:
         screen = Terminal([VXTUI], place.env | NOBODY, **SIZE)
         try:
-            screen.wait("can't be reached")
+            screen.wait("not reached")
             screen.press(*keys)
             screen.wait(lambda _: look(lightness(screen)))
             leave(screen)

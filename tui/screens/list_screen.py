@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -15,7 +14,7 @@ from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.store.jobs.connection import Connection
-from tui.store.jobs.connection_state import ConnectionState, cure
+from tui.store.jobs.connection_state import NOT_REACHED, ConnectionState, cure, not_reached
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
@@ -151,17 +150,17 @@ class ListScreen(FrameScreen):
 
     def show_stale(self, shown: Sequence[str]) -> bool:
         """Show why this list may be stale; returns whether there was a reason."""
-        console, notice = self.console, self.query_one(Notice)
-        error = console.trouble
-        if error is None:
-            return False
-        since = console.connection.status.since
-        lasts = console.clock() - since if since else timedelta(0)
-        when = f" for {age(lasts)}" if lasts > timedelta(seconds=5) else ""
-        what = f"{console.context_name} can't be reached{when}"
-        fix = f"{cure(error)}   :context goes elsewhere"
-        notice.show(what, error.message, fix, bad=True, alone=not shown)
-        return True
+        return show_not_reached(self.console, self.query_one(Notice), alone=not shown)
+
+
+def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> bool:
+    """Show why the context can't be read now, and since when; returns whether it can't."""
+    error = console.trouble
+    if error is None:
+        return False
+    what = not_reached(console.context_name, console.connection.status.since, console.clock())
+    notice.show(what, error.message, f"{cure(error)}   :context goes elsewhere", bad=True, alone=alone)
+    return True
 
 
 def summary(console: ConsoleApp) -> Content:
@@ -197,9 +196,9 @@ def connection_text(connection: Connection) -> Content:
             failing, regions = connection.unreached
             if failing:
                 return Content.assemble(
-                    (f"! {failing}/{regions} not reached", "$text-warning"), (ago, "$text-muted")
+                    (f"! {failing}/{regions} {NOT_REACHED}", "$text-warning"), (ago, "$text-muted")
                 )
             return Content.assemble(("live", "$text-success"), (ago, "$text-muted"))
         case ConnectionState.FAILED:
-            return Content.assemble(("not reached", "bold $text-error"), (seen, "$text-muted"))
+            return Content.assemble((NOT_REACHED, "bold $text-error"), (seen, "$text-muted"))
     return Content.assemble(("connecting…", "$text-warning"), (seen, "$text-muted"))

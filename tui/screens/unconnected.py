@@ -7,10 +7,12 @@ from typing import Any
 from textual.app import App
 
 from tui.domain.text import plain
+from tui.store.jobs.connection_state import NOT_REACHED
 
 
 def not_connected(app: App[Any]) -> str:
     """Why what needs the context can't run: it is not reached, or the first attempt still runs."""
+    name = plain(getattr(app, "context_name", "the context"))
     if getattr(app, "trouble", None) is not None:
-        return "Not connected yet; ctrl+r tries again."
-    return f"Not connected yet: still connecting to {plain(getattr(app, 'context_name', 'the context'))}."
+        return f"{name} is {NOT_REACHED}; ctrl+r tries again."
+    return f"Still connecting to {name}."

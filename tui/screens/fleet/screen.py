@@ -15,10 +15,9 @@ from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
-from tui.screens.list_screen import SEP, connection_text, summary
+from tui.screens.list_screen import SEP, connection_text, show_not_reached, summary
 from tui.screens.workers import background
 from tui.store.job.figures import Measure
-from tui.store.jobs.connection_state import cure
 from tui.store.jobs.fleet import FleetFeed, at_work
 from tui.widgets.header_lines import Line
 from tui.widgets.heat_map.fleet_rows import FleetRows, HeatCell, cell_text, fleet_rows, row_key
@@ -125,11 +124,9 @@ class FleetScreen(FrameScreen):
 
     def _show_notice(self, jobs: list[Job]) -> None:
         notice, feed = self.query_one(Notice), self.feed
-        trouble = self.console.trouble
-        if trouble is not None:
-            what = f"{self.console.context_name} can't be reached"
-            notice.show(what, trouble.message, cure(trouble), bad=True, alone=not jobs)
-        elif not jobs and self.console.store.read_at is None:
+        if show_not_reached(self.console, notice, alone=not jobs):
+            return
+        if not jobs and self.console.store.read_at is None:
             notice.show("Reading jobs…")
         elif not jobs:
             what = "This job no longer exists." if self.job_name else "No job is running."
@@ -210,6 +207,8 @@ class FleetScreen(FrameScreen):
 
     def _read_text(self) -> Content:
         feed = self.feed
+        if feed is not None and feed.read_at is None and feed.errors:
+            return Content("")
         if feed is None or feed.read_at is None:
             return Content.styled("reading…", "$text-muted")
         return Content.styled(f"read {age(self.console.clock() - feed.read_at)} ago", "$text-muted")

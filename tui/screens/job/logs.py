@@ -28,7 +28,7 @@ from tui.screens.job.pane import JobPane
 from tui.screens.workers import background
 from tui.store.job.feed import Changed
 from tui.store.job.file_feed import LogFeed
-from tui.store.jobs.connection_state import cure
+from tui.store.jobs.connection_state import NOT_REACHED
 from tui.store.log import ripgrep
 from tui.store.log.histogram import histogram
 from tui.store.log.lines import Line
@@ -122,11 +122,9 @@ class LogsPane(JobPane):
         # Lines that wait to be scanned don't hide it: hiding it would lose the focus.
         empty = not len(view.view) and not view.view.unscanned
         view.display = not empty
-        if source.error is not None:
-            since = age(self.source.now() - (source.failing_since or self.source.now()))
-            words = f"The log can't be read for {since}; trying again"
-            notice.show(words, source.error.message, cure(source.error), bad=True, alone=empty)
-        elif not empty:
+        if self.show_not_reached("logs", alone=empty):
+            return
+        if not empty:
             notice.hide()
         elif len(self.source.buffer):
             notice.show("No line matches.", self._shown().plain, "esc shows all lines")
@@ -174,8 +172,6 @@ class LogsPane(JobPane):
             parts += [("u reads older", "$text-muted"), SEP]
         if view.paused:
             parts.append(("paused", "bold $text-warning"))
-        elif view.following and feed.sources["logs"].error is not None:
-            parts.append(("not reached", "bold $text-error"))
         elif view.following:
             parts.append(self._following_words())
         else:
@@ -189,7 +185,7 @@ class LogsPane(JobPane):
         if source.done:
             return "ended", "$text-primary"
         if source.error is not None:
-            return "not connected", "bold $text-error"
+            return NOT_REACHED, "bold $text-error"
         silent = self.source.silent_for()
         if silent is not None:
             return f"silent for {age(silent)}", "bold $text-warning"

@@ -41,7 +41,6 @@ from tui.screens.job.training_charts import (
 )
 from tui.screens.workers import background
 from tui.store.job.feed import Changed, JobFeed
-from tui.store.jobs.connection_state import cure
 from tui.widgets.log.render import short_replica
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, Mark, XView
 from tui.widgets.plot.view_range import Range, ViewRange
@@ -268,8 +267,8 @@ class MetricsPane(JobPane):
         return "bright_white" if self.app.native_ansi_color else self.app.current_theme.accent or "white"
 
     def _end(self) -> datetime:
-        job, now = self.feed.job, self.feed.session.clock()
-        return (job.end_time if job else None) or now
+        job = self.feed.job
+        return (job.end_time if job else None) or self.feed.as_of()
 
     def _start(self) -> datetime:
         job = self.feed.job
@@ -363,10 +362,8 @@ class MetricsPane(JobPane):
         if feed.runner_gone and feed.job is not None:
             what = f"The figures can't be read: {lost_runner(feed.job)}."
             notice.show(what, "", "", alone=not any_chart)
-        elif source.error is not None:
-            since = age(feed.session.clock() - (source.failing_since or feed.session.clock()))
-            what = f"The figures can't be read for {since}; trying again"
-            notice.show(what, source.error.message, cure(source.error), bad=True, alone=not any_chart)
+        elif self.show_not_reached("metrics", alone=not any_chart):
+            pass
         elif not any_chart and source.read_at is None:
             notice.show("Reading the figures…", "", "")
         else:

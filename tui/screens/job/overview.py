@@ -20,7 +20,6 @@ from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.kinds.registry import kind_of, titled
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
-from tui.store.jobs.connection_state import cure
 from tui.store.log.filters import LineFilter
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 from tui.widgets.log.render import line_text, short_replica
@@ -88,18 +87,15 @@ class OverviewPane(JobPane):
         self._facts_view.show(lines[:-1])
 
     def _show_missing(self, notice: Notice) -> None:
-        source = self.feed.sources["job"]
         if self.feed.gone:
             notice.show("This job no longer exists.", self.feed.job_name, "esc goes back", bad=True)
-        elif source.error is not None:
-            notice.show("The job can't be read", source.error.message, cure(source.error), bad=True)
-        else:
+        elif not self.show_not_reached("job", alone=True):
             notice.show("Reading the job…")
 
     # Blocks
 
     def _state(self, job: Job) -> list[Labelled]:
-        now = self.feed.session.clock()
+        now = self.feed.as_of()
         words = state_content(job.state)
         native = Content.styled(f"   {plain(job.native_state)}", "$text-muted")
         rows: list[Row] = [("state", Content.assemble(words, native))]
@@ -175,7 +171,7 @@ class OverviewPane(JobPane):
         return lines
 
     def _training(self, job: Job) -> list[Labelled]:
-        progress, now = self.feed.progress, self.feed.session.clock()
+        progress, now = self.feed.progress, self.feed.as_of()
         rows: list[Row] = []
         fraction, samples = progress.fraction, self.feed.samples()
         if progress.step is not None:
@@ -221,7 +217,7 @@ class OverviewPane(JobPane):
         progress = self.feed.progress
         left = remaining(samples, progress.total_steps)
         if left is None and progress.ends_at is not None:
-            left = max(timedelta(0), progress.ends_at - self.feed.session.clock())
+            left = max(timedelta(0), progress.ends_at - self.feed.as_of())
         return left
 
     def _machines(self, job: Job) -> list[Labelled]:

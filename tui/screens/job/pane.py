@@ -12,6 +12,7 @@ from textual.widget import Widget
 from tui.actions.registry import Action, bindings
 from tui.screens.containment import ErrorBoundary
 from tui.store.job.feed import Changed, JobFeed
+from tui.store.jobs.connection_state import cure, not_reached
 from tui.widgets.notice import Notice
 
 if TYPE_CHECKING:
@@ -60,6 +61,15 @@ class JobPane(ErrorBoundary, VerticalGroup):
 
     def tick(self) -> None:
         """Update the ages, once a second."""
+
+    def show_not_reached(self, name: str, *, alone: bool) -> bool:
+        """Show why one of the feed's sources can't be read, and since when; returns whether it can't."""
+        source = self.feed.sources[name]
+        if source.error is None:
+            return False
+        what = not_reached(source.name, source.failing_since, self.feed.now())
+        self.notice.show(what, source.error.message, cure(source.error), bad=True, alone=alone)
+        return True
 
     def default_focus(self) -> Widget | None:
         """The widget that gets the focus when the tab is opened."""

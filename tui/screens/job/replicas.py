@@ -17,7 +17,6 @@ from tui.domain.replica import group_of
 from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
-from tui.store.jobs.connection_state import cure
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.heat_map.scale import palette
 from tui.widgets.replica_tree import MOST_FIRST, SORTABLE, ReplicaTree, TreeData
@@ -104,16 +103,11 @@ class ReplicasPane(JobPane):
         if job is None or not job.replicas:
             notice.show("No replicas are known.", "The service has not said what this job consists of.")
             return
-        source = self.feed.sources["metrics"]
-        if source.error is not None:
-            notice.show(
-                "The figures are old", source.error.message, cure(source.error), bad=True, alone=False
-            )
-        else:
+        if not self.show_not_reached("metrics", alone=False):
             notice.hide()
         wide = self.size.width >= WIDE
         bars = 16 if wide else 8
-        now = job.end_time or self.feed.session.clock()
+        now = job.end_time or self.feed.as_of("metrics")
         # Each bar covers a little more than the time between two samples.
         span = bars * (timedelta(seconds=10) if self.feed.local else timedelta(seconds=90))
         figures = TreeData(

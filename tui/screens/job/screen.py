@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import age, lasted, speed_text
+from tui.domain.formatting import lasted, speed_text
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
@@ -29,8 +29,9 @@ from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.job_actions import confirm_cancel, confirm_delete
 from tui.screens.workers import background
 from tui.session import Session
+from tui.store.job.data_source import DataSource
 from tui.store.job.feed import Changed, JobFeed
-from tui.store.jobs.connection_state import ConnectionStatus
+from tui.store.jobs.connection_state import ConnectionStatus, not_reached
 from tui.store.jobs.table import JobChange
 from tui.widgets.header_lines import Line, clickable
 from tui.widgets.log.view import LogView
@@ -72,6 +73,8 @@ class JobScreen(FrameScreen):
         self._gone_notice = Notice(id="gone")
         self._kind_target = resolve(self.kind.target)(self) if self.kind.target else None
         self.paused = False
+        self._context_live = True
+        """The context was reached when its connection last changed."""
         self._stale = dict.fromkeys((pane.id for pane in self.panes.values()), ~Changed(0))
 
     @property
@@ -91,7 +94,9 @@ class JobScreen(FrameScreen):
         yield self._gone_notice
 
     def on_mount(self) -> None:
-        self.feed.know(self.console.store.jobs.get(self.job_name))
+        listed = self.console.store.jobs.get(self.job_name)
+        if listed is not None:
+            self.feed.know(listed, self.console.connection.as_of(listed))
         self.console.jobs_changed.subscribe(self, self._jobs_changed)
         self.console.connection_changed.subscribe(self, self._connection_changed)
         background(self, self.feed.run, "job feed")
@@ -122,6 +127,9 @@ class JobScreen(FrameScreen):
         session = self.console.session
         if session is not None and session is not self.feed.session:
             self.feed.use(session)
+        elif self.console.live and not self._context_live:
+            self.feed.kick(failing=True)
+        self._context_live = self.console.live
 
     def _changed(self, changed: Changed) -> None:
         for pane in self.panes.values():
@@ -179,7 +187,7 @@ class JobScreen(FrameScreen):
     # Lines
 
     def top_line(self) -> Line:
-        job, now = self.job, self.as_of()
+        job, now = self.job, self.feed.as_of()
         info = self.feed.session.backend.info
         name = plain((job.display_name or job.id) if job else self.job_name.rpartition("/")[2])
         state: list[Content | str | tuple[str, str]] = []
@@ -194,18 +202,15 @@ class JobScreen(FrameScreen):
         of = f"{plain(parent.display_name or parent.id)} ▸ " if parent else ""
         crumb = f"{plain(info.name)} ▸ Jobs ▸ {of}"
         room = self.size.width - 3 - tail.cell_length - figures.cell_length
-        if room < len(crumb) + min(len(name), MIN_NAME):
-            crumb = f"▸ {of}" if room >= len(of) + 2 + min(len(name), MIN_NAME) else "▸ "
-        if room < len(crumb) + MIN_NAME:
+        least = min(len(name), MIN_NAME)
+        if room < len(crumb) + least:
+            crumb = f"▸ {of}" if room >= len(of) + 2 + least else "▸ "
+        if room < len(crumb) + least:
             figures = Content("")
             room = self.size.width - 3 - tail.cell_length
         name = clip(name, max(8, room - len(crumb)))
         way = clickable(Content.styled(crumb, "$text-muted"), "app.jobs")
         return Content.assemble(way, (name, "bold"), tail), figures
-
-    def as_of(self) -> datetime:
-        """The moment of the job's figures: they stand still while the job can't be read."""
-        return self.feed.sources["job"].failing_since or self.feed.session.clock()
 
     @property
     def parent_job(self) -> Job | None:
@@ -228,10 +233,8 @@ class JobScreen(FrameScreen):
         if self.feed.gone:
             return Content.styled("deleted", "bold $text-error")
         if trouble is not None:
-            since = trouble.failing_since or self.feed.session.clock()
-            ago = age(self.feed.session.clock() - since)
-            words = f"{trouble.name} not reached for {ago}; ctrl+r tries again"
-            return Content.styled(words, "bold $text-error")
+            words = self._not_reached(trouble)
+            return Content.styled(f"{words}; ctrl+r tries again", "bold $text-error")
         parts: list[Content] = []
         if self.feed.runner_gone and self.job is not None:
             parts.append(Content.styled(lost_runner(self.job), "$text-warning"))
@@ -243,6 +246,14 @@ class JobScreen(FrameScreen):
         if progress.speed is not None:
             parts.append(Content(speed_text(progress.speed, progress.speed_unit)))
         return Content("   ").join(parts)
+
+    def _not_reached(self, source: DataSource) -> str:
+        """What can't be read, and for how long: the whole context where that is so, as the list says."""
+        what, since, console = source.name, source.failing_since, self.console
+        if console.trouble is not None:
+            what = plain(console.context_name)
+            since = min(filter(None, (since, console.connection.status.since)), default=None)
+        return not_reached(what, since, self.feed.now())
 
     def second_line(self) -> Line:
         tabs, note = self._tabs(), self._status()

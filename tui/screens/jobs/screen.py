@@ -23,6 +23,7 @@ from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.jobs.views import JobsViews
 from tui.screens.workers import background
 from tui.session import Session
+from tui.store.jobs.connection_state import not_reached
 from tui.store.jobs.region_errors import region_errors
 from tui.store.jobs.table import JobChange
 from tui.store.jobs.usage import UsageFeed
@@ -264,9 +265,9 @@ class JobsScreen(JobsViews):
         if console.trouble is None:
             now = console.clock()
             for each in region_errors(console.store.regions.values()):
-                since = f" for {age(now - each.failing_since)}" if each.failing_since else ""
+                what = not_reached(f"{each.names}:", each.failing_since, now)
                 seen = f", seen {age(now - each.read_at)} ago" if each.read_at else ""
-                lines.append(f"! {each.names}: not reached{since}{seen} ({each.error.message})")
+                lines.append(f"! {what}{seen} ({each.error.message})")
         text = Content("\n").join([Content.styled(plain(line), "$text-warning") for line in lines[:4]])
         widget = self.query_one("#regions", Static)
         if widget.display != bool(lines) or widget.content != text:

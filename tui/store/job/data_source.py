@@ -18,6 +18,8 @@ class DataSource:
     """When it was last read, in seconds of the monotonic clock."""
     error: BackendError | None = None
     failing_since: datetime | None = None
+    listed_at: datetime | None = None
+    """When another reading, e.g. a list, said what is known until this source has been read."""
     done: bool = False
     """Nothing more can come, e.g. the log of an ended job."""
     failures: int = 0
@@ -29,6 +31,12 @@ class DataSource:
     def heard(self, now: datetime, at: float) -> None:
         """It was read at this time of day, and of the monotonic clock."""
         self.read_at, self.heard_at = now, at
+
+    def as_of(self, now: datetime) -> datetime:
+        """The moment of its facts: `now`, or while it can't be read the one at which they were read last."""
+        if self.read_at is None:
+            return self.listed_at or self.failing_since or now
+        return now if self.error is None else self.read_at
 
     def silent_for(self, at: float) -> timedelta | None:
         """Time from the last word of a silent source to `at` (monotonic); `None` of one that is not."""

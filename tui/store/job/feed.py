@@ -127,10 +127,11 @@ class JobFeed:
         self._known = asyncio.Event()
         self._kick = {name: asyncio.Event() for name in self.sources}
 
-    def know(self, job: Job | None) -> None:
+    def know(self, job: Job | None, read_at: datetime | None = None) -> None:
         """Show this until the service has answered; where it can't, the rest is tried all the same."""
         if self.job is None and job is not None:
             self.job = replace(job, replicas=known_replicas(job))
+            self.sources["job"].listed_at = read_at
             self._known.set()
 
     # What a screen asks
@@ -152,6 +153,10 @@ class JobFeed:
     def silent_for(self) -> timedelta | None:
         """Time since the last word of a silent log; `None` of one that is not."""
         return self.sources["logs"].silent_for(self.session.monotonic())
+
+    def as_of(self, name: str = "job") -> datetime:
+        """The moment of the facts of one source: they stand still while it can't be read."""
+        return self.sources[name].as_of(self.now())
 
     @property
     def runner(self) -> str:
@@ -181,12 +186,12 @@ class JobFeed:
         self.session = session
         self.kick()
 
-    def kick(self) -> None:
-        """Read everything now."""
-        for source in self.sources.values():
-            source.failures = 0
-        for event in self._kick.values():
-            event.set()
+    def kick(self, *, failing: bool = False) -> None:
+        """Read everything now; with `failing`, only what can't be read, as the service may be back."""
+        for name, source in self.sources.items():
+            if source.error is not None or not failing:
+                source.failures = 0
+                self._kick[name].set()
 
     # Running
 
@@ -290,6 +295,9 @@ class JobFeed:
     def _fine(self, source: DataSource) -> None:
         source.heard(self.now(), self.session.monotonic())
         if source.error is not None or source.done:
+            if source.error is not None:
+                # The service is back: the others need not wait for their next try.
+                self.kick(failing=True)
             source.error, source.failing_since, source.failures = None, None, 0
             self._on_change(Changed.SOURCES)
 

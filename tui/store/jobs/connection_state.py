@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from tui.backends.errors import BackendError, Stopped
+from tui.domain.formatting import age
+
+NOT_REACHED = "not reached"
+"""The words of every screen for what can't be read now."""
+NOTICED = timedelta(seconds=5)
+"""From then on the words say how long."""
 
 
 class ConnectionState(Enum):
@@ -25,6 +31,12 @@ class ConnectionStatus:
     state: ConnectionState = ConnectionState.WAITING
     since: datetime | None = None
     error: BackendError | None = None
+
+
+def not_reached(what: str, since: datetime | None, now: datetime) -> str:
+    """`local not reached for 21s`: what can't be read, `since` when; the same words on every screen."""
+    lasts = now - since if since is not None else timedelta(0)
+    return f"{what} {NOT_REACHED}" + (f" for {age(lasts)}" if lasts > NOTICED else "")
 
 
 def cure(error: BackendError) -> str:

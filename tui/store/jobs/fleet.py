@@ -95,24 +95,25 @@ class FleetFeed:
         self._series_at = {key: at for key, at in self._series_at.items() if key[0] in known}
         names = {job.display_name for job in jobs} | {LOG}
         self.errors = {name: error for name, error in self.errors.items() if name in names}
-        if jobs:
-            await asyncio.gather(self._read_lines(jobs), *(self._read_series(job) for job in jobs))
-        self.read_at = self.session.clock()
+        read = await asyncio.gather(self._read_lines(jobs), *(self._read_series(job) for job in jobs))
+        if any(read) or not self.errors:
+            self.read_at = self.session.clock()
         self._on_change()
 
-    async def _read_lines(self, jobs: Sequence[Job]) -> None:
+    async def _read_lines(self, jobs: Sequence[Job]) -> bool:
+        """Read what is due of the lines; returns whether it was."""
         backend, at = self.session.backend, self.session.monotonic()
         every = LINES_LOCAL if backend.info.local else LINES_CLOUD
         last = self._lines_at
         if not backend.offers("telemetry") or (last is not None and at - last < every / 2):
-            return
+            return False
         overlap = OVERLAP_LOCAL if backend.info.local else 4 * timedelta(seconds=LINES_CLOUD)
         running = {job.name: job.as_runner() for job in jobs if job.runner}
         try:
             lines = await backend.telemetry.read([*running.values()], self._since(last, overlap))
         except BackendError as error:
             self.errors[LOG] = error
-            return
+            return False
         self.errors.pop(LOG, None)
         self._lines_at = at
         names = {runner.id: name for name, runner in running.items()}
@@ -122,15 +123,17 @@ class FleetFeed:
         for name, these in by_job.items():
             if name in self.figures:
                 self.figures[name].add_lines([lines[at] for at in these])
+        return True
 
-    async def _read_series(self, job: Job) -> None:
+    async def _read_series(self, job: Job) -> bool:
+        """Read the series of a job that are due; returns whether any was read."""
         backend, now = self.session.backend, self.session.monotonic()
         local = backend.info.local
         every = SERIES_LOCAL if local else SERIES_CLOUD
         last = {metric: self._series_at.get((job.name, metric)) for metric in wanted(job, self.measure)}
         due = [m for m, at in last.items() if at is None or now - at >= every * 0.9]
         if not due or not job.runner or not backend.offers("metrics"):
-            return
+            return False
         overlap = OVERLAP_LOCAL if local else OVERLAP_CLOUD
         seen = [at for m in due if (at := last[m]) is not None]
         since = self._since(min(seen) if len(seen) == len(due) else None, overlap)
@@ -139,11 +142,12 @@ class FleetFeed:
                 reading = await backend.metrics.read(job.runner, since=since, metrics=due)
             except BackendError as error:
                 self.errors[job.display_name] = error
-                return
+                return False
         self.errors.pop(job.display_name, None)
         self._series_at.update({(job.name, metric): now for metric in due})
         if job.name in self.figures:
             self.figures[job.name].add_reading(reading, local=local)
+        return True
 
     def _since(self, last: float | None, overlap: timedelta) -> datetime:
         """Begin of a read after the one at `last` (s, monotonic). The time of day may have been set since."""
