@@ -37,7 +37,6 @@ from tui.screens.launch.form import NAME, LaunchForm
 from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import Session
-from tui.store.jobs.checks import preflight
 from tui.store.profiles.entries import Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.store.profiles.library import with_edits
 from tui.store.profiles.name_facts import blocks, name_facts
@@ -215,8 +214,7 @@ class LaunchScreen(FrameScreen):
 
     async def _run_checks(self, session: Session, prepared: Prepared) -> None:
         checks = self.query_one(Checks)
-        request, active = prepared.request, tuple(self.console.store.active.values())
-        async for check in preflight(session.backend, request.region, request.custom_job, active):
+        async for check in self.console.connection.preflight(session, prepared.request):
             checks.add(check)
             self.refresh_frame()
         checks.end()

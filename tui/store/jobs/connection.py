@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -24,6 +24,8 @@ from tui.store.journal import Journal
 
 if TYPE_CHECKING:
     from tui.backends.interface import Backend
+    from tui.domain.profile.model import Request
+    from tui.domain.vertex.preflight import Check
     from tui.store.jobs.poller import Poller
 
 LOG = logging.getLogger("vxtui")
@@ -112,6 +114,13 @@ class Connection:
         if self.poller is not None and self.poller.progress_error is not None:
             found.append(("training progress", self.poller.progress_error))
         return found
+
+    def preflight(self, session: Session, request: Request) -> AsyncGenerator[Check, None]:
+        """The checks of a launch; the active jobs are known here and not listed again."""
+        from tui.store.jobs.checks import preflight  # noqa: PLC0415 - not needed for the first paint
+
+        active = tuple(self.store.active.values())
+        return preflight(session.backend, request.region, request.custom_job, active)
 
     # Connecting
 
