@@ -10,14 +10,29 @@ _PREFIXES = ("gs://", "/gcs/")
 
 
 def local_path(uri: str) -> Path:
-    """Where a gs:// or /gcs/ path is mounted: below $VXTUI_GCS_ROOT, else /gcs (vertex facts 3.7)."""
+    """Where a gs:// or /gcs/ path is mounted: below $VXTUI_GCS_ROOT, else /gcs (vertex facts 3.7).
+
+    `~` at the start of any other path is the user's home.
+    """
     path = bucket_path(uri)
-    return Path(uri) if path is None else Path(os.environ.get("VXTUI_GCS_ROOT", MOUNT)) / path
+    if path is None:
+        return Path(os.path.expanduser(uri))  # noqa: PTH111 - pathlib raises an error for an unknown user
+    return Path(os.environ.get("VXTUI_GCS_ROOT", MOUNT)) / path
 
 
 def bucket_path(uri: str) -> str | None:
     """BUCKET/OBJECT of a path in Cloud Storage, None for any other."""
     return next((uri.removeprefix(prefix) for prefix in _PREFIXES if uri.startswith(prefix)), None)
+
+
+def problem_of(uri: str) -> str:
+    """Why this address can't be used, or "": as a path it would be a folder of this node."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator or not scheme.isalnum():
+        return ""
+    if scheme != "gs":
+        return f"{scheme}:// is not supported; use gs://BUCKET/FOLDER or a folder of this node"
+    return "" if rest.partition("/")[0] else "it names no bucket; use gs://BUCKET/FOLDER"
 
 
 def buckets_mounted() -> bool:

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from trainer.config_checks import NO_DECAY, check_lora, check_optimizer, names_in
+from trainer.config_checks import (
+    NO_DECAY,
+    check_lora,
+    check_model_flags,
+    check_optimizer,
+    check_paths,
+    names_in,
+)
 from trainer.errors import UsageError
 from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES, model_entry
 
@@ -32,7 +39,10 @@ SCHEDULES = ("cosine", "wsd", "linear", "constant")
 
 
 def number_or_auto(text: str) -> int | str:
-    return text if text == AUTO else int(text)
+    try:
+        return text if text == AUTO else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {AUTO}") from None
 
 
 def _flag(default: Any, text: str, **kw: Any) -> Any:
@@ -309,6 +319,9 @@ _NOT_NEGATIVE = (
     "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies", "elastic",
     "lora_rank", "lora_alpha", "check_replicas",
 )  # fmt: skip
+_TIMES = ("join_timeout", "peer_timeout", "hang_timeout", "hang_floor", "store_timeout", "grace")
+_LONGEST = 2_000_000
+"""Seconds, 23 days: poll() takes milliseconds in 32 bits."""
 _SEEDS = 2**32
 """NumPy takes no others."""
 
@@ -355,9 +368,7 @@ def _check(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"--{name.replace('_', '-')} must be a finite number, not {value}")
-    for name in _POSITIVE:
-        if given[name] <= 0:
-            raise UsageError(f"--{name.replace('_', '-')} must be above 0, not {given[name]:g}")
+    _check_times(given)
     if not 0 <= given["seed"] < _SEEDS:
         raise UsageError(f"--seed must be from 0 to {_SEEDS - 1}, not {given['seed']}")
     for name in (*_AT_LEAST_ONE, *_NOT_NEGATIVE):
@@ -366,8 +377,10 @@ def _check(given: dict[str, Any]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {given[name]}")
     if not 0 <= given["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
-    _check_metrics(given)
+    check_paths(given)
+    _check_needed(given)
     check_lora(given, _defaults())
+    check_model_flags(given, _defaults())
     _check_strategy_flags(given)
     check_optimizer(given, _defaults())
     if given["spike"] and given["guard"] == "off":
@@ -382,6 +395,15 @@ def _check(given: dict[str, Any]) -> None:
     for name in names_in(given["allow_change"]):
         if name not in CHANGEABLE:
             raise UsageError(f"--allow-change {name}: it is one of {', '.join(CHANGEABLE)}")
+
+
+def _check_times(given: dict[str, Any]) -> None:
+    for name in _TIMES:
+        flag = f"--{name.replace('_', '-')}"
+        if name in _POSITIVE and given[name] <= 0:
+            raise UsageError(f"{flag} must be above 0, not {given[name]:g}")
+        if given[name] > _LONGEST:
+            raise UsageError(f"{flag} must be at most {_LONGEST}, not {given[name]:g}")
 
 
 def _check_strategy_flags(given: dict[str, Any]) -> None:
@@ -411,11 +433,16 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
 
 
 def _defaults() -> dict[str, Any]:
-    return {item.name: item.default for section in SECTIONS.values() for item in fields(section)}
+    sections: tuple[type[Any], ...] = (Config, *SECTIONS.values())
+    return {item.name: item.default for section in sections for item in fields(section)}
 
 
-def _check_metrics(given: dict[str, Any]) -> None:
-    for name, needed in (("wandb_mode", "wandb_project"), ("vertex_tensorboard", "vertex_experiment")):
+def _check_needed(given: dict[str, Any]) -> None:
+    for name, needed in (
+        ("wandb_mode", "wandb_project"),
+        ("vertex_tensorboard", "vertex_experiment"),
+        ("early_stop", "eval_every"),
+    ):
         if given[name] != _defaults()[name] and not given[needed]:
             flag, other = name.replace("_", "-"), needed.replace("_", "-")
             raise UsageError(f"--{flag} has no effect without --{other}")

@@ -5,16 +5,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trainer.cloud_paths import problem_of
 from trainer.errors import UsageError
-from trainer.registry import OPTIMIZERS
+from trainer.registry import MODELS, OPTIMIZERS
 
 NO_DECAY = ("biases", "norms", "embeddings")
 """Kinds of weights; `norms` are all vectors that are no biases."""
+_PATHS = (
+    "checkpoint_dir", "upload_dir", "data_cache", "init_weights", "profile_dir", "tensorboard_dir",
+    "step_log",
+)  # fmt: skip
+_INPUTS = ("data", "tokenizer", "weights")
+"""Paths too, but for a model of the user's own, which reads them itself."""
 
 
 def names_in(text: str) -> list[str]:
     """The names in a comma-separated list."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_paths(given: Mapping[str, Any]) -> None:
+    """Refuse addresses that would be folders of this node, and empty names in --data."""
+    own = given["model"] not in MODELS
+    for name in _PATHS if own else (*_PATHS, *_INPUTS):
+        for path in given[name].split(",") if name == "data" else [given[name]]:
+            problem = problem_of(path.strip())
+            if not path.strip() and given[name]:
+                problem = "a path is empty, which would be the working directory"
+            if problem:
+                raise UsageError(f"--{name.replace('_', '-')} {given[name]}: {problem}")
+
+
+def check_model_flags(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Refuse flags that have no effect on this model, such as the weights of another one."""
+    entry = MODELS.get(given["model"])
+    if entry is None:
+        # A model of the user's own gets all flags.
+        return
+    for name in dict.fromkeys(flag for each in MODELS.values() for flag in each.flags):
+        if given[name] != defaults[name] and name not in entry.flags:
+            takers = [model for model, each in MODELS.items() if name in each.flags]
+            raise UsageError(
+                f"--{name.replace('_', '-')} {given[name]} has no effect on --model {given['model']}, only "
+                f"on {' and '.join(takers)}"
+            )
+    if given["model_args"]:
+        raise UsageError(
+            f"--model-args {given['model_args']} needs --model my.module:build, a model of your own, not "
+            f"{given['model']}"
+        )
 
 
 def check_lora(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from trainer.cloud_paths import local_path
+from trainer.cloud_paths import local_path, problem_of
 from trainer.data.documents import files_of, text_pieces
 from trainer.data.token_cache import suffixes_of, text_source
 from trainer.data.token_file import write_tokens
@@ -40,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(argv)
     out = local_path(given.out)
     try:
+        for path in (given.out, *given.text):
+            if problem := problem_of(path):
+                raise DataError(f"{path}: {problem}")
         if out.suffix != ".bin":
             raise DataError(f"--out {given.out}: the name must end in .bin")
         if given.bpe and given.format == "chat":

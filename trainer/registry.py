@@ -33,7 +33,8 @@ class ModelEntry:
     `shape_flags` are settings that change the names or the shapes of its weights. `text` says that it trains
     on text, by default on Python's own sources. `prepare` is `module:function` too: one rank of each node
     calls it with a Config and a `data.data_cache.Progress` before any rank builds the workload; it returns
-    what they then have as `--data`. `preload` are packages to import before the fork.
+    what they then have as `--data`. `preload` are packages to import before the fork. `flags` are settings of
+    such models only.
     """
 
     target: str
@@ -41,6 +42,7 @@ class ModelEntry:
     text: bool = True
     prepare: str = ""
     preload: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ MODELS: dict[str, ModelEntry] = {
         ("lora_rank", "lora_targets"),
         prepare="trainer.models.language:prepare_causal_lm",
         preload=("transformers",),
+        flags=("weights",),
     ),
     "arr-coc": ModelEntry(
         "trainer.models.arr_coc.build:arr_coc",
@@ -93,6 +96,7 @@ MODELS: dict[str, ModelEntry] = {
         text=False,
         prepare="trainer.models.arr_coc.build:prepare_questions",
         preload=("transformers",),
+        flags=("weights", "stage", "image_tokens", "answer_tokens", "answer_match"),
     ),
 }
 

@@ -216,6 +216,8 @@ class Trainer:
         self.last_loss = math.nan if saved["last_loss"] is None else saved["last_loss"]
         self.evaluation.step = saved["evaluated"]
         self.early_stopping.load_state(saved.get("evaluations"))
+        # Of a run that has ended: it must not train on because it is started again.
+        self.stop_early = self.early_stopping.ended
 
     def _train_batches(self) -> Iterator[Batch]:
         workers, data, pinned = self.config.data.workers, self.workload.train, self.device.type == "cuda"
@@ -387,6 +389,8 @@ class Trainer:
         self.stop_early = self.early_stopping.update(evaluated.loss)
         if self.rank == 0:
             events.evaluated(self.step, evaluated.loss, evaluated.accuracy)
+            if self.stop_early:
+                events.stopped_early(self.step, self.early_stopping)
             self._record(evaluated.metrics)
         return 0
 

@@ -14,11 +14,13 @@ from transformers import LlamaConfig, PreTrainedTokenizerFast
 from tests.trainer.ranks import Ranks
 from trainer.config import parse
 from trainer.data.chat import ChatML, ChatTemplate, chat_pieces, load_template
+from trainer.data.data_cache import Progress
 from trainer.data.documents import files_of
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.tokenizer import ByteTokenizer, TokenizerFile, train_bpe
 from trainer.errors import DataError
 from trainer.models.build import build_workload
+from trainer.models.language import prepare_gpt
 from trainer.models.loss import IGNORED
 from trainer.models.workload import Workload
 from trainer.prepare import main as prepare
@@ -97,6 +99,29 @@ def test_a_sample_has_targets_at_the_answers_only(tmp_path: Path) -> None:
     batch = tuple(torch.stack(column) for column in zip(workload.train[0], workload.train[1], strict=True))
     assert workload.count_targets(batch) == int((batch[1] != IGNORED).sum())
     assert torch.isfinite(workload.materialize(torch.device("cpu"))(*batch))
+
+
+class Said(Progress):
+    """Keeps what is said when the data is ready."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def ready(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.mark.parametrize("masks", ["off", "on"])
+def test_conversations_without_an_answer_in_the_context_are_said(tmp_path: Path, masks: str) -> None:
+    # Their loss is 0: a run of them alone would end as if it had learned all.
+    long = [{"role": "user", "content": "x" * 100}, {"role": "assistant", "content": "y"}]
+    path = write(tmp_path / "a.jsonl", long, TALK[1:3])
+    flags = [f"--data={path}", "--format=chat", f"--data-cache={tmp_path}/c", f"--document-masks={masks}"]
+    said = Said()
+    prepare_gpt(parse([*flags, "--context=80"]), said)
+    assert "1 of 2 samples have no answer in their first 80 tokens (--context): nothing" in said.lines[-1]
+    with pytest.raises(DataError, match=r"2 of 2 samples have no answer in their first 20 tokens"):
+        prepare_gpt(parse([*flags, "--context=20"]), Said())
 
 
 def test_a_template_of_the_tokenizer_s_folder_is_used(tmp_path: Path) -> None:

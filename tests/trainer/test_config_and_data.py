@@ -21,6 +21,7 @@ from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.device import select_device
 from trainer.errors import UsageError
 from trainer.loop.schedule import learning_rate
+from trainer.metrics.step_log import StepLog
 from trainer.strategy import deepspeed
 
 TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
@@ -82,6 +83,17 @@ def test_a_batch_without_a_good_divisor_has_micro_batches_of_two_sizes() -> None
     assert BatchPlan.of(8, 3, 1).micro_batches == (3, 3, 2)
 
 
+def test_a_model_of_the_user_s_own_reads_its_data_and_weights_itself() -> None:
+    config = parse(["--model=mine:build", "--data=s3://bucket/x", "--weights=w", "--model-args=n=1"])
+    assert (config.data.data, config.model.weights) == ("s3://bucket/x", "w")
+
+
+def test_a_step_log_that_can_t_be_written_is_the_user_s_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"--step-log .*file can't be written on this node: File exists"):
+        StepLog(str(tmp_path / "file"))
+
+
 def test_each_job_has_its_own_folder_below_the_output() -> None:
     env = {"AIP_CHECKPOINT_DIR": "gs://b/out/checkpoints/", "CLOUD_ML_JOB_ID": "42"}
     assert upload_uri("", env) == "gs://b/out/checkpoints/42"
@@ -121,6 +133,17 @@ def test_settings_are_completed() -> None:
         ("--dropout=1", r"--dropout must be in \[0, 1\), not 1.0"),
         ("--offload=all", "--offload needs --strategy zero1, zero2 or zero3, not ddp"),
         ("--checkpoint-every=50 --upload-every=120", "not a multiple of --checkpoint-every 50.*use 100"),
+        ("--upload-dir=s3://bucket/run", "--upload-dir s3://bucket/run: s3:// is not supported; use gs://"),
+        ("--checkpoint-dir=hdfs://run", "--checkpoint-dir hdfs://run: hdfs:// is not supported"),
+        ("--data=texts,s3://bucket/x", "--data texts,s3://bucket/x: s3:// is not supported"),
+        ("--upload-dir=gs://", "--upload-dir gs://: it names no bucket; use gs://BUCKET/FOLDER"),
+        ("--data=a.txt,", "--data a.txt,: a path is empty, which would be the working directory"),
+        ("--weights=some/model", "--weights some/model has no effect on --model gpt, only on causal-lm and"),
+        ("--model=causal-lm --answer-tokens=3", "--answer-tokens 3 has no effect on --model causal-lm"),
+        ("--model-args=width=3", "--model-args width=3 needs --model my.module:build"),
+        ("--early-stop=3", "--early-stop has no effect without --eval-every"),
+        ("--hang-timeout=1e308", r"--hang-timeout must be at most 2000000, not 1e\+308"),
+        ("--micro-batch=Auto", "--micro-batch: 'Auto' is neither a number nor auto"),
         ("--strategy=zero2 --deepspeed-config=/nowhere", "--deepspeed-config /nowhere: No such file"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_large_corpus_costs_each_process_little_memory_and_is_tokenised_once(t
     ("name", "content", "said"),
     [
         ("a.txt", b"fine\n" * 100 + b"caf\xe9\n", "a.txt:101: it is not text in UTF-8, at byte 503"),
-        ("sub/a.jsonl", b'{"text": "x"}\n{"text": 1}\n', 'a.jsonl:2: it has no text in "text"'),
+        ("sub/a.jsonl", b'{"text": "x"}\n{"text": 1}\n', 'a.jsonl:2: its "text" is int, not text'),
     ],
 )
 def test_data_that_cannot_be_read_ends_every_rank_with_one_sentence(

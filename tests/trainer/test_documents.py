@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,15 @@ def test_json_lines_at_any_depth_and_files_of_text_are_documents(tmp_path: Path)
     ]  # fmt: skip
 
 
+def test_only_files_and_folders_are_read_and_the_flag_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="--data /nowhere does not exist on this node"):
+        files_of([Path("/nowhere")])
+    os.mkfifo(tmp_path / "pipe.txt")
+    # Another rank and a restart could not read it again, and it may never end.
+    with pytest.raises(DataError, match=r"--data .*/pipe\.txt is neither a file nor a folder"):
+        files_of([tmp_path / "pipe.txt"])
+
+
 def test_a_folder_of_any_name_is_read(tmp_path: Path) -> None:
     # Only Python's own library is read without its tests.
     (tmp_path / "test").mkdir()
@@ -56,7 +66,7 @@ def test_a_folder_of_any_name_is_read(tmp_path: Path) -> None:
         (
             "a.jsonl",
             b'{"text": "one"}\n\n{"text": 2}\n',
-            r'a\.jsonl:3: it has no text in "text"; it has text',
+            r'a\.jsonl:3: its "text" is int, not text',
         ),
         (
             "a.jsonl",

@@ -91,4 +91,4 @@ def test_every_layout_evaluates_the_same_samples(count: int, world: int, micro: 
     assert max(len(row) for rows in of_ranks for row in rows) <= micro
     (whole,) = sample_rows(count, SAMPLES, 0, 1, count)
     assert sorted(n for rows in of_ranks for row in rows for n in row) == sorted(whole)
-    assert len(set(whole)) == min(count, SAMPLES)
+    assert len(set(whole)) == len(whole) == min(count, SAMPLES), "each has the same weight"

@@ -25,6 +25,9 @@ def test_early_stopping_ends_a_run_and_the_profiler_writes_a_trace(tmp_path: Pat
     # Nothing is learned: the first evaluation stays the best, and three more end the run.
     assert [line["step"] for line in said if line["kind"] == "eval"] == [2, 4, 6, 8]
     assert said[-1]["kind"] == "done" and said[-1]["step"] == 8
+    assert any(line["message"].startswith("--early-stop: no loss below") for line in said), (
+        "a reader learns why a run of 500 steps is done after 8"
+    )
     found = said[-1]["goodput"]
     spent = found["badput_time"]
     assert spent["DATA_LOADING_SYNC"] > 0 and spent["CUSTOM_BADPUT_EVENTS.EVAL"] > 0
@@ -64,3 +67,6 @@ def test_early_stopping_continues_after_a_restart() -> None:
     second.load_state(first.state())
     assert [second.update(loss) for loss in (1.2, 1.1)] == [False, True]
     assert EarlyStopping(3).state() is None
+    ended = EarlyStopping(3)
+    ended.load_state(second.state())
+    assert ended.ended and not EarlyStopping(3).ended, "started again, the run has ended already"

@@ -63,7 +63,7 @@ def init_weights(
     Raises:
         UsageError: when there are no such weights, or they are another model's.
     """
-    given = local_path(where).expanduser()
+    given = local_path(where)
     try:
         path, saved = _open(given, report)
         names = _matched(model, saved.shapes)

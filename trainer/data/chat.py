@@ -74,7 +74,7 @@ def load_template(tokenizer: str) -> ChatTemplate:
     Raises:
         DataError: if the folder's tokenizer can't be read.
     """
-    path = local_path(tokenizer).expanduser()
+    path = local_path(tokenizer)
     folder = path if path.is_dir() else path.parent
     if is_bytes(tokenizer) or not any((folder / name).is_file() for name in TEMPLATE_FILES):
         return ChatML()

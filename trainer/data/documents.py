@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import stat
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -65,17 +66,19 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
                     if entry.name.endswith(tuple(suffixes)) and entry.is_file()
                 ]
             elif path.suffix == ".bin":
-                raise DataError(f"{path}: a token file can't be combined with other files")
+                raise DataError(f"--data {path}: a token file can't be combined with other files")
             else:
                 status = path.stat()
+                if not stat.S_ISREG(status.st_mode):
+                    raise DataError(f"--data {path} is neither a file nor a folder: it can't be read again")
                 files.append(TextFile(path, f"{number}/{path.name}", status.st_size, status.st_mtime_ns))
         except FileNotFoundError as error:
-            raise DataError(f"{error.filename} does not exist on this node") from error
+            raise DataError(f"--data {error.filename} does not exist on this node") from error
         except OSError as error:
-            raise DataError(f"{error.filename or path} can't be read: {error.strerror}") from error
+            raise DataError(f"--data {error.filename or path} can't be read: {error.strerror}") from error
     if not files:
         where = ", ".join(map(str, paths))
-        raise DataError(f"{where} has no text: no file that ends in {', '.join(suffixes)}")
+        raise DataError(f"--data {where} has no text: no file that ends in {', '.join(suffixes)}")
     return files
 
 
@@ -165,6 +168,8 @@ def check_text(path: Path, number: int, text: str) -> None:
 def _field_of(path: Path, number: int, value: Any, field: str) -> str:
     text = value.get(field) if isinstance(value, dict) else None
     if not isinstance(text, str):
+        if isinstance(value, dict) and field in value:
+            raise DataError(f'{path}:{number}: its "{field}" is {type(value[field]).__name__}, not text')
         known = f"; it has {', '.join(map(str, value))}" if isinstance(value, dict) else ""
         raise DataError(f'{path}:{number}: it has no text in "{field}"{known}; --field selects another')
     check_text(path, number, text)

@@ -18,6 +18,8 @@ from trainer.models.loss import IGNORED
 
 Sample = tuple[torch.Tensor, ...]
 _ID = np.uint32(TARGET - 1)
+_LOOKED_AT = 1000
+"""Samples in which targets are looked for, at least, if there are as many: that takes some tens of ms."""
 
 
 class Tokens(Protocol):
@@ -86,6 +88,11 @@ class Conversations:
         starts[place : place + 1] = True
         sample = torch.from_numpy(inputs), torch.from_numpy(targets)
         return sample if self._packs is None else (*sample, torch.from_numpy(_positions(starts)))
+
+    def without_targets(self) -> tuple[int, int]:
+        """Of how many samples nothing is learned, and of how many that was looked at: evenly spread ones."""
+        looked_at = range(0, len(self), max(1, len(self) // _LOOKED_AT))
+        return sum(not bool((self[number][1] != IGNORED).any()) for number in looked_at), len(looked_at)
 
     def fingerprint(self) -> str:
         """What the samples depend on."""

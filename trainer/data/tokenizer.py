@@ -111,7 +111,7 @@ def load_tokenizer(spec: str) -> Tokenizer:
     """
     if is_bytes(spec):
         return ByteTokenizer()
-    path = local_path(spec).expanduser()
+    path = local_path(spec)
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"--tokenizer {spec}: {file} does not exist on this node")
@@ -130,7 +130,7 @@ def tokenizer_of(weights: str) -> str:
 
     `weights` is the value of `--weights`; a config.json has no tokenizer.
     """
-    path = local_path(weights).expanduser()
+    path = local_path(weights)
     if path.exists() or weights.endswith(".json"):
         file = path / "tokenizer.json"
         return str(file) if file.is_file() else ""

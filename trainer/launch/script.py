@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from trainer import exit_codes
 from trainer.checkpoint.locations import upload_uri
-from trainer.cloud_paths import buckets_mounted, local_path
+from trainer.cloud_paths import buckets_mounted, local_path, problem_of
 from trainer.config import ON_OFF, LaunchConfig
 from trainer.errors import UsageError
 from trainer.launch.program import HANG_FOLDER
@@ -189,6 +189,8 @@ def _checkpoint_dir(given: str) -> str:
     given = given or os.environ.get(CHECKPOINT_DIR, "")
     if not given and buckets_mounted():
         given = upload_uri("", os.environ)
+    if problem := problem_of(given):
+        raise UsageError(f"--checkpoint-dir {given}: {problem}")
     return str(local_path(given)) if given else ""
 
 

@@ -22,6 +22,11 @@ class EarlyStopping:
             self.best, self.without_improvement = loss, 0
             return False
         self.without_improvement += 1
+        return self.ended
+
+    @property
+    def ended(self) -> bool:
+        """Whether the evaluations so far end the run."""
         return 0 < self.patience <= self.without_improvement
 
     def state(self) -> list[float] | None:

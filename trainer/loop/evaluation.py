@@ -114,9 +114,10 @@ class Evaluation:
 def sample_rows(count: int, held_out: int, rank: int, world_size: int, micro_batch: int) -> list[list[int]]:
     """This rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
 
-    All ranks have as many micro-batches; the last one may be empty. Past the last held-out sample the
-    samples come again in another order.
+    All ranks have as many micro-batches; the last one may be empty. None comes twice: all have the
+    same weight in the mean.
     """
+    count = min(count, held_out)
     positions = np.arange(rank, count, world_size, dtype=np.int64)
     samples = permute(0, *np.divmod(positions, held_out), held_out).tolist()
     rows = -(-count // (world_size * micro_batch))

@@ -10,6 +10,7 @@ from typing import Any
 from trainer.checkpoint.ending import Ending
 from trainer.checkpoint.finder import FoundCheckpoint
 from trainer.elastic.membership import Membership
+from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import LossGuard
 from trainer.metrics.goodput import Goodput
 from trainer.structured_log import emit
@@ -50,6 +51,12 @@ def evaluated(number: int, loss: float, accuracy: float | None) -> None:
     if accuracy is not None:
         text, more = f"{text}  accuracy {accuracy:.1%}", {"accuracy": accuracy}
     emit("eval", text, step=number, loss=loss, **more)
+
+
+def stopped_early(number: int, evaluations: EarlyStopping) -> None:
+    count, best = evaluations.without_improvement, evaluations.best
+    text = f"--early-stop: no loss below {best:.4f} in {count} evaluations, so the run ends at step {number}"
+    emit("phase", text, phase="stopping")
 
 
 def skipped(guard: LossGuard, number: int) -> None:

@@ -11,11 +11,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 from torch import nn
 
+from trainer.cloud_paths import local_path
+from trainer.errors import UsageError
 from trainer.optimizers.sharded import local_shard
 
 
@@ -24,16 +25,23 @@ class StepLog:
 
     A step has two lines: when it begins, with the `samples` of this rank, and when the weights have changed,
     with their `hash`. `epoch` counts the memberships of an elastic run.
+
+    Raises:
+        UsageError: if the folder can't be written.
     """
 
     def __init__(self, folder: str) -> None:
         self._file: int | None = None
         self.epoch = 0
         if folder:
-            path = Path(folder)
-            path.mkdir(parents=True, exist_ok=True)
+            path = local_path(folder)
             name = f"steps-{os.getpid()}-{time.time_ns()}.jsonl"
-            self._file = os.open(path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                self._file = os.open(path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            except OSError as error:
+                problem = f"--step-log {folder} can't be written on this node: {error.strerror}"
+                raise UsageError(problem) from error
 
     def begin(self, step: int, rank: int, samples: Callable[[], Sequence[int]]) -> None:
         if self._file is not None:

@@ -130,5 +130,5 @@ def load_config(where: str) -> Any:
 
 def model_location(where: str) -> str:
     """The path of a folder or file if it exists, else the name."""
-    path = local_path(where).expanduser()
+    path = local_path(where)
     return str(path) if path.exists() else where

@@ -70,7 +70,10 @@ def _prepare(
     if info.marked != (config.data.format == "chat"):
         raise DataError(f"--data {spec} was written with --format {'chat' if info.marked else 'text'}")
     if isinstance(tokens, TokenFile) and info.marked:
-        return tokens, packs_of(tokens, context, cache_folder(config), progress) if masked else None
+        packs = packs_of(tokens, context, cache_folder(config), progress) if masked else None
+        if progress is not None:
+            _check_targets(Conversations(tokens, context, packs), config, progress)
+        return tokens, packs
     if masked and info.tokenizer == "bytes" and info.end < BYTES:
         raise DataError(
             f"--data {spec} is bytes that line ends separate: --document-masks can't tell documents apart"
@@ -78,6 +81,17 @@ def _prepare(
     if info.tokens <= context:
         raise DataError(f"--data {spec} has {info.tokens} tokens; one window has {context + 1}")
     return tokens, None
+
+
+def _check_targets(samples: Conversations, config: Config, progress: Progress) -> None:
+    """Say how many samples end before the first answer. Raises DataError if all do: the loss would be 0."""
+    empty, looked_at = samples.without_targets()
+    where = f"--data {config.data.data}: {empty} of {looked_at} samples have no answer in their first "
+    where += f"{config.model.context} tokens (--context)"
+    if empty == looked_at:
+        raise DataError(f"{where}: there is nothing to learn; use a larger --context")
+    if empty:
+        progress.ready(f"{where}: nothing is learned of them; a larger --context would have more")
 
 
 def prepare_gpt(config: Config, progress: Progress) -> str:

@@ -33,7 +33,7 @@ def copy_tokenizer(out: Path, config: dict[str, Any]) -> str:
         spec = tokenizer_of(weights) if weights else ""
     if not spec:
         return "the run had bytes as tokens"
-    path = local_path(spec).expanduser()
+    path = local_path(spec)
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         return f"{file} does not exist here"
