@@ -101,27 +101,21 @@ def test_a_sample_has_targets_at_the_answers_only(tmp_path: Path) -> None:
     assert torch.isfinite(workload.materialize(torch.device("cpu"))(*batch))
 
 
-class Said(Progress):
-    """Keeps what is said when the data is ready."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def ready(self, text: str) -> None:
-        self.lines.append(text)
-
-
 @pytest.mark.parametrize("masks", ["off", "on"])
-def test_conversations_without_an_answer_in_the_context_are_said(tmp_path: Path, masks: str) -> None:
+def test_conversations_without_an_answer_in_the_context_are_said(
+    tmp_path: Path, masks: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     # Their loss is 0: a run of them alone would end as if it had learned all.
     long = [{"role": "user", "content": "x" * 100}, {"role": "assistant", "content": "y"}]
     path = write(tmp_path / "a.jsonl", long, TALK[1:3])
     flags = [f"--data={path}", "--format=chat", f"--data-cache={tmp_path}/c", f"--document-masks={masks}"]
-    said = Said()
-    prepare_gpt(parse([*flags, "--context=80"]), said)
-    assert "1 of 2 samples have no answer in their first 80 tokens (--context): nothing" in said.lines[-1]
+    prepare_gpt(parse([*flags, "--context=80"]), Progress())
+    assert (
+        "1 of 2 samples have no answer in their first 80 tokens (--context): nothing"
+        in capfd.readouterr().out
+    )
     with pytest.raises(DataError, match=r"2 of 2 samples have no answer in their first 20 tokens"):
-        prepare_gpt(parse([*flags, "--context=20"]), Said())
+        prepare_gpt(parse([*flags, "--context=20"]), Progress())
 
 
 def test_a_template_of_the_tokenizer_s_folder_is_used(tmp_path: Path) -> None:

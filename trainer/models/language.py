@@ -72,7 +72,7 @@ def _prepare(
     if isinstance(tokens, TokenFile) and info.marked:
         packs = packs_of(tokens, context, cache_folder(config), progress) if masked else None
         if progress is not None:
-            _check_targets(Conversations(tokens, context, packs), config, progress)
+            _check_targets(Conversations(tokens, context, packs), config)
         return tokens, packs
     if masked and info.tokenizer == "bytes" and info.end < BYTES:
         raise DataError(
@@ -83,7 +83,7 @@ def _prepare(
     return tokens, None
 
 
-def _check_targets(samples: Conversations, config: Config, progress: Progress) -> None:
+def _check_targets(samples: Conversations, config: Config) -> None:
     """Say how many samples end before the first answer. Raises DataError if all do: the loss would be 0."""
     empty, looked_at = samples.without_targets()
     where = f"--data {config.data.data}: {empty} of {looked_at} samples have no answer in their first "
@@ -91,7 +91,8 @@ def _check_targets(samples: Conversations, config: Config, progress: Progress) -
     if empty == looked_at:
         raise DataError(f"{where}: there is nothing to learn; use a larger --context")
     if empty:
-        progress.ready(f"{where}: nothing is learned of them; a larger --context would have more")
+        text = f"{where}: nothing is learned of them; a larger --context would have more"
+        emit("phase", text, severity="WARNING", phase="starting")
 
 
 def prepare_gpt(config: Config, progress: Progress) -> str:
