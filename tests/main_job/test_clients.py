@@ -37,6 +37,7 @@ model = os.environ["VXTUI_GCS_ROOT"] + os.environ["AIP_MODEL_DIR"].removeprefix(
 os.makedirs(model, exist_ok=True)
 with open(model + "model.txt", "w") as file:
     file.write(" ".join(sys.argv[1:]))
+print("the model is written")
 """
 
 TRAINING_JOBS = """
@@ -115,6 +116,7 @@ for job in jobs:
 for job in jobs:
     job.wait()
     assert job.state.name == "JOB_STATE_SUCCEEDED", job.state
+print(job.resource_name)
 """
 
 
@@ -133,6 +135,14 @@ def test_a_local_script_of_the_sdk_runs_in_any_image(place: Home) -> None:
     outputs = place.state / "buckets" / "local-script"
     written = {path.parents[1].name: path.read_text() for path in outputs.glob("*/model/model.txt")}
     assert written == {"0": "--epochs 3", "1": "--epochs 3"}
+    # The job is not of the console's project; its log is found all the same.
+    name = done.stdout.split()[-1]
+    assert name.startswith("projects/sdk-project/")
+    for reference in (name, name.rsplit("/", 1)[1]):
+        logs = place.run("logs", reference)
+        assert logs.returncode == 0 and "the model is written" in logs.stdout, logs.stderr
+    missing = place.run("logs", "1" + name.rsplit("/", 1)[1])
+    assert missing.returncode == 3 and "There is no job" in missing.stderr
 
 
 async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tui.backends.interface import InvalidRequest, LogQuery
 from tui.backends.vertex.logs.filters import any_of, job_entries, log_filter, quote, stamp
 from tui.domain.log_entry import Severity
+from tui.domain.resource_name import log_project
 from tui.emulator.filters import And, Comparison, Or, Value, parse
 
 NAME = "projects/p/locations/us-central1/customJobs/42"
@@ -110,3 +111,10 @@ def test_times_are_given_in_utc() -> None:
 def test_one_value_needs_no_list() -> None:
     assert any_of("a", ["x"]) == 'a="x"'
     assert comparisons(job_entries(["1", "2"]))["resource.labels.job_id ="] == ["1", "2"]
+
+
+def test_a_jobs_log_is_in_the_jobs_project() -> None:
+    name = "projects/{}/locations/us-central1/customJobs/1"
+    assert log_project(name.format("theirs"), "mine") == "theirs"
+    assert log_project(name.format("123456"), "mine") == "mine", "the number of the context's own"
+    assert log_project("1", "mine") == "mine"

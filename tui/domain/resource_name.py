@@ -23,6 +23,15 @@ def name_pattern(collection: str) -> re.Pattern[str]:
     return re.compile(rf"projects/({PROJECT})/locations/({LOCATION})/{collection}/({ID})", re.ASCII)
 
 
+def log_project(name: str, own: str) -> str:
+    """The project whose log and series have those of this job; `own` is the context's.
+
+    The service's names have the project's number, and then it is the context's own.
+    """
+    project = name.split("/")[1] if name.startswith("projects/") else ""
+    return own if not project or project.isdigit() else project
+
+
 def is_project(text: str) -> bool:
     """Whether it can be a project's id or number."""
     return _PROJECT.fullmatch(text) is not None

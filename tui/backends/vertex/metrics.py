@@ -30,6 +30,7 @@ from tui.domain.metric import (
     NotMeasured,
     Series,
 )
+from tui.domain.resource_name import log_project
 from tui.domain.vertex.worker_pools import PREFIX
 
 COUNTERS = frozenset({NET_IN, NET_OUT})
@@ -89,7 +90,7 @@ class Metrics(MetricService):
         )
         messages = await list_series(
             self._clients,
-            self._info.project,
+            log_project(job.name, self._info.project),
             text,
             window,
             what=f"read {metric} of {job.name}",

@@ -33,6 +33,9 @@ def creation_parent(parent: str) -> tuple[str, str]:
 def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
     """The resource of that full name; `kind` is its type in a NOT_FOUND.
 
+    `projects/-/locations/-/…` is the one with this id in any project, which the console asks for: Vertex has
+    nothing of the kind.
+
     Raises:
         WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
     """
@@ -40,7 +43,8 @@ def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
     if match is None or match[1] != collection:
         raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/{collection}/NUMBER"))
     resource = table.get(match[2])
-    if resource is None or resource.record.name != name:
+    anywhere = f"projects/-/locations/-/{collection}/{match[2]}"
+    if resource is None or name not in {resource.record.name, anywhere}:
         raise not_found(kind, name)
     return resource
 

@@ -127,8 +127,9 @@ class ProgressReader(ProgressService):
     async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
         """The newest lines; without patterns of the jobs' own where the service does not take them."""
         size = min(PAGE, PER_JOB * len(jobs))
+        names = [job.name for job in jobs]
         try:
-            return await self._logs.page(text, newest_first=True, size=size)
+            return await self._logs.page(text, names, newest_first=True, size=size)
         except InvalidRequest:
             known = [self._known[job.name] for job in jobs]
             if not any(k.pattern for k in known):
@@ -136,7 +137,7 @@ class ProgressReader(ProgressService):
             lower = min(self._begin(job, self._known[job.name], now) for job in jobs)
             for k in known:
                 k.pattern = ""
-            return await self._logs.page(self._filter(jobs, lower), newest_first=True, size=size)
+            return await self._logs.page(self._filter(jobs, lower), names, newest_first=True, size=size)
 
     def _filter(self, jobs: Sequence[Job], lower: datetime) -> str:
         """One filter for all: the lines of a structured job are selected by their kind alone."""
@@ -171,7 +172,7 @@ class ProgressReader(ProgressService):
 
     async def _oldest_loss(self, job: Job) -> float | None:
         text = self._step_filter(job.name, self._lower(job, None, datetime.now(UTC)))
-        reply = await self._logs.page(text, size=PER_JOB)
+        reply = await self._logs.page(text, (job.name,), size=PER_JOB)
         reader = JobProgress(self._known[job.name].reader.pattern)
         for entry in map(convert.entry, reply.entries):
             reader.add(entry)
@@ -186,7 +187,7 @@ class ProgressReader(ProgressService):
         token = ""
         text = self._step_filter(name, await self._start(name, known))
         for _page in range(STEP_PAGES):
-            reply = await self._logs.page(text, token=token)
+            reply = await self._logs.page(text, (name,), token=token)
             _collect(known, map(convert.entry, reply.entries))
             token = reply.next_page_token
             if not token:

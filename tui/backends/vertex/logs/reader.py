@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any
@@ -17,6 +17,7 @@ from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
 from tui.domain.job import Job
+from tui.domain.resource_name import log_project
 
 Get = Callable[[str], Awaitable[Job]]
 """Reads a job by its full resource name."""
@@ -62,7 +63,9 @@ class LogReader:
         token = ""
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
-            reply = await self.page(text, newest_first=newest_first, size=size, token=token)
+            reply = await self.page(
+                text, (query.job_name,), newest_first=newest_first, size=size, token=token
+            )
             entries = tuple(convert.entry(pb) for pb in reply.entries)[:left]
             received = whole.add(convert.receipt(reply.entries).newest)
             if entries:
@@ -76,15 +79,17 @@ class LogReader:
     async def page(
         self,
         text: str,
+        jobs: Iterable[str],
         *,
         newest_first: bool = False,
         size: int = PAGE,
         token: str = "",
         patience: float | None = None,
     ) -> Any:
-        """One ListLogEntries response as plain protobuf."""
+        """One ListLogEntries response as plain protobuf; `jobs` are the full names of those in `text`."""
+        projects = sorted({log_project(name, self._info.project) for name in jobs})
         request = logging_types.ListLogEntriesRequest(
-            resource_names=[f"projects/{self._info.project}"],
+            resource_names=[f"projects/{project}" for project in projects],
             filter=text,
             order_by="timestamp desc" if newest_first else "timestamp asc",
             page_size=size,

@@ -8,6 +8,7 @@ from tui.backends.interface import LogBatch, LogQuery, LogService
 from tui.backends.vertex.logs.reader import Get, LogReader
 from tui.backends.vertex.logs.tail import Tail
 from tui.backends.vertex.transport.channels import Clients
+from tui.domain.resource_name import log_project
 
 
 class Logs(LogService):
@@ -25,4 +26,5 @@ class Logs(LogService):
         return self._reader.read(query, newest_first=newest_first, limit=limit)
 
     def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
-        return Tail(self._clients, self._project, self._get, self._reader, query).follow()
+        project = log_project(query.job_name, self._project)
+        return Tail(self._clients, project, self._get, self._reader, query).follow()

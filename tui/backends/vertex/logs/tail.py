@@ -155,7 +155,7 @@ class Tail:
         text = log_filter(self._query, since=self._lower, before=datetime.now(UTC))
         whole, token = WholeUntil(), ""
         while True:
-            reply = await self._logs.page(text, token=token)
+            reply = await self._logs.page(text, (self._query.job_name,), token=token)
             newest = convert.receipt(reply.entries).newest
             self._received = whole.add(newest)
             fresh = self._merger.fresh(map(convert.entry, reply.entries), newest)
@@ -442,7 +442,7 @@ class Tail:
         self._under_way = [begin]
         try:
             while True:
-                reply = await self._logs.page(text, token=token, patience=2.0)
+                reply = await self._logs.page(text, (self._query.job_name,), token=token, patience=2.0)
                 seen = convert.receipt(reply.entries).newest
                 until = whole.add(seen)
                 found += self._merger.add(map(convert.entry, reply.entries), self._loop.time(), seen)

@@ -26,18 +26,20 @@ class Telemetry(TelemetryService):
 
     async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
         found: list[TelemetryLine] = []
-        ids = [job.id for job in jobs]
-        for start in range(0, len(ids), JOBS_PER_READ):
+        for start in range(0, len(jobs), JOBS_PER_READ):
+            some = jobs[start : start + JOBS_PER_READ]
             text = " AND ".join(
                 [
-                    job_entries(ids[start : start + JOBS_PER_READ]),
+                    job_entries([job.id for job in some]),
                     any_of("jsonPayload.vxtui.kind", TELEMETRY_KINDS),
                     f"timestamp>={quote(stamp(since))}",
                 ]
             )
             token = ""
             for _ in range(MOST_PAGES):
-                reply = await self._logs.page(text, newest_first=True, size=PAGE, token=token)
+                reply = await self._logs.page(
+                    text, [job.name for job in some], newest_first=True, size=PAGE, token=token
+                )
                 lines = (telemetry_line(convert.entry(pb)) for pb in reply.entries)
                 found += [line for line in lines if line is not None]
                 token = reply.next_page_token
