@@ -51,6 +51,17 @@ async def test_all_kinds_of_jobs_share_one_read() -> None:
     assert progress["3"].step is None
 
 
+async def test_a_first_line_is_seen_where_this_machines_clock_is_ahead() -> None:
+    # The job was created a moment ago, by a clock that is a day behind this one.
+    fake = Fake()
+    fake.add_job(1)
+    async with connected(fake) as found:
+        jobs = await jobs_of(found)
+        assert (await found.progress.read(jobs))[NAME].step is None
+        step(fake, 1, 9.0, at=5)
+        assert (await found.progress.read(jobs))[NAME].step == 1
+
+
 async def test_a_job_with_structured_steps_is_asked_for_nothing_else() -> None:
     fake = Fake()
     fake.add_job(1)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 
 from tui.backends.interface import InvalidRequest, LogQuery, ProgressService
@@ -32,7 +33,7 @@ BEFORE = timedelta(days=1)
 """How much earlier than its job's creation a line may be dated: another time zone, a clock that went back.
 A read of many jobs' progress goes no further."""
 ALONE_OVERLAP = timedelta(minutes=5)
-"""How much the clocks of a job and of this machine may differ."""
+"""How much the clocks of a job and of the service may differ."""
 MOST_TRAINING_STEPS = 2000
 STEP_PAGES = 20
 """Most pages of one `read_training_steps`; the next call continues where it ended."""
@@ -48,7 +49,9 @@ class _Known:
     whole: bool = True
     """No entry was left out by a read so far: its first loss is the first that was read."""
     read_until: datetime | None = None
-    """Earlier entries were read and there were none; they need not be read again."""
+    """Earlier entries were read and there were none; they need not be read again. Of the service's clock: the
+    job's creation, and the time that has passed since the first read."""
+    first_read: float = field(default_factory=monotonic)
     pattern: str = ""
     """The job's own, as the service takes it."""
 
@@ -95,7 +98,7 @@ class ProgressReader(ProgressService):
 
     async def _advance(self, jobs: Sequence[Job]) -> None:
         known = {job.id: self._known[job.name] for job in jobs}
-        now = datetime.now(UTC)
+        now, at = datetime.now(UTC), monotonic()
         text = self._filter(jobs, min(self._begin(job, known[job.id], now) for job in jobs))
         if len(text) > MAX_LOG_FILTER and len(jobs) > 1:
             # Patterns of their own make it long.
@@ -109,12 +112,13 @@ class ProgressReader(ProgressService):
             if k is not None and (k.reader.last is None or entry.key > k.reader.last):
                 k.reader.add(entry)
         left_out = bool(reply.next_page_token)
-        for k in known.values():
+        for job in jobs:
+            k = known[job.id]
             k.whole = k.whole and not left_out
             if k.whole:
                 k.first_loss = k.reader.progress.first_loss
             if not left_out:
-                k.read_until = now
+                k.read_until = _service_time(job, k, now, at)
         if left_out and len(jobs) > 1:
             # Busy jobs filled the page; read the quiet ones on their own, once.
             quiet = [job for job in new if known[job.id].reader.last is None][:ALONE]
@@ -122,7 +126,7 @@ class ProgressReader(ProgressService):
                 known[job.id].whole = True
             await asyncio.gather(*(self._advance([job]) for job in quiet))
             for job in quiet:
-                known[job.id].read_until = now
+                known[job.id].read_until = _service_time(job, known[job.id], now, at)
 
     async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
         """The newest lines; without patterns of the jobs' own where the service does not take them."""
@@ -207,6 +211,13 @@ class ProgressReader(ProgressService):
         group = ProgressGroup((job_id(name),), structured, "" if structured else pattern)
         lines = job_lines(group, STEP_KINDS)
         return f'resource.type="ml_job" AND {lines} AND timestamp>={quoted(stamp(lower))}'
+
+
+def _service_time(job: Job, known: _Known, now: datetime, at: float) -> datetime:
+    """A time that the service's clock has reached at `at` (monotonic); this machine's may be wrong."""
+    if job.create_time is None:
+        return now
+    return job.create_time + timedelta(seconds=at - known.first_read)
 
 
 def _unread(job: Job) -> _Known:
