@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tui.backends.vertex.preflight.quota import _room
 from tui.domain.formatting import short_region
+from tui.domain.quota import Quota
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Line
 from tui.widgets.table.columns import place
@@ -39,5 +39,6 @@ def test_a_figure_is_shown_whole_or_not_at_all() -> None:
 
 
 def test_what_is_free_is_said_as_need_and_room() -> None:
-    line = Line("custom_model_training_cpus", need=8, limit=2_300, used=100)
-    assert _room(line) == "CPUs: needs 8, 2,200 free"
+    metric = "custom_model_training_cpus"
+    line = Line(metric, 8, Quota(metric, "us-central1", limit=2_300, used=100))
+    assert line.sentence == "CPUs: needs 8, 2,200 free of 2,300"
