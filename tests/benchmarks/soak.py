@@ -67,7 +67,7 @@ def run() -> Iterator[Result]:
         info = launcher.start(state)
         stack.callback(launcher.stop, state)
         admin_call(state, {"do": "tail", **FAULTS})
-        job = asyncio.run(_launch(state, seconds))
+        job = asyncio.run(launch(state, "soak", _pools(seconds)))
         told = _followed(state, job, root / "log", seconds)
         emulator = cpu_of(int(info["pid"]))
         wrong, lines = _compared(state, job, root / "log")
@@ -92,20 +92,31 @@ def _minute(told: list[dict[str, Any]], minute: int, seconds: float) -> float | 
     return sum(found) / len(found) if found and minute > 1 else None
 
 
-async def _launch(state: StateDir, seconds: float) -> str:
+def _pools(seconds: float) -> list[dict[str, Any]]:
     def pool(replicas: int, linger: float) -> dict[str, Any]:
-        argv = [sys.executable, "-S", "-E", "-c", WRITER, str(seconds), str(RATE), str(TICK), str(linger)]
-        return {
-            "machineSpec": {"machineType": "n1-standard-4"},
-            "replicaCount": str(replicas),
-            "containerSpec": {"imageUri": "python:3.11", "command": argv},
-        }
+        return writers(replicas, WRITER, str(seconds), str(RATE), str(TICK), str(linger))
 
     # The primary's end is the job's: it stays until the others have written all of theirs.
-    pools = [pool(1, 10.0), pool(REPLICAS - 1, 600.0)]
+    return [pool(1, 10.0), pool(REPLICAS - 1, 600.0)]
+
+
+def writers(replicas: int, code: str, *args: str) -> dict[str, Any]:
+    """A worker pool whose replicas run this Python text."""
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": str(replicas),
+        "containerSpec": {
+            "imageUri": "python:3.11",
+            "command": [sys.executable, "-S", "-E", "-c", code, *args],
+        },
+    }
+
+
+async def launch(state: StateDir, name: str, pools: list[dict[str, Any]]) -> str:
+    """Start a job on the emulator; returns its full name."""
     info = ContextInfo("local", PROJECT, (REGION,), local=True)
     async with VertexBackend(info, LocalEndpoint(state)) as backend:
-        request = LaunchRequest(REGION, {"displayName": "soak", "jobSpec": {"workerPoolSpecs": pools}})
+        request = LaunchRequest(REGION, {"displayName": name, "jobSpec": {"workerPoolSpecs": pools}})
         job: Job = await backend.jobs["custom_job"].create(request)
     return job.name
 
