@@ -128,14 +128,18 @@ class Kept:
             "the console's blocks": _on_disk(self.console.rglob("*")),
         }
 
+    def total(self) -> int:
+        """Bytes on the disk in all of them."""
+        return sum(self.bytes().values())
+
     def printed(self) -> tuple[int, int]:
         """Bytes that the replicas have printed, and those of them that are not on the disk any more."""
         size = sum(path.stat().st_size for path in self.home.glob("attempt-*/workerpool*.std???"))
         return size, size - self.output()
 
-    def settled(self, most: int, seconds: float = SETTLE) -> dict[str, int]:
-        """Bytes by place once they are at most so many in all, or after so many seconds."""
-        until = time.monotonic() + seconds
+    def settled(self, most: int) -> dict[str, int]:
+        """Bytes by place once they are at most so many in all, or after `SETTLE` seconds."""
+        until = time.monotonic() + SETTLE
         while sum((found := self.bytes()).values()) > most and time.monotonic() < until:
             time.sleep(0.2)
         return found
@@ -145,15 +149,11 @@ def _on_disk(paths: Iterator[Path]) -> int:
     return sum(path.stat().st_blocks * 512 for path in paths if path.is_file())
 
 
-def delete(state: StateDir, console: Path, job: str) -> None:
+async def delete(state: StateDir, console: Path, job: str) -> None:
     """Delete the job as the console does, with the log that the console keeps in its directory."""
-
-    async def send() -> None:
-        info = ContextInfo("local", PROJECT, (REGION,), local=True)
-        async with VertexBackend(info, LocalEndpoint(state)) as backend:
-            await backend.jobs["custom_job"].delete(job)
-
-    asyncio.run(send())
+    info = ContextInfo("local", PROJECT, (REGION,), local=True)
+    async with VertexBackend(info, LocalEndpoint(state)) as backend:
+        await backend.jobs["custom_job"].delete(job)
     remove_logs(console, job)
 
 
@@ -180,11 +180,11 @@ def run() -> Iterator[Result]:
         stack.callback(client.kill)
         told = _followed(state, job, kept.console, seconds)
         emulator = cpu_of(int(info["pid"]))
-        at_end = sum(kept.bytes().values())
+        at_end = kept.total()
         client_cpu, client_lines = map(float, client.communicate(timeout=60)[0].split())
         places, (printed, _) = kept.settled(0), kept.printed()
-        delete(state, root, job)
-        left = kept.settled(MOST_LEFT * 1_000_000 // 2)
+        asyncio.run(delete(state, root, job))
+        left = kept.settled(MOST_LEFT * 1_000_000)
     assert told[-1]["lines"] >= lines and client_lines >= lines, (told[-1], client_lines, lines)
     plain = printed / lines
     for place, size in places.items():

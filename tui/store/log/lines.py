@@ -21,6 +21,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 GAP = 255
 """The severity code of a gap; an entry's is its severity by 100."""
 _SEVERITIES = {int(severity) // 100: severity for severity in Severity}
+_json_text = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -65,11 +66,7 @@ class Lines:
         replicas = [entry.replica for entry in entries]
         severities = bytearray(entry.severity // 100 for entry in entries)
         texts = [entry.message for entry in entries]
-        payloads = {
-            at: json.dumps(entry.json, ensure_ascii=False, default=str)
-            for at, entry in enumerate(entries)
-            if entry.json is not None
-        }
+        payloads = {at: _json_text(entry.json) for at, entry in enumerate(entries) if entry.json is not None}
         for gap in gaps:
             time, name, replica = line_key(gap)
             payloads[len(times)] = json.dumps(
