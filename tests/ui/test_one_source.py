@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.ui.double import NOON, Clock, MemoryBackend, job
+from tests.ui.double import NOON, Clock, MemoryBackend, console, job
 from tests.ui.fleet_double import LARGE, FleetBackend
 from tests.ui.job_double import JobBackend
+from tests.ui.test_app import SlowBackend
 from tests.ui.test_fleet_screen import fleet
 from tests.ui.test_job_screen import backend_of, header, tab, text_of
 from tests.ui.test_job_screen import opened as job_opened
 from tests.ui.test_jobs_screen import again, lines, opened, painted, shown, until
 from tests.unit.test_group import member
+from tui.app import VxtuiApp
 from tui.backends.group import GroupBackend
 from tui.backends.interface import Unavailable
 from tui.config.settings import Context
@@ -22,6 +24,8 @@ from tui.domain.training.progress import Progress
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.overview import OverviewPane
 from tui.screens.job.screen import JobScreen
+from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus
+from tui.store.jobs.snapshot import SnapshotFile
 from tui.widgets.notice import Notice
 
 PROBLEM = "rendezvous lacks 2 of 8 nodes: node-3, node-5"
@@ -56,6 +60,23 @@ async def test_ages_and_costs_stand_still_while_the_service_is_down(tmp_path: Pa
         app.screen.tick()  # type: ignore[attr-defined]
         await pilot.pause()
         assert "3h30" in painted(app)[1]
+
+
+async def test_the_last_snapshot_is_of_its_own_moment_while_connecting_and_after(tmp_path: Path) -> None:
+    backend, clock = SlowBackend(), Clock()
+    SnapshotFile(tmp_path, "test").save([job(1, "one", age=30)], NOON)
+    clock.on(hours=3)
+    snapshot = SnapshotFile(tmp_path, "test").load()
+    async with console(backend, tmp_path, snapshot=snapshot, clock=clock).run_test(size=(120, 30)) as pilot:
+        app = pilot.app
+        assert isinstance(app, VxtuiApp)
+        await until(pilot, lambda: "connecting…  seen 3h00 ago" in lines(app), "the snapshot")
+        row = painted(app)[1]
+        assert "30m" in row and "~$0.24" in row
+        app.connection.status = ConnectionStatus(ConnectionState.FAILED, clock(), Unavailable("no answer"))
+        app.screen.tick()  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert painted(app)[1] == row
 
 
 async def test_all_rows_are_of_the_moment_of_the_newest(tmp_path: Path) -> None:

@@ -95,9 +95,10 @@ class Connection:
         return self.store.read_at or self._snapshot_at
 
     def as_of(self, job: Job) -> datetime:
-        """The moment of which a job's figures are: now, or when it was last read if it can't be read now."""
+        """The moment of which a job's figures are: now, or when it was last read if it is not read now."""
         now = self.clock()
-        if self.status.state is ConnectionState.FAILED:
+        if self.status.state is not ConnectionState.LIVE:
+            # The last snapshot says nothing of now, before the first answer either.
             return self.read_at or now
         return self.store.read_at_of(job) or now
 
