@@ -10,7 +10,9 @@ import pytest
 
 from tests.ui.double import job, pool
 from tui.domain.replica import Replica, ReplicaGroup, group_of, replica_order, short_name
+from tui.domain.states import JobState
 from tui.domain.task import Task
+from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.jobs.snapshot import SnapshotFile
 from tui.verbs.output import job_json
@@ -82,6 +84,15 @@ def test_a_snapshot_of_worker_pools_is_read_as_groups(tmp_path: Path) -> None:
     found = file.load()
     assert found is not None
     assert (found.jobs[0].groups, found.jobs[0].kind) == (kept.groups, "custom_job")
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [(JobState.RUNNING, "2026-01-02T00:00:00.000000Z"), (JobState.SUCCEEDED, None)]
+)
+def test_only_a_job_that_has_not_ended_is_expected_to_end(state: JobState, said: str | None) -> None:
+    # The last bar of a job that stops early, or is cancelled, still has some time left.
+    progress = Progress(step=10, total_steps=100, ends_at=datetime(2026, 1, 2, tzinfo=UTC))
+    assert job_json(job(7, "x", state), progress)["progress"]["expected_end"] == said
 
 
 def test_the_json_of_a_replica_names_its_group_and_its_position() -> None:

@@ -138,7 +138,7 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
             if progress.speed is None
             else {"value": progress.speed, "unit": progress.speed_unit},
             "learning_rate": progress.learning_rate,
-            "expected_end": when(progress.ends_at),
+            "expected_end": None if job.state.terminal else when(progress.ends_at),
             "dialect": progress.dialect,
         },
     }
