@@ -14,7 +14,7 @@ WORDS = st.lists(st.text("abcdé漢", min_size=1, max_size=9), min_size=1, max_s
 @given(WORDS, st.integers(1, 20), st.integers(MIN_TEXT, 60))
 def test_words_hang_below_words(words: str, indent: int, room: int) -> None:
     drawn = hanging_indent(Content("L" * indent), Content(words), indent + room)
-    first, *more = [row.plain for row in drawn]
+    first, *more = drawn.plain.splitlines()
     assert first.startswith("L" * indent) and all(line[:indent].isspace() for line in more)
     assert "".join([first, *more]).replace(" ", "") == "L" * indent + words.replace(" ", "")
     assert all(Content(line).cell_length <= indent + room for line in [first, *more])
@@ -23,6 +23,4 @@ def test_words_hang_below_words(words: str, indent: int, room: int) -> None:
 def test_without_a_width_a_label_or_room_it_stays_as_it_is() -> None:
     words = Content("some words that are long enough to be wrapped somewhere")
     for label, width in (("label ", 0), ("", 30), ("a long label ", 20)):
-        drawn = hanging_indent(Content(label), words, width)
-        assert " ".join(row.plain.strip() for row in drawn) == label + words.plain
-        assert len(drawn) > 1 or not width
+        assert hanging_indent(Content(label), words, width).plain == label + words.plain

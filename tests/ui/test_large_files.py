@@ -24,10 +24,10 @@ from tui.screens.dialogs.message import LONGEST, MessageScreen
 from tui.store.job.file_feed import FileFeed
 from tui.store.job.log_views import SCAN_FOR_KEY
 from tui.store.log.text_file import LINE, TextFile
-from tui.widgets.labelled_lines import LabelledLines
 from tui.widgets.log.paint import SHOWN
 from tui.widgets.log.render import line_text
 from tui.widgets.log.view import LogView
+from tui.widgets.long_lines import LongLines
 
 MANY = 4 * SCAN_FOR_KEY
 
@@ -83,9 +83,9 @@ async def test_the_whole_line_is_laid_out_up_to_a_bound(tmp_path: Path) -> None:
     async with viewer(tmp_path / "nul", b"\x00" * LINE) as (_, pilot):
         await pilot.press("enter")
         assert isinstance(pilot.app.screen, MessageScreen)
-        shown = pilot.app.screen.query_one(LabelledLines)
+        shown = pilot.app.screen.query_one(LongLines)
         assert isinstance(shown, Static) and 0 < shown.size.height <= LONGEST // 50
-        assert f"({LINE:,} characters)" in " ".join(row.plain for row in shown._rows)
+        assert f"({LINE:,} characters)" in " ".join(row.plain for row in shown.rows)
 
 
 def test_an_error_is_searched_for_in_parts(tmp_path: Path) -> None:

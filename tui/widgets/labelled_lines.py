@@ -4,48 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import chop_cells
 from textual.content import Content
 from textual.geometry import Size
-from textual.strip import Strip
-from textual.visual import Visual
 from textual.widgets import Static
 
 Labelled = tuple[Content, Content]
 """A label, which may be empty, and its text."""
 MIN_TEXT = 12
 """Cells of text; with less room the text is not indented."""
-LONG = 2_000
-"""Characters from which a text has no words that a reader wants whole."""
 EMPTY = Content("")
 
 
-def hanging_indent(label: Content, words: Content, width: int) -> list[Content]:
-    """The rows of the line, `width` cells wide; one row if the width is not known yet (0)."""
+def hanging_indent(label: Content, words: Content, width: int) -> Content:
+    """Wrap the line to `width` cells; not wrapped if the width is not known yet (0)."""
     indent = label.cell_length
-    if not width:
-        return [label + words]
     if not indent or width - indent < MIN_TEXT:
-        return _wrapped(label + words, width)
-    first, *more = _wrapped(words, width - indent)
-    return [label + first, *(Content(" " * indent) + line for line in more)]
-
-
-def _wrapped(words: Content, width: int) -> list[Content]:
-    """The text in rows of whole words; a very long one is cut at any character, which is much faster."""
-    if len(words) > LONG:
-        return [Content(row) for row in chop_cells(words.plain, width)]
-    return words.wrap(width) or [EMPTY]
+        return label + words
+    first, *more = words.wrap(width - indent) or [EMPTY]
+    return Content("\n").join([label + first, *(Content(" " * indent) + line for line in more)])
 
 
 class LabelledLines(Static):
-    """Shows labelled lines and wraps them again when the width changes; only rows in view are drawn."""
+    """Shows labelled lines and wraps them again when the width changes."""
 
     def __init__(self, id: str) -> None:
         super().__init__("", id=id, markup=False)
         self._lines: list[Labelled] = []
         self._drawn: tuple[int, list[Labelled]] = (0, [])
-        self._rows: list[Content] = []
 
     def show(self, lines: Sequence[Labelled]) -> None:
         """Show these lines."""
@@ -63,21 +48,12 @@ class LabelledLines(Static):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Wrap to the width that the widget is about to get, so that the first frame is right."""
         self._draw(width)
-        return len(self._rows)
-
-    def render_line(self, y: int) -> Strip:
-        """One row. While text is selected all are drawn: the selection counts rows."""
-        if self.text_selection is not None:
-            return super().render_line(y)
-        width = self.size.width
-        row = self._rows[y] if y < len(self._rows) else EMPTY
-        strips = Visual.to_strips(self, row, width, 1, self.visual_style)
-        return strips[0] if strips else Strip.blank(width, self.visual_style.rich_style)
+        return super().get_content_height(container, viewport, width)
 
     def _draw(self, width: int = 0) -> None:
         drawn = (width or self.content_size.width, self._lines)
         if drawn != self._drawn:
             self._drawn = drawn
-            self._rows = [row for line in self._lines for row in hanging_indent(*line, drawn[0])]
-            self.update(Content("\n").join(self._rows), layout=not width)
+            text = Content("\n").join(hanging_indent(label, words, drawn[0]) for label, words in self._lines)
+            self.update(text, layout=not width)
             self.clear_cached_dimensions()

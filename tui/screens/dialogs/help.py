@@ -14,7 +14,8 @@ from textual.widgets import Static
 from tui.actions.registry import actions, key_text
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
-from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
+from tui.widgets.labelled_lines import EMPTY, Labelled
+from tui.widgets.long_lines import LongLines
 
 WIDE = 108
 """Width from which there is room for the action ids, which the setting `keys` takes."""
@@ -46,7 +47,7 @@ class HelpScreen(ModalScreen[None]):
             hint = ("   esc back   ctrl+p finds anything by name", "$text-muted")
             yield Static(Content.assemble(("Keys that work here", "bold"), hint), id="title")
             with VerticalScroll(id="keys"):
-                lines = LabelledLines("list")
+                lines = LongLines("list")
                 self._named = self.app.size.width >= WIDE
                 # Before it is laid out: each further layout takes longer than all that is drawn.
                 lines.show(self._keys(named=self._named))
@@ -56,7 +57,7 @@ class HelpScreen(ModalScreen[None]):
         """Show the action ids if there is room."""
         if self._named != (self.size.width >= WIDE):
             self._named = not self._named
-            self.query_one(LabelledLines).show(self._keys(named=self._named))
+            self.query_one(LongLines).show(self._keys(named=self._named))
 
     def _keys(self, *, named: bool) -> list[Labelled]:
         lines: list[Labelled] = []

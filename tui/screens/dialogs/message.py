@@ -13,7 +13,8 @@ from textual.widgets import Static
 
 from tui.domain.job import Job
 from tui.domain.text import plain
-from tui.widgets.labelled_lines import EMPTY, LabelledLines
+from tui.widgets.labelled_lines import EMPTY
+from tui.widgets.long_lines import LongLines
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
@@ -38,7 +39,7 @@ class MessageScreen(ModalScreen[None]):
         with VerticalGroup(id="dialog"):
             yield Static(Content.styled(self._title, "bold"))
             with VerticalScroll(id="text"):
-                lines = LabelledLines("lines")
+                lines = LongLines("lines")
                 lines.show([(EMPTY, Content(_bounded(plain(line)))) for line in self._text.splitlines()])
                 yield lines
             yield Static(Content.styled("esc back", "$text-muted"))

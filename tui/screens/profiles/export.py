@@ -20,6 +20,7 @@ from tui.domain.text import plain
 from tui.domain.vertex.interchange import FORMS, SUFFIXES, Exported, export
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.frame import FrameScreen
+from tui.screens.job.new_file import write_new
 from tui.screens.request_name import named_now
 from tui.screens.workers import background
 from tui.store.profiles.entries import ProfileEntry
@@ -108,7 +109,7 @@ class ExportScreen(FrameScreen):
 
     async def _save(self, path: Path, text: str) -> None:
         try:
-            await asyncio.to_thread(_write_new, path, text)
+            await asyncio.to_thread(write_new, path, text)
         except OSError as error:
             self.notify(f"{path} was not written: {error.strerror}", severity="error", markup=False)
         else:
@@ -143,8 +144,3 @@ async def _open(console: ConsoleApp, entry: ProfileEntry) -> None:
         for form in FORMS
     }
     console.push_screen(ExportScreen(profile, forms))
-
-
-def _write_new(path: Path, text: str) -> None:
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
