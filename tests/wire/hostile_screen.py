@@ -81,7 +81,8 @@ async def press(app: VxtuiApp, key: str) -> float:
 def to_paint(app: VxtuiApp) -> bool:
     """Whether something on the screen has changed that is not painted yet."""
     screen = app.screen
-    return bool(screen._dirty_widgets) or screen._layout_required or screen._repaint_required
+    waits = screen._layout_required or screen._repaint_required
+    return waits or bool(screen._dirty_widgets or screen._compositor._dirty_regions)
 
 
 def app_of(home: Path) -> VxtuiApp:

@@ -42,6 +42,8 @@ SLOW_FRAMES = 4.0
 RETRY_SECONDS = 0.25
 KEY_CHANGES = 0.1
 """Seconds within which a key's change reaches the screen."""
+KEY_WAIT = 0.05
+"""Seconds that a frame waits for the end of the key that is being handled."""
 ENDED_BY_SIGNAL = 128
 """Plus the signal's number: the exit code that a shell would show."""
 HANGUP_SECONDS = 10.0
@@ -78,6 +80,8 @@ class DisplayApp(App[Result]):
         self._held: Screen[object] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._key_over_at: float | None = None
+        self._for_key: Screen[object] | None = None
+        self._for_key_until = 0.0
         self._signaled = False
 
     def go_slow(self) -> None:
@@ -192,8 +196,44 @@ class DisplayApp(App[Result]):
             self._buffer = None
         await super().on_event(event)
 
+    @property
+    def key_in_progress(self) -> bool:
+        """A key is being handled: work that can wait should yield to it."""
+        return False
+
+    def hold(self, screen: Screen[object]) -> bool:
+        """Whether a frame must wait before it is rendered; it is rendered later by itself."""
+        return self._hold_for_key(screen) or self.hold_frame(screen)
+
+    def _hold_for_key(self, screen: Screen[object]) -> bool:
+        """Whether a frame waits for the end of the key: one that opens a screen lays it out several times.
+
+        It waits no longer than `KEY_WAIT`, however long the key or those after it take.
+        """
+        if not self.key_in_progress:
+            self._for_key = None
+            return False
+        now = time.monotonic()
+        if self._for_key is not screen:
+            self._for_key, self._for_key_until = screen, now + KEY_WAIT
+            asyncio.get_running_loop().call_later(KEY_WAIT, self._paint_for_key, screen)
+        if now < self._for_key_until:
+            return True
+        # The next frame of this key waits as long again.
+        self._for_key = None
+        return False
+
+    def _paint_for_key(self, screen: Screen[object]) -> None:
+        """Render what waits for a key, if it still does."""
+        if self._for_key is screen:
+            self._for_key_until = 0.0
+            screen.call_next(_render, screen)
+
     def key_over(self) -> None:
         """A key has been handled: paint its change as soon as the screen is updated."""
+        waits, self._for_key = self._for_key, None
+        if waits is not None and not waits._layout_required:
+            waits.call_next(_render, waits)
         if self.screen_stack:
             self._key_over_at = time.monotonic()
             self.pace.key_over()
@@ -215,7 +255,7 @@ class DisplayApp(App[Result]):
         return True
 
     def hold_frame(self, screen: Screen[object]) -> bool:
-        """Whether a frame must wait before it is rendered; it is rendered later by itself."""
+        """Whether a frame waits because the line takes no more."""
         driver = self._console_driver()
         if driver is None or driver.line is None or self._batch_count:
             return False
@@ -271,8 +311,9 @@ def keeps_colour(environ: os._Environ[str] | dict[str, str]) -> bool:
 
 def _render(screen: Screen[object]) -> None:
     """Render what is dirty now, as the screen's timer does, but without waiting."""
-    screen._compositor.update_widgets(screen._dirty_widgets)
-    screen._compositor_refresh()
+    if screen.app.screen_stack and screen.is_current:
+        screen._compositor.update_widgets(screen._dirty_widgets)
+        screen._compositor_refresh()
 
 
 def _hold_frames() -> None:
@@ -281,7 +322,7 @@ def _hold_frames() -> None:
 
     def refresh(self: Screen[object]) -> None:
         app = self.app
-        if isinstance(app, DisplayApp) and self is app.screen and app.hold_frame(self):
+        if isinstance(app, DisplayApp) and self is app.screen and app.hold(self):
             return
         stock(self)
 
