@@ -164,8 +164,8 @@ POOL = " --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=x"
         (" --display-name=x --worker-pool-spec=machine-type", (1, 47), "not key=value"),
         (" --display-name x y" + POOL, (1, 47), "belongs to no flag"),
         (" --display-name", (1, 30), "needs a value"),
-        (" --display-name='x", (1, 30), "not closed"),
-        (" --display-name=$(date)" + POOL, (1, 45), "not run here"),
+        (" --display-name='x", (1, 45), "not closed"),
+        (" --display-name=<(date)" + POOL, (1, 30), "can't be followed"),
         (" --display-name=x --worker-pool-spec=replica-count=two", (1, 47), "whole number"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import shlex
 import sys
@@ -17,7 +18,7 @@ from tui.domain.profile.autofix import fixable
 from tui.domain.profile.source import decode
 from tui.domain.vertex.dry_run import problem_json
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
-from tui.domain.vertex.interchange.gcloud import is_command
+from tui.domain.vertex.interchange.gcloud import Surroundings, is_command
 from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
@@ -34,15 +35,21 @@ _FIXES = {
 @click.command("import")
 @click.argument("source", nargs=-1, required=True)
 @click.option("--name", metavar="NAME", help="Name of the profile; by default the job's own.")
+@click.option(
+    "--command", "command", metavar="NUMBER|NAME", default="",
+    help="Of a script with several commands, the one by number or display name.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite a profile of that name.")
 @verb("profile.import")
-async def import_profile(run: Run, source: tuple[str, ...], name: str | None, force: bool) -> None:
+async def import_profile(
+    run: Run, source: tuple[str, ...], name: str | None, command: str, force: bool
+) -> None:
     """Write a profile from SOURCE.
 
-    SOURCE is a file (a gcloud config, a REST body, a script with a gcloud command), `-` for stdin, a job's
-    id or name, or a command line: vxtui profiles import -- gcloud ai custom-jobs create …
+    SOURCE is a file (a gcloud config, a REST body, a shell script that calls gcloud; it is not run), `-` for
+    stdin, a job's id or name, or a command line: vxtui profiles import -- gcloud ai custom-jobs create …
     """
-    found = await _imported(run, source)
+    found = await _imported(run, source, command)
     chosen = name or found.name
     outcome = await run.profile_operations().write(chosen, found.text, force=force)
     path = value_of(outcome, _FIXES)
@@ -113,11 +120,11 @@ async def export_profile(  # noqa: PLR0917 - one for each option
         sys.stdout.write(done.text)
 
 
-async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
+async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported:
     """The profile that `source` describes. Raises Failure."""
     text = source[0] if len(source) == 1 else shlex.join(source)
     try:
-        found = _read(text)
+        found = _read(text, command)
         if found is None:
             async with run.backend() as backend:
                 job = await find_job(backend, text)
@@ -136,19 +143,19 @@ def _way_out(problems: Sequence[Problem]) -> str:
     return "Nothing was written."
 
 
-def _read(source: str) -> Imported | None:
+def _read(source: str, command: str) -> Imported | None:
     """The profile from stdin, a command line or a file; None if `source` can only be a job."""
     if source == "-":
         with ending_at_once():
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        return _of_text(_decoded(data, "stdin"), "stdin", Path.cwd())
+        return _of_text(_decoded(data, "stdin"), "stdin", Path.cwd(), command)
     if is_command(source):
-        return _of_text(source, "the command line", Path.cwd())
+        return _of_text(source, "the command line", Path.cwd(), command)
     path = Path(source).expanduser()
     if path.is_file():
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-        return _of_text(_decoded(data, str(path)), str(path), path.absolute().parent)
+        return _of_text(_decoded(data, str(path)), str(path), path.absolute().parent, command)
     if path.suffix in {".yaml", ".yml", ".json", ".sh"}:
         raise Failure(f"There is no file {path}.", code="NOT_FOUND", exit_code=3)
     return None
@@ -160,14 +167,25 @@ def _decoded(data: bytes, file: str) -> str:
     return decode(data, file)
 
 
-def _of_text(text: str, file: str, folder: Path) -> Imported:
+def _of_text(text: str, file: str, folder: Path, command: str) -> Imported:
     """Import a text; the files that it names are relative to `folder`."""
 
     def config(name: str) -> Mapping[str, Any]:
         path = folder / Path(name).expanduser()
         return load(_decoded(path.read_bytes(), str(path)), str(path), path.stem).job_spec
 
-    return from_text(text, file, config, base=posixpath.join(folder, ""))
+    return from_text(text, file, config, surroundings(folder, command))
+
+
+def surroundings(folder: Path, command: str = "") -> Surroundings:
+    """Where a script in `folder` is read."""
+
+    def read(name: str) -> str:
+        path = folder / name
+        with path.open("rb") as file:
+            return _decoded(file.read(MAX_BYTES + 1), str(path))
+
+    return Surroundings(posixpath.join(folder, ""), os.environ, read, command)
 
 
 def _write(path: Path, text: str) -> None:

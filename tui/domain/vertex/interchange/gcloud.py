@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tui.domain.profile import Problem, ProfileInvalid
+from tui.domain.masking.names import looks_secret
+from tui.domain.profile import Problem, ProfileInvalid, load
 from tui.domain.profile.parameters import literal
+from tui.domain.shell import Call, NotRead, Script, Word, read_script
 from tui.domain.vertex.field_check import suggestion
-from tui.domain.vertex.interchange.shell import NotAShellCommand, Word, commands, place
 
 _ONE = (
     "display-name", "region", "config", "service-account", "network", "kms-key", "kms-keyring",
@@ -40,40 +42,57 @@ Config = Callable[[str], Mapping[str, Any]]
 class Command:
     """The CustomJob (REST form), the region and the folder to package that a command line names.
 
-    `variables` are shell variables without a value; each is `${NAME}` in the job. `notes` say what was
-    left out.
+    `parameters` are what a script takes from outside; each is `${NAME}` in the job. `notes` say what was
+    left out or could not be followed.
     """
 
     job: dict[str, Any]
     region: str = ""
     package: dict[str, Any] | None = None
-    variables: tuple[str, ...] = ()
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a script is read: its folder, the environment, its files, and which of its commands is meant.
+
+    `command` is a number from 1 or a display name; "" where there is only one.
+    """
+
+    base: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[str], str] | None = None
+    command: str = ""
 
 
 def is_command(text: str) -> bool:
     """Whether the text calls gcloud, alone or in a script."""
-    return re.search(r"(?m)^[ \t$%]*gcloud\s", text) is not None
+    if re.search(r"(?m)^[ \t$%]*gcloud\s", text) or re.match(r"#!.*sh\b", text):
+        return True
+    return "gcloud" in text and re.search(r"\bcustom-jobs\s", text) is not None
 
 
-def parse(text: str, file: str, config: Config) -> Command:
-    """The one `gcloud ai custom-jobs create` in a text.
+def parse(text: str, file: str, config: Config, around: Surroundings | None = None) -> Command:
+    """The `gcloud ai custom-jobs create` in a text.
 
     Raises:
         ProfileInvalid: with the place of every flag that can't be understood.
         OSError: when the file of `--config` can't be read.
     """
+    around = around or Surroundings()
+    # A pasted prompt is no part of the command.
+    plain = re.sub(r"(?m)^([ \t]*)[$%](?=[ \t]+gcloud\s)", r"\1 ", text)
     try:
-        calls = [c for c in commands(text) if c[0].text == "gcloud"]
-    except NotAShellCommand as error:
+        script = read_script(
+            plain, file, "gcloud", base=around.base, environment=around.environment, read=around.read
+        )
+    except NotRead as error:
         problem = Problem(file, error.line, "", error.message, id="profile.syntax", column=error.column)
         raise ProfileInvalid([problem]) from error
-    reader = _Reader(text, file)
-    found = [rest for c in calls if (rest := _create(c)) is not None]
-    if len(found) != 1:
-        message = f"expected one `gcloud ai custom-jobs create`, found {len(found)}."
-        raise ProfileInvalid([Problem(file, 1, "", message, id="gcloud.command")])
-    reader.read(found[0])
+    call, words = _chosen(script, file, around.command)
+    reader = _Reader(call, script)
+    reader.read(words)
     if reader.problems:
         raise ProfileInvalid(reader.problems)
     job = reader.job(config)
@@ -82,7 +101,36 @@ def parse(text: str, file: str, config: Config) -> Command:
     return job
 
 
-def _create(words: list[Word]) -> list[Word] | None:
+def _chosen(script: Script, file: str, wanted: str) -> tuple[Call, list[Word]]:
+    """The call that is meant, with the words after `create`."""
+    found = [(call, rest) for call in script.calls if (rest := _create(call.words)) is not None]
+    if not wanted and len(found) == 1:
+        return found[0]
+    names = [_name(rest) for _, rest in found]
+    if wanted.isdigit() and 1 <= int(wanted) <= len(found):
+        return found[int(wanted) - 1]
+    if wanted and names.count(wanted) == 1:
+        return found[names.index(wanted)]
+    message = f"expected one `gcloud ai custom-jobs create`, found {len(found)}"
+    shown = [f"{i} in line {call.line} ({name or 'no name'})"
+             for i, ((call, _), name) in enumerate(zip(found, names, strict=True), 1)]  # fmt: skip
+    message += (": " + ", ".join(shown[:20]) if found else "") + "."
+    fix = "Choose one with --command NUMBER or --command DISPLAY_NAME." if found else ""
+    told = [Problem(file, 0, "", note, id="gcloud.script") for note in script.notes if not found]
+    raise ProfileInvalid([Problem(file, 1, "", message, fix, "gcloud.command"), *told])
+
+
+def _name(words: list[Word]) -> str:
+    """The display name among a call's words."""
+    texts = [word.text for word in words]
+    for text, following in zip(texts, [*texts[1:], ""], strict=True):
+        name, equals, value = text.partition("=")
+        if name == "--display-name":
+            return value if equals else following
+    return ""
+
+
+def _create(words: tuple[Word, ...]) -> list[Word] | None:
     """The words after `gcloud [alpha|beta] ai custom-jobs create`; with or without flags between them."""
     wanted = ["ai", "custom-jobs", "create"]
     rest: list[Word] = []
@@ -93,15 +141,17 @@ def _create(words: list[Word]) -> list[Word] | None:
             wanted.pop(0)
         elif word.text.startswith("-"):
             rest.append(word)
-        elif word.text not in {"alpha", "beta"}:
+        elif word.text not in {"alpha", "beta"} and not (rest and "=" not in rest[-1].text):
             return None
+        elif rest and word.text not in {"alpha", "beta"}:
+            rest.append(word)
     return None if wanted else rest
 
 
 @dataclass(slots=True)
 class _Reader:
-    text: str
-    file: str
+    call: Call
+    script: Script
     problems: list[Problem] = field(default_factory=list)
     one: dict[str, str] = field(default_factory=dict)
     lists: dict[str, list[str]] = field(default_factory=dict)
@@ -113,13 +163,17 @@ class _Reader:
     notes: list[str] = field(default_factory=list)
 
     def refuse(self, word: Word, flag: str, message: str, fix: str = "") -> None:
-        line, column = place(self.text, word.start)
         name = f"--{flag}" if flag else ""
-        self.problems.append(Problem(self.file, line, name, message, fix, "gcloud.flag", column=column))
+        self.problems.append(
+            Problem(self.call.file, word.line, name, message, fix, "gcloud.flag", column=word.column)
+        )
 
     def read(self, words: list[Word]) -> None:
         """Read every flag; a wrong one does not stop the reading."""
         for word, flag, value in self._flags(words):
+            if word.problem and flag not in _NOT_THE_JOB:
+                self.refuse(word, flag, f"{word.problem}.", "Write the value.")
+                continue
             if flag in _ONE:
                 self.one[flag] = value
             elif flag in _LISTS:
@@ -131,7 +185,7 @@ class _Reader:
             elif flag in {"project", "impersonate-service-account"}:
                 self.notes.append(f"--{flag}={value} was left out: the context decides it.")
             if flag not in _NOT_THE_JOB:
-                self.variables |= dict.fromkeys(word.variables)
+                self.variables |= dict.fromkeys(word.names)
 
     def _flags(self, words: list[Word]) -> Iterator[tuple[Word, str, str]]:
         rest = iter(words)
@@ -139,7 +193,9 @@ class _Reader:
             name, equals, value = word.text.removeprefix("--").partition("=")
             if word.text == "-q":
                 continue
-            if not word.text.startswith("--"):
+            if word.problem and not word.text.startswith("--"):
+                self.refuse(word, "", f"{word.problem}.", "Write the value.")
+            elif not word.text.startswith("--"):
                 self.refuse(
                     word, "", f"{word.text!r} belongs to no flag.", "Quote values that contain spaces."
                 )
@@ -162,7 +218,7 @@ class _Reader:
                 if following is None or following.text.startswith("--"):
                     self.refuse(word, name, "it needs a value.", f"Write --{name}=VALUE.")
                 else:
-                    yield Word(word.start, "", following.variables), name, following.text
+                    yield replace(following, line=word.line, column=word.column), name, following.text
 
     def _pairs(self, word: Word, flag: str, value: str) -> Iterator[tuple[str, str]]:
         for part in _split(value):
@@ -179,7 +235,7 @@ class _Reader:
             if key not in _POOL_KEYS:
                 fix = suggestion(key, list(_POOL_KEYS))
                 self.refuse(word, "worker-pool-spec", f"it has no key {key}.", fix)
-            elif key in {"replica-count", "accelerator-count"} and not inner.isdigit() and not word.variables:
+            elif key in {"replica-count", "accelerator-count"} and not inner.isdigit() and not word.names:
                 self.refuse(word, "worker-pool-spec", f"{key} is a whole number, not {inner!r}.")
             pool[key] = inner
         self.pools.append(pool)
@@ -192,9 +248,7 @@ class _Reader:
         one = self.one
         spec: dict[str, Any] = {}
         if "config" in one:
-            spec = dict(config(one["config"]))
-            # `${…}` in the file is not a shell variable.
-            spec = _mapped(spec, literal)
+            spec = self._config(one["config"], config)
         if self.pools:
             spec["workerPoolSpecs"] = self._pool_specs()
         for name, key in (
@@ -220,7 +274,51 @@ class _Reader:
         if not self.variables:
             found = _mapped(found, _unescaped)
         region, package = found.pop("region"), found.pop("package")
-        return Command(found, region, package, tuple(self.variables), tuple(self.notes))
+        notes = (*self.script.notes, *self.notes)
+        return Command(found, region, package, self._parameters(found), notes)
+
+    def _config(self, name: str, config: Config) -> dict[str, Any]:
+        """The file of `--config`: one that the script writes, its standard input, or one beside it."""
+        call = self.call
+        written = call.stdin if name in {"-", "/dev/stdin"} else call.files.get(
+            posixpath.normpath(posixpath.join(call.place, name)))  # fmt: skip
+        here = Word("", call.line, 1)
+        if written is None:
+            if name in {"-", "/dev/stdin"}:
+                self.refuse(here, "config", "the script gives the command no standard input.")
+                return {}
+            # `${…}` in the file is not a shell variable.
+            found: dict[str, Any] = _mapped(
+                dict(config(name if call.place == "." else posixpath.join(call.place, name))), literal
+            )
+            return found
+        if written.problem:
+            self.refuse(here, "config", f"{written.problem}.", "Write the file by hand.")
+            return {}
+        self.variables |= dict.fromkeys(written.names)
+        try:
+            return dict(load(written.text, name, "config").job_spec)
+        except ProfileInvalid as error:
+            message = f"{name}, which the script writes: "
+            self.problems += [
+                replace(p, file=call.file, line=call.line, column=0, message=message + p.message)
+                for p in error.problems
+            ]
+            return {}
+
+    def _parameters(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """The parameters of the profile; a count has a whole number."""
+        counts = set(_counts(job))
+        found: dict[str, dict[str, Any]] = {}
+        for name in self.variables:
+            value = self.script.values[name]
+            found[name] = {"help": value.help}
+            if looks_secret(name):
+                found[name]["secret"] = True
+            elif value.default is not None:
+                whole = name in counts and re.fullmatch(r"[1-9]\d{0,8}|0", value.default)
+                found[name]["default"] = int(value.default) if whole else value.default
+        return found
 
     def _for_every_pool(self, spec: dict[str, Any]) -> None:
         """Add `--args` and `--command` to every pool with a task."""
@@ -292,7 +390,7 @@ class _Reader:
         if not (ring and where and project):
             message = "its keyring, location or project is unknown."
             fix = "Write projects/P/locations/L/keyRings/R/cryptoKeys/K."
-            self.refuse(Word(max(self.text.find("--kms-key"), 0)), "kms-key", message, fix)
+            self.refuse(Word("", self.call.line, 1), "kms-key", message, fix)
         return f"projects/{project}/locations/{where}/keyRings/{ring}/cryptoKeys/{key}"
 
 
@@ -301,6 +399,18 @@ def _split(value: str) -> list[str]:
     match = _DELIMITER.match(value)
     delimiter, rest = (match[1] or ",", value[match.end() :]) if match else (",", value)
     return rest.split(delimiter) if rest else []
+
+
+def _counts(value: Any, key: str = "") -> Iterator[str]:
+    """The parameters that are the whole value of a number."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _counts(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _counts(inner)
+    elif key in {"replicaCount", "acceleratorCount", "bootDiskSizeGb"} and isinstance(value, str):
+        yield value.removeprefix("${").removesuffix("}")
 
 
 def _number(text: str) -> int | str:

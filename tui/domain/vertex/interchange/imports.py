@@ -29,10 +29,12 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Imported:
+def from_text(
+    text: str, file: str, config: gcloud.Config, around: gcloud.Surroundings | None = None
+) -> Imported:
     """A profile of a gcloud command line, a gcloud config file, a REST body or a profile.
 
-    `base` is put before the path of a folder that a command line would package.
+    `around` is where a script is read; its folder is put before the path of one that would be packaged.
 
     A YAML file keeps its comments. Fields of a REST answer that the service fills are left out.
 
@@ -41,7 +43,8 @@ def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Im
         OSError: when the file that a command line names can't be read.
     """
     if gcloud.is_command(text) and not _is_document(text):
-        return from_command(gcloud.parse(text, file, config), file, base)
+        base = around.base if around else ""
+        return from_command(gcloud.parse(text, file, config, around), file, base)
     document = read(text, file)
     try:
         return _from_document(text, document)
@@ -135,7 +138,7 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
 
 
 def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported:
-    """A profile of a command line; shell variables become parameters without a default.
+    """A profile of a command line; what a script takes from outside becomes parameters.
 
     Raises:
         ProfileInvalid: where the flags' values don't make a job.
@@ -159,8 +162,8 @@ def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, 
     if command.package:
         path = posixpath.normpath(posixpath.join(base, command.package["path"]))
         value["package"] = {**command.package, "path": path}
-    if command.variables:
-        value["parameters"] = {name: {"help": f"${name} of the command line"} for name in command.variables}
+    if command.parameters:
+        value["parameters"] = {name: dict(settings) for name, settings in command.parameters.items()}
     value.setdefault("displayName", _stem(file))
     return value
 

@@ -1,0 +1,463 @@
+"""The words of a command after bash's expansions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tui.domain.shell import arithmetic, patterns
+from tui.domain.shell.parameters import OPEN, OpenValue, OpenValues
+from tui.domain.shell.scanning import ansi_c, braces, end_of
+from tui.domain.shell.state import State
+
+_NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!_-]", re.ASCII)
+_BRACED = re.compile(
+    r"(?P<sign>[!#]?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?])(?:\[(?P<index>[^\]]*)\])?"
+    r"(?P<operator>:?[-=+?]|##?|%%?|//|/#|/%|/|\^\^?|,,?|:)?(?P<rest>.*)",
+    re.DOTALL | re.ASCII,
+)
+_BLANK = " \t\n"
+
+
+@dataclass(slots=True)
+class _Fields:
+    """The words made so far of one word of the source."""
+
+    split: bool
+    separators: str = _BLANK
+    done: list[str] = field(default_factory=list)
+    open: str | None = None
+
+    def add(self, text: str) -> None:
+        self.open = (self.open or "") + text
+
+    def end(self) -> None:
+        if self.open is not None:
+            self.done.append(self.open)
+        self.open = None
+
+    def unquoted(self, text: str) -> None:
+        if not self.split:
+            self.add(text)
+            return
+        blank = re.escape("".join(c for c in self.separators if c in _BLANK))
+        other = re.escape("".join(c for c in self.separators if c not in _BLANK))
+        if not self.separators:
+            self.add(text) if text else None
+            return
+        around = f"[{blank}]*" if blank else ""
+        either = [*([f"{around}[{other}]{around}"] if other else []), *([f"[{blank}]+"] if blank else [])]
+        parts = re.split("|".join(either), text)
+        for i, part in enumerate(parts):
+            if i:
+                # A separator that is no blank ends a word even where it is empty.
+                if other and self.open is None and i < len(parts):
+                    self.open = ""
+                self.end()
+            if part:
+                self.add(part)
+
+    def several(self, values: list[str], quoted: bool) -> None:
+        for i, value in enumerate(values):
+            if i and self.split:
+                self.end()
+            elif i:
+                self.add(" ")
+            self.add(value) if quoted else self.unquoted(value)
+
+
+class Stop(Exception):
+    """`${X:?words}` ends a script."""
+
+
+@dataclass(slots=True)
+class Expander:
+    """Expands words in a state; `substitute` gives the output of a command."""
+
+    state: State
+    values: OpenValues
+    environment: Callable[[str], str | None]
+    substitute: Callable[[str, int], str]
+    line: int = 0
+
+    def words(self, source: str, line: int) -> list[str]:
+        """The words that one word of the source becomes."""
+        self.line = line
+        if re.match(r"[^'\"]*[<>]\(", source):
+            return [self.unknown("a file made by <(…) can't be followed")]
+        found: list[str] = []
+        for word in braces(source):
+            fields = _Fields(split=True, separators=self._separators())
+            self._expand(self._home(word), fields)
+            fields.end()
+            found += fields.done
+        return found
+
+    def text(self, source: str, line: int) -> str:
+        """A word without splitting, as in an assignment."""
+        self.line = line
+        fields = _Fields(split=False)
+        self._expand(self._home(source), fields)
+        return fields.open or ""
+
+    def pattern(self, source: str, line: int) -> str:
+        """A word whose quoted parts are literal in a pattern."""
+        self.line = line
+        found, at = "", 0
+        while at < len(source):
+            end = end_of(source, at) if source[at] in "\\'\"$`" else at + 1
+            part = source[at:end]
+            if part[0] in "'\"\\" or part.startswith("$'"):
+                found += re.sub(r"([*?\[\]\\])", r"\\\1", self.text(part, line))
+            else:
+                name = _NAME.match(source, at + 1) if part == "$" else None
+                end = name.end() if name else end
+                found += self.text(source[at:end], line) if part[0] in "$`" else part
+            at = end
+        return found
+
+    def document(self, source: str, line: int) -> str:
+        """The body of a here-document whose delimiter is not quoted."""
+        self.line = line
+        fields = _Fields(split=False)
+        self._quoted(source, fields, "$`\\")
+        return fields.open or ""
+
+    def _home(self, word: str) -> str:
+        return '"$HOME"' + word[1:] if word == "~" or word.startswith("~/") else word
+
+    def _expand(self, source: str, fields: _Fields) -> None:
+        at = 0
+        while at < len(source):
+            char = source[at]
+            if char == "\\":
+                if source[at + 1 : at + 2] != "\n":
+                    fields.add(source[at + 1 : at + 2])
+                at += 2
+            elif char == "'":
+                end = end_of(source, at)
+                fields.add(source[at + 1 : end - 1])
+                at = end
+            elif source.startswith("$'", at):
+                end = end_of(source, at)
+                fields.add(ansi_c(source[at + 2 : end - 1]))
+                at = end
+            elif char == '"' or source.startswith('$"', at):
+                at += char == "$"
+                end = end_of(source, at)
+                inner = source[at + 1 : end - 1]
+                before = fields.open
+                if not re.fullmatch(r"\$(@|\{\w+\[@\][^}]*\}|\{@\})", inner):
+                    fields.add("")
+                self._quoted(inner, fields, '$`"\\', before=before)
+                at = end
+            elif char in "$`":
+                at = self._dollar(source, at, fields, quoted=False)
+            else:
+                end = at + 1
+                while end < len(source) and source[end] not in "\\'\"$`":
+                    end += 1
+                fields.add(source[at:end])
+                at = end
+
+    def _quoted(self, source: str, fields: _Fields, escaped: str, before: str | None = None) -> None:
+        at = 0
+        while at < len(source):
+            char = source[at]
+            if char == "\\":
+                following = source[at + 1 : at + 2]
+                if following != "\n":
+                    fields.add(following if following and following in escaped else char + following)
+                at += 2
+            elif char in "$`":
+                at = self._dollar(source, at, fields, quoted=True)
+            else:
+                fields.add(char)
+                at += 1
+
+    def _dollar(self, source: str, at: int, fields: _Fields, *, quoted: bool) -> int:
+        """Expand what begins at `at`; the position after it."""
+        put = fields.add if quoted else fields.unquoted
+        if source[at] == "`":
+            end = end_of(source, at)
+            put(self.substitute(re.sub(r"\\([\\`$])", r"\1", source[at + 1 : end - 1]), self.line))
+            return end
+        if source.startswith("$((", at):
+            end = end_of(source, at)
+            if source[end - 2 : end] == "))":
+                put(self.number(source[at + 3 : end - 2]))
+                return end
+        if source.startswith("$(", at):
+            end = end_of(source, at)
+            put(self.substitute(source[at + 2 : end - 1], self.line))
+            return end
+        if source.startswith("${", at):
+            end = end_of(source, at)
+            fields.several(*self._braced(source[at + 2 : end - 1], quoted))
+            return end
+        match = _NAME.match(source, at + 1)
+        if match is None:
+            fields.add("$")
+            return at + 1
+        name = match[0][0] if match[0][0].isdigit() else match[0]
+        if name in "@*":
+            fields.several(self._all(name, self.state.arguments, quoted), quoted)
+        else:
+            put(self._value(name))
+        return at + 1 + len(name)
+
+    def number(self, source: str) -> str:
+        """The value of `$((…))`."""
+        text = self.text(source, self.line) if re.search(r"[$`]", source) else source
+        if OPEN.search(text):
+            return self.derived(text, f"$(({source}))", arithmetic.value_of)
+        try:
+            return str(arithmetic.value_of(text, self.state.variables))
+        except arithmetic.NotArithmetic as error:
+            name = error.name
+            if name and name not in self.state.variables:
+                return self.derived(self._value(name), f"$(({source}))", lambda v: arithmetic.value_of(
+                    text, {**self.state.variables, name: v}))  # fmt: skip
+            return self.unknown(f"$(({source})) can't be computed")
+
+    # Variables
+
+    def unknown(self, problem: str) -> str:
+        """A value that can't be followed: where it reaches the service it is an error."""
+        return self.values.add(OpenValue("?", problem, self.line, problem=problem))
+
+    def derived(self, text: str, source: str, change: Callable[[str], object]) -> str:
+        """What an operation makes of a text with open values: a parameter of its own."""
+        bad = next((v for v in self.values.of(text) if v.problem), None)
+        if bad is not None:
+            return self.unknown(bad.problem)
+        default, now = self.values.default(text), self.values.now(text)
+        name = self.values.of(text)[0].name
+        try:
+            made = None if default is None else str(change(default))
+            current = None if now is None else str(change(now))
+        except (ValueError, ArithmeticError, arithmetic.NotArithmetic, re.error):
+            return self.unknown(f"{source} can't be computed")
+        return self.values.add(OpenValue(name, f"{source} in line {self.line}", self.line, made, current))
+
+    def _value(self, name: str) -> str:
+        known = self.known(name)
+        return known if known is not None else self._unset(name)
+
+    def known(self, name: str) -> str | None:
+        """The value that a script or the environment gives a name; None if it is not set."""
+        if name.isdigit():
+            n = int(name)
+            if n == 0:
+                return self.state.script
+            return self.state.arguments[n - 1] if n <= len(self.state.arguments) else None
+        if name == "#":
+            return str(len(self.state.arguments))
+        if name in "?$!-":
+            return "0" if name == "?" else self.unknown(f"${name} is known only while the script runs")
+        found = self.state.variables.get(name)
+        if isinstance(found, list):
+            return found[0] if found else None
+        if found is not None:
+            return found
+        if name in self.state.unset:
+            return None
+        if name in {"PWD", "OLDPWD"}:
+            return self.state.folder()
+        return self._from_environment(name)
+
+    def _from_environment(self, name: str) -> str | None:
+        given = self.environment(name)
+        if given is None:
+            return None
+        return self.values.add(
+            OpenValue(name, f"${name}, from the environment of the import", self.line, given, given)
+        )
+
+    def _unset(self, name: str) -> str:
+        if name in self.state.unset:
+            return ""
+        if name.isdigit():
+            if self.state.depth:
+                return ""
+            words = f"argument {name} of the script"
+            return self.values.add(OpenValue(f"arg{name}", words, self.line, now=""))
+        return self.values.add(OpenValue(name, f"${name} of the command line", self.line, now=""))
+
+    def _all(self, sign: str, values: list[str], quoted: bool) -> list[str]:
+        return [self._separators()[:1].join(values)] if quoted and sign == "*" and values else values
+
+    def _separators(self) -> str:
+        """What separates words in an unquoted value."""
+        found = self.state.variables.get("IFS", _BLANK)
+        return found if isinstance(found, str) else _BLANK
+
+    def _list(self, name: str) -> list[str]:
+        if name in "@*":
+            return self.state.arguments
+        found = self.state.variables.get(name)
+        if isinstance(found, list):
+            return found
+        return [found] if found is not None else []
+
+    def _braced(self, inner: str, quoted: bool) -> tuple[list[str], bool]:
+        """The values of `${inner}` and whether they are quoted."""
+        match = _BRACED.fullmatch(inner)
+        if match is None:
+            return [self.unknown(f"${{{inner}}} can't be followed")], quoted
+        sign, name, index, operator, rest = match.group("sign", "name", "index", "operator", "rest")
+        if operator is None and rest:
+            return [self.unknown(f"${{{inner}}} can't be followed")], quoted
+        if index in {"@", "*"} or name in "@*":
+            return self._of_list(inner, index or name, match, quoted), quoted
+        if name == "#" or (sign == "#" and operator):
+            return [self.unknown(f"${{{inner}}} can't be followed")], quoted
+        if sign == "!":
+            value = self._indirect(inner, name, index)
+            name = name if OPEN.search(value) else value
+        current = self._element(name, index) if index is not None else self.known(name)
+        if sign == "#":
+            length = self._open(current or "", inner, len)
+            return [length], quoted
+        if operator in {":-", "-", ":=", "=", ":+", "+", ":?", "?"}:
+            return [self._optional(name, index, operator, rest, current, quoted)], quoted
+        if current is None:
+            current = self._unset(name) if index is None else ""
+        return [self._changed(current, inner, operator, rest)], quoted
+
+    def _indirect(self, inner: str, name: str, index: str | None) -> str:
+        found = self.known(name) if index is None else self._element(name, index)
+        if found is None or OPEN.search(found) or not re.fullmatch(r"[A-Za-z_]\w*", found):
+            return self.unknown(f"${{{inner}}} names an unknown variable")
+        return found
+
+    def _element(self, name: str, index: str) -> str | None:
+        number = self.number(index)
+        values = self._list(name)
+        if not re.fullmatch(r"-?\d+", number):
+            return self.unknown(f"{name}[{index}] can't be followed")
+        return values[int(number)] if -len(values) <= int(number) < len(values) else None
+
+    def _of_list(self, inner: str, sign: str, match: re.Match[str], quoted: bool) -> list[str]:
+        values, operator, rest = self._list(match["name"]), match["operator"], match["rest"]
+        if match["sign"] == "#" and not operator:
+            return [str(len(values))]
+        if match["sign"]:
+            return [self.unknown(f"${{{inner}}} can't be followed")]
+        if operator in {":+", "+"}:
+            return self.words(rest, self.line) if values else []
+        if operator in {":-", "-"}:
+            values = values or self.words(rest, self.line)
+        elif operator == ":":
+            limits = [self.number(part) for part in rest.split(":")]
+            if not all(re.fullmatch(r"\d+", limit) for limit in limits):
+                return [self.unknown(f"${{{inner}}} can't be followed")]
+            whole = [self.state.script, *values] if match["name"] in "@*" else values
+            start = int(limits[0])
+            values = whole[start : start + int(limits[1]) if len(limits) > 1 else None]
+        elif operator:
+            values = [self._changed(value, inner, operator, rest) for value in values]
+        return self._all(sign, values, quoted)
+
+    def _optional(  # noqa: PLR0917 - the parts of `${name[index]operator rest}`
+        self, name: str, index: str | None, operator: str, rest: str, current: str | None, quoted: bool
+    ) -> str:
+        strict = operator.startswith(":")
+        known = None if current is None else self.values.now(current)
+        missing = current is None or (strict and known == "" and not self._is_parameter(current))
+        word = self._word(rest, quoted)
+        if operator[-1] == "+":
+            return "" if missing else word
+        if operator[-1] == "?":
+            if current is None:
+                return self._needed(name, word)
+            if missing:
+                raise Stop(f"{name}: {word}")
+            return current
+        if not missing:
+            return current or ""
+        if index is None and name not in self.state.variables and not OPEN.search(word):
+            word = self._with_default(name, word)
+        if operator[-1] == "=" and index is None:
+            self.state.variables[name] = word
+        return word
+
+    def _is_parameter(self, value: str) -> bool:
+        return any(v.default is not None for v in self.values.of(value))
+
+    def _word(self, rest: str, quoted: bool) -> str:
+        if not quoted:
+            return self.text(rest, self.line)
+        fields = _Fields(split=False)
+        at = 0
+        while at < len(rest):
+            end = end_of(rest, at) if rest[at] == '"' else at
+            if end > at:
+                self._quoted(rest[at + 1 : end - 1], fields, '$`"\\')
+            else:
+                stop = next((i for i in range(at, len(rest)) if rest[i] == '"' and rest[i - 1] != "\\"), -1)
+                end = stop if stop > at else len(rest)
+                self._quoted(rest[at:end], fields, '$`"\\}')
+            at = end
+        return fields.open or ""
+
+    def _with_default(self, name: str, word: str) -> str:
+        if name in self.state.unset or (name.isdigit() and self.state.depth):
+            return word
+        shown = f"arg{name}" if name.isdigit() else name
+        words = f"argument {name} of the script" if name.isdigit() else f"${name} of the command line"
+        return self.values.add(OpenValue(shown, words, self.line, word, word))
+
+    def _needed(self, name: str, word: str) -> str:
+        if (self.state.depth and name.isdigit()) or name in self.state.unset:
+            raise Stop(f"{name}: {word}")
+        shown = f"arg{name}" if name.isdigit() else name
+        return self.values.add(OpenValue(shown, OPEN.sub("…", word) or f"${name} of the command line",
+                                         self.line, now=""))  # fmt: skip
+
+    def _open(self, value: str, inner: str, change: Callable[[str], object]) -> str:
+        if OPEN.search(value):
+            return self.derived(value, f"${{{inner}}}", change)
+        return str(change(value))
+
+    def _changed(self, value: str, inner: str, operator: str | None, rest: str) -> str:
+        if operator is None:
+            return value
+        change = self._change(operator, rest)
+        if change is None:
+            return self.unknown(f"${{{inner}}} can't be followed")
+        try:
+            return self._open(value, inner, change)
+        except re.error:
+            return self.unknown(f"${{{inner}}} can't be followed")
+
+    def _change(self, operator: str, rest: str) -> Callable[[str], str] | None:
+        if operator[0] in "#%":
+            pattern = self.pattern(rest, self.line)
+            return None if OPEN.search(pattern) else lambda v: patterns.removed(v, operator, pattern)
+        if operator[0] == "/":
+            wanted, by = self._halves(rest)
+            if OPEN.search(wanted + by):
+                return None
+            return lambda v: patterns.replaced(v, operator, wanted, by)
+        if operator[0] in "^,":
+            return None if rest else lambda v: patterns.cased(v, operator)
+        limits = [self.number(part.strip()) for part in rest.split(":")]
+        if len(limits) > 2 or not all(re.fullmatch(r"-?\d+", limit) for limit in limits):
+            return None
+        start = int(limits[0])
+        return lambda v: _cut(v, start, int(limits[1]) if len(limits) > 1 else None)
+
+    def _halves(self, rest: str) -> tuple[str, str]:
+        at = 0
+        while at < len(rest) and rest[at] != "/":
+            at = end_of(rest, at) if rest[at] in "\\'\"$`" else at + 1
+        return self.pattern(rest[:at], self.line), self.text(rest[at + 1 :], self.line)
+
+
+def _cut(text: str, start: int, length: int | None) -> str:
+    start = max(len(text) + start, 0) if start < 0 else start
+    if length is None:
+        return text[start:]
+    return text[start:length] if length < 0 else text[start : start + length]

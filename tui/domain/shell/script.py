@@ -1,0 +1,54 @@
+"""What the reading of a script gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tui.domain.shell.parameters import OPEN, OpenValue
+
+
+class NotRead(Exception):
+    """A script that has no meaning for bash either, or one that is too deep or too long."""
+
+    def __init__(self, message: str, line: int, column: int = 1) -> None:
+        super().__init__(message)
+        self.message, self.line, self.column = message, line, column
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One argument. `text` has `${NAME}` for an open value and `$${` for a literal `${`."""
+
+    text: str
+    line: int
+    column: int
+    names: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command outside the script. `stdin` and `files` are what the script gave it, as in a Word."""
+
+    words: tuple[Word, ...]
+    file: str
+    line: int
+    stdin: Word | None
+    files: Mapping[str, Word]
+    place: str = "."
+
+
+@dataclass(slots=True)
+class Script:
+    """The calls of one program name, what was taken from outside, and what could not be followed."""
+
+    calls: list[Call] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    values: dict[str, OpenValue] = field(default_factory=dict)
+
+
+def short(text: str) -> str:
+    """A piece of a script for a message, on one line."""
+    line = " ".join(OPEN.sub("…", text).split())
+    return line if len(line) <= 60 else line[:59] + "…"

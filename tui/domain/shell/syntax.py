@@ -1,0 +1,80 @@
+"""The syntax tree of a script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_COMMENT_IN_QUOTES = re.compile(r"(?<=\s)`\s*#[^`\n]*`")
+
+
+@cache
+def _parser() -> Parser:
+    # The console starts without it: only the import of a script needs a parser.
+    import tree_sitter  # noqa: PLC0415
+    import tree_sitter_bash  # noqa: PLC0415
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+class Source:
+    """A text with its tree. Positions count bytes."""
+
+    def __init__(self, text: str, file: str, line: int = 1) -> None:
+        text = text.replace("\r\n", "\n")
+        # `# words` between backquotes is a comment inside a command; the grammar does not know it.
+        text = _COMMENT_IN_QUOTES.sub(lambda match: " " * len(match[0].encode()), text)
+        self.data, self.file, self._first = text.encode("utf-8", "surrogatepass"), file, line
+        self.root: Node = _parser().parse(self.data).root_node
+
+    def text(self, start: int, end: int) -> str:
+        """The text between two positions."""
+        return self.data[start:end].decode("utf-8", "surrogatepass")
+
+    def of(self, node: Any) -> str:
+        """The text of a node."""
+        return self.text(node.start_byte, node.end_byte)
+
+    def line(self, node: Any) -> int:
+        """The line of a node, from 1."""
+        return int(node.start_point.row) + self._first
+
+    def column(self, start: int) -> int:
+        """The column of a position, from 1."""
+        return len(self.text(self.data.rfind(b"\n", 0, start) + 1, start)) + 1
+
+    def line_at(self, start: int) -> int:
+        """The line of a position, from 1."""
+        return self.data.count(b"\n", 0, start) + self._first
+
+    def arguments(self, nodes: list[Any]) -> Iterator[tuple[int, str]]:
+        """Words with their positions; the grammar may give one word as several nodes."""
+        start = end = -1
+        for node in nodes:
+            joined = re.fullmatch(rb"(\\\n)*", self.data[end : node.start_byte]) is not None
+            if end < 0 or not joined:
+                if start >= 0:
+                    yield start, self.text(start, end)
+                start = node.start_byte
+            end = node.end_byte
+        if start >= 0:
+            yield start, self.text(start, end)
+
+    def heredoc(self, redirect: Any) -> tuple[str, bool]:
+        """The body of a here-document and whether it is taken as it is."""
+        parts = {child.type: child for child in redirect.children}
+        body, end = parts.get("heredoc_body"), parts.get("heredoc_end")
+        mark = self.of(parts["heredoc_start"])
+        text = ""
+        if body is not None and end is not None:
+            start = self.data.rfind(b"\n", 0, body.start_byte) + 1
+            stop = self.data.rfind(b"\n", 0, end.start_byte) + 1
+            text = self.text(start, stop)
+        if redirect.children[0].type == "<<-":
+            text = re.sub(r"(?m)^\t+", "", text)
+        return text, any(char in mark for char in "'\"\\")
