@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tui.domain.masking.names import looks_secret
-from tui.domain.profile import Problem, ProfileInvalid, load
+from tui.domain.profile import Problem, ProfileInvalid
 from tui.domain.profile.parameters import literal
+from tui.domain.profile.source import read
 from tui.domain.shell import Call, NotRead, Script, Word, read_script
 from tui.domain.vertex.field_check import suggestion
 
@@ -297,7 +298,8 @@ class _Reader:
             return {}
         self.variables |= dict.fromkeys(written.names)
         try:
-            return dict(load(written.text, name, "config").job_spec)
+            # The profile that is made of it declares its parameters; its fields are checked there.
+            value = read(written.text, name).value
         except ProfileInvalid as error:
             message = f"{name}, which the script writes: "
             self.problems += [
@@ -305,6 +307,10 @@ class _Reader:
                 for p in error.problems
             ]
             return {}
+        if not isinstance(value, Mapping):
+            self.refuse(here, "config", f"{name}, which the script writes, has no fields of a job.")
+            return {}
+        return dict(value)
 
     def _parameters(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """The parameters of the profile; a count has a whole number."""
