@@ -186,7 +186,7 @@ workerPoolSpecs:
 YAML
 """
     profile = imported(text)
-    (pool,) = profile.check({"RUN": "r"}).request.resource()["jobSpec"]["workerPoolSpecs"]
+    (pool,) = profile.check({"RUN": "r"}).request.resource["jobSpec"]["workerPoolSpecs"]
     assert pool["replicaCount"] in {2, "2"} and pool["containerSpec"]["args"] == ["r", "${KEPT}"]
 
 
