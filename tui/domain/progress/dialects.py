@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tui.domain.log_entry import LogEntry
-from tui.domain.progress import bars, dicts, json_fields, keras_bars, named_lines, rich_bars
+from tui.domain.progress import (
+    bars,
+    dicts,
+    example_lines,
+    json_fields,
+    keras_bars,
+    named_lines,
+    rich_bars,
+)
 from tui.domain.progress.line_text import may_report, parts, rank_of
 from tui.domain.progress.pattern import ProgressPattern
 from tui.domain.progress.reading import Reading
 
 DIALECTS: tuple[Callable[[str], Reading | None], ...] = (
-    bars.read, keras_bars.read, rich_bars.read, dicts.read, named_lines.read,
+    bars.read, keras_bars.read, rich_bars.read, example_lines.read, dicts.read, named_lines.read,
 )  # fmt: skip
 """Tried in this order; each is a pure function of one line."""
 
