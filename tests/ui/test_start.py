@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -164,3 +165,31 @@ def test_what_the_first_paint_does_not_need_is_not_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_screens_that_are_opened_later_are_imported_while_nobody_waits() -> None:
+    """In a process of its own: the keys that open them import nothing then."""
+    code = """
+import asyncio, pathlib, sys, tempfile
+from tests.ui.double import MemoryBackend, fleet
+from tests.ui.test_jobs_screen import opened, until
+from tui.screens import later
+
+async def main():
+    with tempfile.TemporaryDirectory() as folder:
+        async with opened(MemoryBackend(fleet()), pathlib.Path(folder)) as (app, pilot):
+            await until(pilot, lambda: all(n in sys.modules for n in later.screens()), 'the screens')
+            assert 'numpy' not in sys.modules
+            before = set(sys.modules)
+            await pilot.press('question_mark', 'escape', 'enter')
+            await pilot.pause()
+            print(sorted(n for n in set(sys.modules) - before if n.startswith(('tui.', 'textual.'))))
+            await until(pilot, lambda: all(n in sys.modules for n in later.CHARTS), 'the charts')
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert ast.literal_eval(done.stdout) == []

@@ -29,6 +29,7 @@ from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_of
+from tui.screens import later
 from tui.screens.containment import ContainingApp
 from tui.screens.unanswered import UnansweredLaunches
 from tui.screens.unconnected import not_connected
@@ -187,10 +188,16 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         if not gc.isenabled() and status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
             gc.freeze()
             gc.enable()
-        if self.costs.prices is None and status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
-            background(self, self.load_prices, "prices")
+        if status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
+            if self.costs.prices is None:
+                background(self, self.load_prices, "prices")
+            if later.missing(later.screens()):
+                background(self, self._load_screens, "screens")
         self.connection_changed.publish(status)
         self._open_now()
+
+    async def _load_screens(self) -> None:
+        await later.load(later.screens())
 
     def _on_jobs(self, change: JobChange) -> None:
         # No toast for jobs that ended while no console was open.

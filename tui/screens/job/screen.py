@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from textual import on
@@ -19,6 +19,7 @@ from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, lost_runner
+from tui.screens import later
 from tui.screens.dialogs.message import MessageScreen, show_link
 from tui.screens.frame import FrameScreen
 from tui.screens.job.events import EventsPane
@@ -100,6 +101,7 @@ class JobScreen(FrameScreen):
         self.console.jobs_changed.subscribe(self, self._jobs_changed)
         self.console.connection_changed.subscribe(self, self._connection_changed)
         background(self, self.feed.run, "job feed")
+        background(self, partial(later.load, later.CHARTS), "charts")
         self.set_interval(1.0, self._tick)
         if self._first_replica:
             self.show_replica(self._first_replica)

@@ -1,0 +1,44 @@
+"""What screens that are opened later import, done in a thread while nobody waits for it.
+
+The first key that opens such a screen would import its modules between two frames: 50 to 250 ms of CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tui import lazy_imports
+from tui.kinds.registry import kinds
+
+SCREENS = (
+    "tui.screens.dialogs.help",
+    "tui.screens.dialogs.prompt",
+    "tui.screens.job.screen",
+    "tui.screens.jobs.columns",
+    "tui.screens.jobs.job_actions",
+    "tui.screens.fleet.screen",
+    "rich._emoji_codes",
+    "textual.scrollbar",
+)
+"""For the jobs screen, with the panes of a job: what its keys open."""
+CHARTS = ("textual_plot", "textual_plot.axis_formatter")
+"""For a job's screen. Not sooner: numpy takes some 20 MB."""
+
+
+def screens() -> tuple[str, ...]:
+    """`SCREENS`, with the tabs of each kind of job."""
+    panes = {tab.pane.partition(":")[0] for kind in kinds() for tab in kind.tabs}
+    return (*SCREENS, *sorted(panes))
+
+
+def missing(modules: tuple[str, ...]) -> list[str]:
+    """Those that are not imported yet."""
+    return [name for name in modules if name not in sys.modules]
+
+
+async def load(modules: tuple[str, ...]) -> None:
+    """Import those that are missing."""
+    wanted = missing(modules)
+    if wanted:
+        await asyncio.to_thread(lazy_imports.load, wanted)
