@@ -195,3 +195,23 @@ def test_what_cannot_be_followed_is_an_error_with_its_line() -> None:
         imported(f"\ngcloud ai custom-jobs create --display-name=${{X@Q}} {POOL}")
     (found,) = caught.value.problems
     assert found.line == 2 and "can't be followed" in found.message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "yq -i '.x = 1' f.yaml",
+        "python3 fill.py --out=f.yaml",
+        "sed -i s/a/b/ f.yaml",
+        "./fill f.yaml",
+        "mv g f.yaml",
+        "gcloud storage cp gs://b/f.yaml f.yaml",
+    ],
+)
+def test_a_config_that_another_program_changes_is_unknown(change: str, tmp_path: Path) -> None:
+    text = f"cat > f.yaml <<EOF\na: b\nEOF\n{change}\ngcloud ai custom-jobs create --config=f.yaml\n"
+    call = read_script(text, "s.sh", "gcloud", base=str(tmp_path)).calls[-1]
+    assert "f.yaml can't be followed" in call.files["f.yaml"].problem
+    for harmless in ("gsutil cp f.yaml gs://b/f.yaml", "yq .x f.yaml", "cat f.yaml", "grep a f.yaml"):
+        (call,) = read_script(text.replace(change, harmless), "s.sh", "gcloud", base=str(tmp_path)).calls
+        assert not call.files["f.yaml"].problem and call.files["f.yaml"].text == "a: b\n"

@@ -28,6 +28,15 @@ class _Redirects:
     piped: Any = None
 
 
+_READERS = frozenset({
+    "awk", "bq", "chmod", "chown", "curl", "cut", "diff", "docker", "egrep", "file", "gcloud", "git", "grep",
+    "gsutil", "head", "jq", "less", "ls", "md5sum", "mkdir", "more", "pip", "pip3", "sha256sum", "sort",
+    "stat", "tail", "touch", "tr", "uniq", "wc", "yq",
+})  # fmt: skip
+"""Programs that change no file they are given, unless `_IN_PLACE` says so or they copy one from a bucket."""
+_IN_PLACE = re.compile(r"-i$|-i\.|--in-?place|-o$|--output\b")
+
+
 class Builtins:
     """The builtins of one reading."""
 
@@ -185,10 +194,24 @@ class Builtins:
             except OSError:
                 self._write(words[1], None, append=False)
             return True
-        for word in words if name != "envsubst" else []:
-            if not word.startswith("-") and re.search(r"\.\w+$", word):
-                self._write(word, None, append=False)
+        if name != "envsubst":
+            self._forget_files(words)
         return True
+
+    def outside(self, name: str, words: list[str]) -> None:
+        """A program that can't be followed: the files that it names are unknown, unless it only reads."""
+        changes = any(_IN_PLACE.match(word) for word in words)
+        if "cp" in words and "://" not in words[-1]:
+            self._forget_files(words[-1:])
+        elif changes or name.rsplit("/", 1)[-1] not in _READERS:
+            self._forget_files(words)
+
+    def _forget_files(self, words: list[str]) -> None:
+        for word in words:
+            name = word.partition("=")[2] if word.startswith("-") else word
+            known = self._reading.state.path(name) in self._reading.state.files
+            if name and (known or re.search(r"\.\w+$", name)):
+                self._write(name, None, append=False)
 
     def _removed(self, _node: Any, words: list[str]) -> bool:
         for word in words:

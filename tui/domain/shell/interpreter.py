@@ -365,9 +365,10 @@ class Interpreter(ControlFlow):
             return builtin(node, [text for _, text in words[1:]])
         if name.rsplit("/", 1)[-1] == self.program:
             self._record(node, words)
-            self.opaque = True
-            return True
         self.opaque = True
+        self._builtins.outside(name, [text for _, text in words[1:]])
+        if name.rsplit("/", 1)[-1] == self.program:
+            return True
         if any(v.problem for v in self.values.of(words[0][1])) or OPEN.search(name):
             self.note(node, "the name of this command is not known.")
         elif name in {"bash", "sh", "xargs", "env", "parallel", "timeout", "nice"} and any(
