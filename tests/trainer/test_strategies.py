@@ -116,13 +116,15 @@ def test_zero_refuses_fp16_on_a_cpu() -> None:
 
 
 def test_a_signal_interrupts_an_evaluation(tmp_path: Path) -> None:
-    flags = ("--steps=400", f"--data={README}", "--eval-every=5", "--eval-samples=1000000")
-    run = Ranks(tmp_path, 2, *flags)
+    # As many are held out that their evaluation is not over before the signal.
+    long = tmp_path / "long.txt"
+    long.write_text(README.read_text() * 400)
+    run = Ranks(tmp_path, 2, "--steps=400", f"--data={long}", "--eval-every=5", "--eval-samples=1000000")
     run.wait_step(5)
     run.signal(signal.SIGTERM, 1)
     assert run.wait(60) == [75, 75], run.errors()
     assert [line["step"] for line in run.lines() if line["kind"] == "preempted"] == [5]
-    again = Ranks(tmp_path, 2, "--steps=6", f"--data={README}", "--eval-every=5", "--eval-samples=48")
+    again = Ranks(tmp_path, 2, "--steps=6", f"--data={long}", "--eval-every=5", "--eval-samples=48")
     assert again.wait() == [0, 0], again.errors()
     kinds = [line["kind"] for line in again.lines()]
     assert kinds.index("eval") > kinds.index("resumed"), "the interrupted evaluation is repeated"

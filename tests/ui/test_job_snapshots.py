@@ -82,6 +82,9 @@ async def _ready(
         backend.say()
         screen.feed.kick()
         await until(pilot, lambda: len([s for s in screen.feed.sources.values() if s.error]) == 3, "trouble")
+        # The list too: the header names the context then, not the job.
+        app.connection.again()
+        await until(pilot, lambda: not app.live, "the list's trouble")
     for key in keys:
         await _log_at_rest(screen, pilot)
         await pilot.press(key)

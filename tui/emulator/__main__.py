@@ -5,6 +5,8 @@ Loaded as they come they take three quarters of the server's CPU time up to its 
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 
 from tui import lazy_imports
@@ -19,4 +21,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Everything is closed. The interpreter's own end races with gRPC's threads, which may abort the process.
+    os._exit(code)
