@@ -101,7 +101,7 @@ CLAIMS = [
     ("a training data URI in a custom job", args("--data=$AIP_TRAINING_DATA_URI"),
      "runtime.dataset-variable"),
     ("DDP by plain python",
-     gpu("NVIDIA_L4", "g2-standard-24", 2).replace("i:t", "i:t, command: [python, train.py]"),
+     gpu("NVIDIA_L4", "g2-standard-24", 2).replace("i:t", "pytorch:t, command: [python, train.py]"),
      "runtime.one-process"),
     ("gcr.io", pool().replace("us-docker.pkg.dev/p/r/i:t", "gcr.io/p/i:v1"), "image.registry"),
     # 14.2

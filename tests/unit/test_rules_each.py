@@ -149,7 +149,8 @@ CASES: list[tuple[str, Job]] = [
     ("scheduling.timeout", scheduled(timeout="0s")),
     ("scheduling.long-timeout", scheduled(timeout="700000s")),
     ("scheduling.max-wait", scheduled(maxWaitDuration="60s")),
-    ("scheduling.max-wait", scheduled(L4, strategy="FLEX_START", maxWaitDuration="-1s")),
+    ("scheduling.max-wait", scheduled(strategy="SPOT", maxWaitDuration="60s")),
+    ("scheduling.negative-wait", scheduled(L4, strategy="FLEX_START", maxWaitDuration="-1s")),
     ("scheduling.restart-is-not-spot", scheduled(restartJobOnWorkerRestart=True)),
     ("scheduling.restart-on-spot", scheduled(strategy="SPOT", restartJobOnWorkerRestart=True)),
     ("scheduling.restart-overridden",
@@ -184,7 +185,10 @@ CASES: list[tuple[str, Job]] = [
     ("runtime.dataset-variable", job(container(args=["$(AIP_TRAINING_DATA_URI)"]))),
     ("runtime.output-variable", job(container(args=["--out=${AIP_MODEL_DIR}"]))),
     ("runtime.persistent-disk", job(container(args=["/mnt/disks/data"]))),
-    ("runtime.one-process", job({**A100, "containerSpec": {"imageUri": "i", "command": ["python", "t.py"]}})),
+    ("runtime.one-process",
+     job({**A100, "containerSpec": {"imageUri": "pytorch-gpu:1", "command": ["python", "t.py"]}})),
+    ("runtime.one-process",
+     job({**A100, "containerSpec": {"imageUri": "i", "command": ["python", "torch_train.py"]}})),
     ("runtime.nccl", job(env("NCCL_PLUGIN_P2P", "ib"))),
     ("runtime.nccl", job({**A100, "containerSpec": env("NCCL_P2P_DISABLE")["containerSpec"]})),
     ("runtime.nccl", job({**RDMA, "containerSpec": env("NCCL_IB_DISABLE")["containerSpec"]})),
@@ -250,6 +254,8 @@ GOOD: dict[str, Job] = {
     "a reservation": job(machine("n1-standard-4", reservationAffinity=RESERVED)),
     "torchrun": job({**A100, "containerSpec": {
         "imageUri": "i", "command": ["torchrun"], "args": ["--nproc-per-node=8", "t.py"]}}),
+    "one process of TensorFlow": job({**A100, "containerSpec": {
+        "imageUri": "tf-gpu:1", "command": ["python", "train.py"]}}),
     "64 bits as text": job({**POOL, "replicaCount": "1"}),
 }  # fmt: skip
 

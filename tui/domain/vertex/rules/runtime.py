@@ -147,13 +147,16 @@ def persistent_disk(case: Case) -> Iterator[Finding]:
 
 
 def one_process(case: Case) -> Iterator[Finding]:
+    """Only of torch: one TensorFlow or JAX process uses every GPU of its machine."""
     for path, pool in case.used:
         _, kind, count = machine_of(pool)
         container = pool.get("containerSpec") or {}
         command = [str(word) for word in container.get("command") or []]
         words = " ".join([*command, *map(str, container.get("args") or [])])
+        torch = "torch" in f"{container.get('imageUri') or ''} {words}".lower()
         starts = command and re.fullmatch(r"(?:.*/)?python[\d.]*", command[0]) and words.count(".py") == 1
-        if starts and count > 1 and kind.startswith("NVIDIA_") and not any(w in words for w in _LAUNCHERS):
+        launched = any(w in words for w in _LAUNCHERS)
+        if torch and starts and count > 1 and kind.startswith("NVIDIA_") and not launched:
             yield Finding(
                 (*path, "containerSpec", "command"),
                 f"this starts one process on a machine with {count} GPUs; unless the script starts the "

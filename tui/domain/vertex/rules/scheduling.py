@@ -51,20 +51,28 @@ def long_timeout(case: Case) -> Iterator[Finding]:
 
 
 def max_wait(case: Case) -> Iterator[Finding]:
+    """The reference describes the field for FLEX_START and says nothing of a refusal elsewhere.
+
+    A public report of a Spot job quotes the service: "max_wait_duration is only supported for FLEX_START".
+    """
     given = duration(within(case.spec, "scheduling", "maxWaitDuration"))
     where = (*_PATH, "maxWaitDuration")
-    if given is None:
-        return
-    if given < 0:
-        yield Finding(
-            where, "the maximum wait is negative.", "Write 0s to wait without limit.", (Edit(where, "0s"),)
-        )
-    elif given and case.strategy != "FLEX_START":
+    if given and given > 0 and case.strategy != "FLEX_START":
         yield Finding(
             where,
-            f"maxWaitDuration is for FLEX_START only; this job is {case.strategy}.",
+            f"maxWaitDuration is documented for FLEX_START only; this job is {case.strategy}. What the "
+            "service does with it here is not documented; one user reports a refusal.",
             "Remove it.",
             (Edit(where, REMOVED),),
+        )
+
+
+def negative_wait(case: Case) -> Iterator[Finding]:
+    given = duration(within(case.spec, "scheduling", "maxWaitDuration"))
+    where = (*_PATH, "maxWaitDuration")
+    if given is not None and given < 0:
+        yield Finding(
+            where, "the maximum wait is negative.", "Write 0s to wait without limit.", (Edit(where, "0s"),)
         )
 
 
@@ -153,7 +161,8 @@ RULES = (
     Rule("scheduling.deprecated", "vertex facts 1.6", deprecated, Severity.WARNING),
     Rule("scheduling.timeout", "vertex facts 1.6", timeout),
     Rule("scheduling.long-timeout", "vertex facts 1.6", long_timeout, Severity.WARNING),
-    Rule("scheduling.max-wait", "vertex facts 1.6", max_wait),
+    Rule("scheduling.max-wait", "vertex facts 1.6", max_wait, Severity.WARNING),
+    Rule("scheduling.negative-wait", "vertex facts 1.6", negative_wait),
     Rule("scheduling.restart-is-not-spot", "vertex facts 1.6 and 14.1", restart, Severity.WARNING),
     Rule("scheduling.restart-on-spot", "vertex facts 3.8 and 14.1", restart_on_spot, Severity.NOTE),
     Rule("scheduling.restart-overridden", "vertex facts 1.6", restart_overridden, Severity.WARNING),
