@@ -68,7 +68,7 @@ export REGION=europe-west4
 gcloud beta ai custom-jobs create --region $REGION --project=my-project \
   --display-name="my job" --labels=team=nlp,stage=test \
   --worker-pool-spec=machine-type=a2-highgpu-8g,replica-count=1,\
-accelerator-type=nvidia-tesla-a100,accelerator-count=8,container-image-uri=gcr.io/p/t \
+accelerator-type=NVIDIA_TESLA_A100,accelerator-count=8,container-image-uri=gcr.io/p/t \
   --worker-pool-spec='^;^machine-type=n1-standard-4;replica-count=2;container-image-uri=gcr.io/p/t' \
   --worker-pool-spec= \
   --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/eval \

@@ -14,6 +14,7 @@ from tui.domain.profile.parameters import literal
 from tui.domain.profile.source import read
 from tui.domain.shell import Call, NotRead, Script, Word, read_script
 from tui.domain.vertex.field_check import suggestion
+from tui.domain.vertex.interchange.gcloud_pools import refusals
 
 _ONE = (
     "display-name", "region", "config", "service-account", "network", "kms-key", "kms-keyring",
@@ -187,6 +188,20 @@ class _Reader:
                 self.notes.append(f"--{flag}={value} was left out: the context decides it.")
             if flag not in _NOT_THE_JOB:
                 self.variables |= dict.fromkeys(word.names)
+        self._required()
+
+    def _required(self) -> None:
+        """What gcloud refuses once all flags are read (`flags.py` and `validation.py`)."""
+        here = Word("", self.call.line, 1)
+        if not self.one.get("display-name"):
+            self.refuse(here, "display-name", "gcloud requires it.", "Add --display-name=NAME.")
+        if not self.pools and not self.one.get("config"):
+            message = "gcloud requires it, or --config."
+            self.refuse(here, "worker-pool-spec", message, "Add --worker-pool-spec=machine-type=…")
+        wrong = {word.line for word in self.places if any(p.line == word.line for p in self.problems)}
+        for i, message, fix in refusals(self.pools):
+            if self.places[i].line not in wrong:
+                self.refuse(self.places[i], "worker-pool-spec", message, fix)
 
     def _flags(self, words: list[Word]) -> Iterator[tuple[Word, str, str]]:
         rest = iter(words)
@@ -228,12 +243,15 @@ class _Reader:
                 fix = "A value that contains commas needs another delimiter: ^;^key=value;key=value."
                 self.refuse(word, flag, f"{part!r} is not key=value.", fix)
             else:
-                yield key.strip(), inner
+                yield key, inner
 
     def _pool(self, word: Word, value: str) -> None:
         pool: dict[str, str] = {}
         for key, inner in self._pairs(word, "worker-pool-spec", value):
-            if key not in _POOL_KEYS:
+            if key.strip() in _POOL_KEYS and key != key.strip():
+                fix = f"Remove the space before {key.strip()}."
+                self.refuse(word, "worker-pool-spec", f"it has no key {key!r}, with a space.", fix)
+            elif key not in _POOL_KEYS:
                 fix = suggestion(key, list(_POOL_KEYS))
                 self.refuse(word, "worker-pool-spec", f"it has no key {key}.", fix)
             elif key in {"replica-count", "accelerator-count"} and not inner.isdigit() and not word.names:
@@ -346,7 +364,7 @@ class _Reader:
             machine["machineType"] = pool["machine-type"]
         if pool.get("accelerator-type"):
             kind = pool["accelerator-type"]
-            machine["acceleratorType"] = kind if "$" in kind else kind.replace("-", "_").upper()
+            machine["acceleratorType"] = kind
             machine["acceleratorCount"] = _number(pool.get("accelerator-count", "1"))
         found: dict[str, Any] = {
             "machineSpec": machine,
@@ -369,9 +387,6 @@ class _Reader:
         pool = self.pools[0] if self.pools else {}
         if "local-package-path" not in pool:
             return None
-        if not (pool.get("script") or pool.get("python-module")) or not pool.get("executor-image-uri"):
-            message = "local-package-path needs executor-image-uri, and script or python-module."
-            self.refuse(self.places[0], "worker-pool-spec", message)
         for key in ("requirements", "extra-packages", "extra-dirs"):
             if key in pool:
                 self.notes.append(f"{key}={pool[key]} was left out: a package has its requirements.txt.")
@@ -404,7 +419,8 @@ def _split(value: str) -> list[str]:
     """The parts of a list, separated by commas or by the delimiter that a leading `^;^` sets."""
     match = _DELIMITER.match(value)
     delimiter, rest = (match[1] or ",", value[match.end() :]) if match else (",", value)
-    return rest.split(delimiter) if rest else []
+    # A delimiter at the end begins no further part.
+    return rest.removesuffix(delimiter).split(delimiter) if rest else []
 
 
 def _counts(value: Any, key: str = "") -> Iterator[str]:
