@@ -41,11 +41,9 @@ def _durations(spec: Pb) -> Iterator[Problem]:
     if scheduling.HasField("timeout") and (timeout.seconds, timeout.nanos) <= (0, 0):
         yield "scheduling.timeout", "must be more than 0 s; leave it out for 7 days"
     wait = scheduling.max_wait_duration
-    if scheduling.HasField("max_wait_duration"):
-        if wait.seconds < 0 or wait.nanos < 0:
-            yield "scheduling.max_wait_duration", "is negative; 0 waits for ever"
-        elif (wait.seconds or wait.nanos) and scheduling.strategy != _FLEX:
-            yield "scheduling.max_wait_duration", "is only for the strategy FLEX_START"
+    # With another strategy than FLEX_START no refusal is documented (docs/UNVERIFIED.md).
+    if wait.seconds < 0 or wait.nanos < 0:
+        yield "scheduling.max_wait_duration", "is negative; 0 waits for ever"
 
 
 def _flex_start(spec: Pb) -> Iterator[Problem]:

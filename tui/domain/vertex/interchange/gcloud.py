@@ -193,9 +193,11 @@ class _Reader:
     def _required(self) -> None:
         """What gcloud refuses once all flags are read (`flags.py` and `validation.py`)."""
         here = Word("", self.call.line, 1)
-        if not self.one.get("display-name"):
+        # A flag that could not be read may be the one that is missing.
+        whole = not self.problems
+        if whole and not self.one.get("display-name"):
             self.refuse(here, "display-name", "gcloud requires it.", "Add --display-name=NAME.")
-        if not self.pools and not self.one.get("config"):
+        if whole and not self.pools and not self.one.get("config"):
             message = "gcloud requires it, or --config."
             self.refuse(here, "worker-pool-spec", message, "Add --worker-pool-spec=machine-type=…")
         wrong = {word.line for word in self.places if any(p.line == word.line for p in self.problems)}
