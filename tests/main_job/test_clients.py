@@ -27,8 +27,19 @@ def place() -> Iterator[Home]:
         yield found
 
 
-def status(place: Home) -> dict[str, str]:
-    return dict(place.json("emulator", "status"))
+def by_the_sdk(place: Home, program: str) -> str:
+    """Run a program of the SDK's user over REST; its arguments are the endpoint, the token and a script."""
+    token = (place.state / "token").read_text().strip()
+    script = place.root / "train.py"
+    script.write_text(TRAINING)
+    running = place.json("emulator", "status")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, running["rest"], token, str(script)],
+        env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
+        text=True, capture_output=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 TRAINING = """
@@ -79,16 +90,7 @@ assert aiplatform.CustomTrainingJob.list() == []
 
 
 def test_the_training_jobs_of_the_high_level_sdk_run_over_rest(place: Home) -> None:
-    token = (place.state / "token").read_text().strip()
-    script = place.root / "train.py"
-    script.write_text(TRAINING)
-    running = status(place)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", TRAINING_JOBS, running["rest"], token, str(script)],
-        env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
-        text=True, capture_output=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    by_the_sdk(place, TRAINING_JOBS)
     models = place.state / "buckets" / "training"
     written = {path.parents[1].name: path.read_text() for path in models.glob("*/model/model.txt")}
     assert written == {"script": "--epochs 3", "package": "", "container": ""}
@@ -122,21 +124,12 @@ print(job.resource_name)
 
 # Seconds: the SDK looks at a job every five of them.
 def test_a_local_script_of_the_sdk_runs_in_any_image(place: Home) -> None:
-    token = (place.state / "token").read_text().strip()
-    script = place.root / "local_script.py"
-    script.write_text(TRAINING)
-    running = status(place)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOCAL_SCRIPT, running["rest"], token, str(script)],
-        env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
-        text=True, capture_output=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    printed = by_the_sdk(place, LOCAL_SCRIPT)
     outputs = place.state / "buckets" / "local-script"
     written = {path.parents[1].name: path.read_text() for path in outputs.glob("*/model/model.txt")}
     assert written == {"0": "--epochs 3", "1": "--epochs 3"}
     # The job is not of the console's project; its log is found all the same.
-    name = done.stdout.split()[-1]
+    name = printed.split()[-1]
     assert name.startswith("projects/sdk-project/")
     for reference in (name, name.rsplit("/", 1)[1]):
         logs = place.run("logs", reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from tui.domain.shell.expansion import Expander
@@ -11,7 +12,7 @@ from tui.domain.shell.state import State
 from tui.domain.shell.syntax import Source
 
 
-class Reading:
+class Reading(ABC):
     """What the parts of an interpreter ask of each other."""
 
     state: State
@@ -25,46 +26,46 @@ class Reading:
     opaque: bool
     stdin: str | None
 
+    @abstractmethod
     def run(self, node: Any) -> bool | None:
         """Run one node."""
-        raise NotImplementedError
 
+    @abstractmethod
     def note(self, node: Any, message: str) -> None:
         """Say what could not be followed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def note_line(self, line: int, message: str) -> None:
         """The same, for a line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arithmetic(self, text: str, node: Any) -> bool | None:
         """`((…))`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forget(self, node: Any, why: str) -> None:
         """Take a statement's variables as unknown."""
-        raise NotImplementedError
 
     def unknown(self, problem: str) -> str:
         """A value that is an error where it reaches the service."""
         return self.expander.unknown(problem)
 
+    @abstractmethod
     def run_all(self, nodes: list[Any]) -> bool | None:
         """Run several nodes; the status of the last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run_source(self, source: Source) -> None:
         """Run a whole text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run_command(self, node: Any, extra: tuple[Any, ...] = ()) -> bool | None:
         """Run a command with further words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def joined(self, status: bool | None, operator: str, right: Any) -> bool | None:
         """What follows `&&` or `||`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_file(self, name: str) -> str:
         """A file. Raises OSError."""
-        raise NotImplementedError
