@@ -44,6 +44,18 @@ def test_slips(typed: str, meant: str) -> None:
     assert fixed(typed) == meant
 
 
+def below_its_family(name: str) -> bool:
+    """Whether its family is known and begins with more: then the smallest is offered."""
+    stem, _, size = name.rpartition("-")
+    family = [m.rpartition("-")[2] for m in MACHINES if m.rpartition("-")[0] == stem]
+    sizes = [int(part) for part in family if part.isdecimal()]
+    return size.isdecimal() and bool(sizes) and int(size) < min(sizes)
+
+
+def test_a_machine_below_its_family_is_fixed_to_the_smallest() -> None:
+    assert fixed("g4-standard-16") == "g4-standard-48" and below_its_family("g4-standard-16")
+
+
 @given(st.sampled_from(MACHINES), st.integers(0, 30), st.sampled_from("abcgnx-"), st.sampled_from("+-=x"))
 def test_one_slip_is_never_fixed_to_a_machine_of_other_figures(
     name: str, at: int, letter: str, operation: str
@@ -56,6 +68,6 @@ def test_one_slip_is_never_fixed_to_a_machine_of_other_figures(
         "=": name[:at] + letter + name[at + 1 :],
         "x": name[:at] + name[at + 1 : at + 2] + name[at] + name[at + 2 :],
     }[operation]
-    assume(typed not in catalog.machines())
+    assume(typed not in catalog.machines() and not below_its_family(typed))
     after = fixed(typed)
     assert not after or re.findall(r"\d+", after) == re.findall(r"\d+", typed)
