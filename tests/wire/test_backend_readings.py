@@ -201,6 +201,24 @@ async def test_reads_stay_few_however_many_jobs_there_are() -> None:
         assert losses == [9.0] * 20
 
 
+async def test_a_job_that_printed_nothing_at_first_is_not_kept_out_by_busy_ones() -> None:
+    fake = Fake()
+    for number in (1, 2, 3):
+        fake.add_job(number)
+    async with connected(fake) as found:
+        jobs = [job async for page in found.list_jobs() for job in page.jobs]
+        await found.progress.read(jobs)
+        # All of it is within the overlap of two reads, so that each read has the busy jobs' lines again.
+        for index in range(90):
+            step(fake, index, 2.0, at=10 + index / 100, job="1")
+            step(fake, index, 2.0, at=10 + index / 100, job="2")
+        step(fake, 7, 2.5, at=9, job="3")
+        read = await found.progress.read(jobs)
+        progress = {job.id: read[job.name] for job in jobs}
+        assert [progress[id].step for id in "123"] == [89, 89, 7]
+        assert progress["3"].first_loss == 2.5
+
+
 async def test_a_quiet_job_beside_a_busy_one_is_not_forgotten() -> None:
     fake = Fake()
     fake.add_job(1)

@@ -85,29 +85,45 @@ class ProgressReader(ProgressService):
         for job in by_id.values():
             if job.name not in self._known:
                 self._known[job.name] = _unread(job)
-        ids = list(by_id)
-        for start in range(0, len(ids), JOBS_PER_READ):
-            await self._advance([by_id[i] for i in ids[start : start + JOBS_PER_READ]])
-        unknown = [job for job in jobs if self._wants_first_loss(self._known[job.name])]
-        await asyncio.gather(*(self._read_first_loss(job) for job in unknown[:FIRST_LOSSES]))
+        every = list(by_id.values())
+        chunks = [every[start : start + JOBS_PER_READ] for start in range(0, len(every), JOBS_PER_READ)]
+        # Of the only job the oldest lines are read beside the newest: of many that would be a read of each. A
+        # pattern of its own may be refused: what takes its place is known after the first reply.
+        at_once = [job for job in every if len(every) == 1 and self._is_unread(job)]
+        losses = asyncio.gather(*(self._oldest_loss(job) for job in at_once))
+        missed, oldest = await asyncio.gather(self._advance_all(chunks), losses)
+        for job, loss in zip(at_once, oldest, strict=True):
+            self._keep_first_loss(job, loss)
+        new = [job for job in missed if _is_new(self._known[job.name])][:ALONE]
+        unknown = [job for job in every if self._wants_first_loss(self._known[job.name])]
+        await asyncio.gather(
+            self._read_alone(new),
+            self._read_others([job for job in missed if not _is_new(self._known[job.name])]),
+            *(self._read_first_loss(job) for job in [*unknown, *new][:FIRST_LOSSES]),
+        )
         for job in jobs:
             known = self._known[job.name]
             if known.first_loss is not None:
                 known.reader.progress = replace(known.reader.progress, first_loss=known.first_loss)
         return {job.name: self._known[job.name].reader.progress for job in jobs}
 
-    async def _advance(self, jobs: Sequence[Job]) -> None:
+    async def _advance_all(self, chunks: Iterable[Sequence[Job]]) -> list[Job]:
+        found = await asyncio.gather(*(self._advance(chunk) for chunk in chunks))
+        return [job for missed in found for job in missed]
+
+    async def _advance(self, jobs: Sequence[Job]) -> list[Job]:
+        """Read the newest lines of these jobs; returns those of which a full page had no line."""
         known = {job.id: self._known[job.name] for job in jobs}
         now, at = datetime.now(UTC), monotonic()
-        text = self._filter(jobs, min(self._begin(job, known[job.id], now) for job in jobs))
+        text = self._filter(jobs, now)
         if len(text) > MAX_LOG_FILTER and len(jobs) > 1:
             # Patterns of their own make it long.
-            await self._advance(jobs[: len(jobs) // 2])
-            await self._advance(jobs[len(jobs) // 2 :])
-            return
-        new = [job for job in jobs if known[job.id].reader.last is None and known[job.id].read_until is None]
+            half = len(jobs) // 2
+            return await self._advance_all((jobs[:half], jobs[half:]))
         reply = await self._page(jobs, text, now)
+        shown = set()
         for entry in sorted(map(convert.entry, reply.entries), key=lambda entry: entry.key):
+            shown.add(entry.job_id)
             k = known.get(entry.job_id)
             if k is not None and (k.reader.last is None or entry.key > k.reader.last):
                 k.reader.add(entry)
@@ -119,14 +135,27 @@ class ProgressReader(ProgressService):
                 k.first_loss = k.reader.progress.first_loss
             if not left_out:
                 k.read_until = _service_time(job, k, now, at)
-        if left_out and len(jobs) > 1:
-            # Busy jobs filled the page; read the quiet ones on their own, once.
-            quiet = [job for job in new if known[job.id].reader.last is None][:ALONE]
-            for job in quiet:
-                known[job.id].whole = True
-            await asyncio.gather(*(self._advance([job]) for job in quiet))
-            for job in quiet:
-                known[job.id].read_until = _service_time(job, known[job.id], now, at)
+        if not left_out or len(jobs) == 1:
+            return []
+        return [job for job in jobs if job.id not in shown]
+
+    async def _read_alone(self, jobs: Sequence[Job]) -> None:
+        """Read new jobs, of which a full page had no line, one by one and once."""
+        now, at = datetime.now(UTC), monotonic()
+        for job in jobs:
+            self._known[job.name].whole = True
+        await asyncio.gather(*(self._advance([job]) for job in jobs))
+        for job in jobs:
+            known = self._known[job.name]
+            known.read_until = _service_time(job, known, now, at)
+
+    async def _read_others(self, jobs: Sequence[Job]) -> None:
+        """Read the other jobs of which a full page had no line together.
+
+        One that was read before it printed would be kept out for as long as the others print.
+        """
+        if jobs:
+            await self._advance(jobs)
 
     async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
         """The newest lines; without patterns of the jobs' own where the service does not take them."""
@@ -138,22 +167,31 @@ class ProgressReader(ProgressService):
             known = [self._known[job.name] for job in jobs]
             if not any(k.pattern for k in known):
                 raise
-            lower = min(self._begin(job, self._known[job.name], now) for job in jobs)
             for k in known:
                 k.pattern = ""
-            return await self._logs.page(self._filter(jobs, lower), names, newest_first=True, size=size)
+            return await self._logs.page(self._filter(jobs, now), names, newest_first=True, size=size)
 
-    def _filter(self, jobs: Sequence[Job], lower: datetime) -> str:
-        """One filter for all: the lines of a structured job are selected by their kind alone."""
-        ids: dict[tuple[bool, str], list[str]] = {}
+    def _filter(self, jobs: Sequence[Job], now: datetime) -> str:
+        """One filter for all: the lines of a structured job are selected by their kind alone.
+
+        Jobs that have printed have a lower bound of their own: with that of the silent ones their old lines
+        would fill each page.
+        """
+        ids: dict[tuple[bool, str, bool], list[Job]] = {}
         for job in jobs:
             k = self._known[job.name]
             pattern = "" if k.reader.structured else k.pattern
-            ids.setdefault((k.reader.structured, pattern), []).append(job.id)
-        groups = [ProgressGroup(tuple(found), *key) for key, found in ids.items()]
+            ids.setdefault((k.reader.structured, pattern, k.reader.last is not None), []).append(job)
+        begins = {key: min(self._begin(job, now) for job in found) for key, found in ids.items()}
+        lower = min(begins.values())
+        groups = []
+        for key, found in ids.items():
+            since = stamp(begins[key]) if begins[key] > lower else ""
+            groups.append(ProgressGroup(tuple(job.id for job in found), key[0], key[1], since))
         return f"{group_lines(groups)} AND timestamp>={quoted(stamp(lower))}"
 
-    def _begin(self, job: Job, known: _Known, now: datetime) -> datetime:
+    def _begin(self, job: Job, now: datetime) -> datetime:
+        known = self._known[job.name]
         last = known.reader.last
         if last is None and known.read_until is not None:
             return known.read_until - ALONE_OVERLAP
@@ -168,9 +206,15 @@ class ProgressReader(ProgressService):
         """Whether it is still to be read: users compare with it, and the newest lines do not contain it."""
         return known.first_loss is None and known.reader.progress.last_loss is not None
 
-    async def _read_first_loss(self, job: Job) -> None:
+    def _is_unread(self, job: Job) -> bool:
         known = self._known[job.name]
-        oldest = await self._oldest_loss(job)
+        return job.start_time is not None and _is_new(known) and not known.pattern
+
+    async def _read_first_loss(self, job: Job) -> None:
+        self._keep_first_loss(job, await self._oldest_loss(job))
+
+    def _keep_first_loss(self, job: Job, oldest: float | None) -> None:
+        known = self._known[job.name]
         # The oldest lines may have no loss; they are not read again for it.
         known.first_loss = known.reader.progress.first_loss if oldest is None else oldest
 
@@ -211,6 +255,11 @@ class ProgressReader(ProgressService):
         group = ProgressGroup((job_id(name),), structured, "" if structured else pattern)
         lines = job_lines(group, STEP_KINDS)
         return f'resource.type="ml_job" AND {lines} AND timestamp>={quoted(stamp(lower))}'
+
+
+def _is_new(known: _Known) -> bool:
+    """Whether nothing of it was read yet."""
+    return known.reader.last is None and known.read_until is None
 
 
 def _service_time(job: Job, known: _Known, now: datetime, at: float) -> datetime:

@@ -36,6 +36,8 @@ class ProgressGroup:
     ids: tuple[str, ...]
     structured: bool = False
     pattern: str = ""
+    since: str = ""
+    """An RFC 3339 time before which none of their lines is wanted."""
 
 
 def job_lines(group: ProgressGroup, kinds: Sequence[str] = KINDS) -> str:
@@ -45,9 +47,13 @@ def job_lines(group: ProgressGroup, kinds: Sequence[str] = KINDS) -> str:
 
 def group_lines(groups: Iterable[ProgressGroup]) -> str:
     """The lines of every group."""
-    found = [f"({job_lines(group)})" for group in groups]
+    found = [f"({job_lines(group)}{_since(group)})" for group in groups]
     either = found[0] if len(found) == 1 else f"({' OR '.join(found)})"
     return f'resource.type="ml_job" AND {either}'
+
+
+def _since(group: ProgressGroup) -> str:
+    return f" AND timestamp>={quote(group.since)}" if group.since else ""
 
 
 def progress_lines(group: ProgressGroup, kinds: Sequence[str]) -> str:
