@@ -99,7 +99,7 @@ HEAD = f"displayName: x\njobSpec:\n  workerPoolSpecs: [{POOL}]\n"
         (HEAD + "  scheduling: {strategy: SPOTT}\n", "profile.enum", (4, 16), "SPOT"),
         (HEAD + "  scheduling:\n    timeout: 48h\n", "profile.type", (5, 5), "172800s"),
         (HEAD + "  enableWebAccess: 'yes'\n", "profile.type", (4, 3), "true"),
-        (HEAD + "  reservedIpRanges: one\n", "profile.type", (4, 3), "list"),
+        (HEAD + "  reservedIpRanges: 1\n", "profile.type", (4, 3), "list"),
         (HEAD + "parameters: {a: {type: int}}\n", "profile.parameter", (4, 14), "integer"),
         (HEAD + "parameters: {}\ndescription: '${b}'\n", "profile.parameter", (5, 1), "parameters"),
         (HEAD.replace("replicaCount: 1", "replicaCount: one"), "profile.type", (3, 65), "whole number"),

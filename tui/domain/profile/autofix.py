@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.edit import apply, shared
+from tui.domain.vertex.field_check import LIST
 from tui.domain.vertex.rules.base import Severity
 
 MAX_FIXES = 200
@@ -48,7 +49,9 @@ def apply_fixes(
     problems, fixed = inspected(text), []
     seen, failed = {text}, set()
     for _ in range(MAX_FIXES):
-        found = next((p for p in problems if fixable(p) and _key(p) not in failed), None)
+        # The rules' fixes go through the lists that these make.
+        ordered = sorted(problems, key=lambda p: p.id != LIST)
+        found = next((p for p in ordered if fixable(p) and _key(p) not in failed), None)
         if found is None:
             break
         try:

@@ -115,6 +115,10 @@ def _steps_of(document: Document, edit: Edit) -> list[Edit]:
     path = edit.path
     if path and str(path[0]) in JOB_SPEC.fields and _top(document.value, "jobSpec") in document.value:
         path = ("jobSpec", *path)
+    spelled = document.spelled(path)
+    if spelled in document.other_types and isinstance(edit.value, str):
+        # The same text may need the quotes that it has not.
+        return [Edit(spelled, edit.value)]
     try:
         return list(_steps(document.value, replace(edit, path=path)))
     except LookupError as error:

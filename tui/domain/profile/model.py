@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.masking import is_secret, mark_declared, masked
+from tui.domain.profile.gcloud_config import GcloudChecker, refused_tab
 from tui.domain.profile.parameters import (
     PARAMETER,
     Parameter,
@@ -329,14 +330,21 @@ def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
         message = f"expected fields at the top level, found {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
     bare = standing_alone({camel(key) for key in document.value})
-    return _bare(document, name, bare) if bare else _with_header(document, name)
+    if bare is None:
+        return _with_header(document, name)
+    profile, problems = _bare(document, name, bare)
+    tab = refused_tab(source, file)
+    return profile, [tab, *problems] if tab else problems
 
 
 def _bare(document: Document, name: str, format: SpecFormat) -> tuple[Profile, list[Problem]]:
-    checker = Checker(document, references=False)
-    body = checker.message(document.value, format.fields.fields, ())
+    checker = GcloudChecker(document, references=False)
+    body = checker.spec(format.fields.fields)
     title = name or DEFAULT_NAME
-    profile = Profile(name, title, "", "", {}, (), None, body, format, document, wrapped=False)
+    profile = Profile(
+        name, title, "", "", {}, (), None, body, format, document, wrapped=False,
+        warnings=tuple(checker.warnings),
+    )  # fmt: skip
     return profile, checker.problems
 
 
@@ -391,7 +399,7 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
         document,
         wrapped=True,
         references=referring,
-        warnings=() if referring else tuple(unknown),
+        warnings=(*checker.warnings, *(() if referring else unknown)),
         package=header.get("package"),
         progress=header.get("progress"),
     )

@@ -60,12 +60,16 @@ class ProfileInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, the place of each path in it, and the words of what is not text."""
+    """A parsed file: its value, the place of each path in it, and the words of what is not text.
+
+    `other_types` are the texts that gcloud's reader takes for something else, each with what that is.
+    """
 
     file: str
     value: Any
     places: Mapping[Path, Place] = field(default_factory=dict)
     texts: Mapping[Path, str] = field(default_factory=dict)
+    other_types: Mapping[Path, str] = field(default_factory=dict)
 
     def place(self, path: Path) -> Place:
         """Line and column of `path`, or of the nearest thing around it; zeros where nothing is known."""
@@ -84,6 +88,9 @@ class Document:
         here, found = self.value, []
         for given in path:
             part = given
+            if isinstance(here, Mapping) and part == 0:
+                # The fields stand for a list of one.
+                continue
             if isinstance(here, Mapping) and isinstance(part, str) and part not in here:
                 part = next((key for key in here if camel(key) == camel(part)), part)
             found.append(part)
@@ -149,7 +156,7 @@ def read(text: str, file: str) -> Document:
     value = reader.build(root, ())
     if reader.problems:
         raise ProfileInvalid(reader.problems)
-    return Document(file, value, reader.places, reader.texts)
+    return Document(file, value, reader.places, reader.texts, reader.other_types)
 
 
 def escaped(text: str) -> str:
@@ -192,6 +199,7 @@ class _Reader:
         self._file = file
         self.places: dict[Path, Place] = {}
         self.texts: dict[Path, str] = {}
+        self.other_types: dict[Path, str] = {}
         self.problems: list[Problem] = []
         self._open: set[int] = set()
         self._left = MOST_VALUES
@@ -258,6 +266,8 @@ class _Reader:
             value = node.scalar()
             if not isinstance(value, str):
                 self.texts[path] = node.text
+            elif other := node.other_type():
+                self.other_types[path] = other
             return value
         except NotYaml as error:
             self._refuse(node, path, error.message, "profile.syntax")

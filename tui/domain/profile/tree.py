@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,16 @@ KEPT = 64_000
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT = "tag:yaml.org,2002:str"
 _resolver = yaml.resolver.Resolver()
+
+# What gcloud's reader takes for a number or a truth value and ours for text; both read YAML 1.1.
+_NUMBER = re.compile(r"[-+]?\d[\d_]*(?:\.[\d_]*)?[eE][-+]?\d+")
+_TRUTH = re.compile(r"[yYnN]")
+_NOT_TEXT = {
+    "tag:yaml.org,2002:timestamp": "a date",
+    "tag:yaml.org,2002:value": "a mark of YAML",
+    "tag:yaml.org,2002:merge": "a mark of YAML",
+    "tag:yaml.org,2002:binary": "bytes",
+}
 
 
 class NotYaml(Exception):
@@ -76,6 +87,16 @@ class Node:
         if isinstance(value, int) and value.bit_length() > 256:
             raise NotYaml("this number is too large.", self.line, self.column)
         return value if value is None or isinstance(value, bool | int | float | str) else self.text
+
+    def other_type(self) -> str:
+        """What gcloud's reader takes a scalar for that is text here; "" where it is text there too."""
+        if self.style and not self.tag:
+            return ""
+        if not self.tag and _TRUTH.fullmatch(self.text):
+            return "true or false"
+        if not self.tag and _NUMBER.fullmatch(self.text):
+            return "a number"
+        return _NOT_TEXT.get(self.tag or _resolver.resolve(yaml.ScalarNode, self.text, self.implicit), "")
 
 
 def parse(text: str) -> Node | None:

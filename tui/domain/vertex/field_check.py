@@ -10,7 +10,8 @@ from typing import Any
 
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.source import Document, Path, Problem, camel, dotted
-from tui.domain.vertex.field_table import HEADER, OUTPUT_ONLY, STRING, FieldType
+from tui.domain.vertex.field_table import ENV, HEADER, OUTPUT_ONLY, STRING, FieldType
+from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import misnomer, misnomers_below
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
@@ -18,6 +19,8 @@ _LONGEST = 315_576_000_000
 """Seconds that a duration of the wire can have."""
 _WHOLE = re.compile(r"-?\d{1,19}")
 _PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|w|weeks?)")
+LIST = "profile.list"
+"""Id of the warning about one value where a list belongs."""
 MOST_NAMED = 8
 """Values that a sentence names."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -48,7 +51,7 @@ def in_seconds(period: str) -> int | None:
     return int(match[1]) * _UNITS[match[2][0]] if match else None
 
 
-_LEFT_OUT = object()
+LEFT_OUT = object()
 """Stands for a value that was refused: the rules see the job without it."""
 
 
@@ -66,12 +69,17 @@ class Checker:
         self._references = references
         self._header = header
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
 
     def refuse(
         self, path: Path, message: str, fix: str = "", rule: str = "profile.type", *edits: Edit
     ) -> None:
         problem = self._document.problem(path, message, fix, rule)
         self.problems.append(replace(problem, edits=edits))
+
+    def warn(self, path: Path, message: str, fix: str, rule: str, *edits: Edit) -> None:
+        problem = self._document.problem(path, message, fix, rule)
+        self.warnings.append(replace(problem, edits=edits, severity=Severity.WARNING))
 
     def message(self, value: Any, fields: Mapping[str, FieldType], path: Path) -> dict[str, Any]:
         """The mapping `value` with every field checked against `fields`."""
@@ -86,7 +94,7 @@ class Checker:
                 self._unknown(here, inner, fields)
             elif known in found:
                 self.refuse(here, f"{known} is given twice.", "Keep one.", "profile.unknown-field")
-            elif inner is not None and (value := self.field(inner, fields[known], here)) is not _LEFT_OUT:
+            elif inner is not None and (value := self.field(inner, fields[known], here)) is not LEFT_OUT:
                 found[known] = value
         return found
 
@@ -133,17 +141,49 @@ class Checker:
         """One field's value in REST form."""
         if not kind.repeated:
             return self._single(value, kind, path)
-        if not isinstance(value, list):
-            edits = () if isinstance(value, Mapping) else (Edit(path, [value]),)
-            fix = "Put a dash before each element."
-            self.refuse(path, f"expected a list, found {describe(value)}.", fix, "profile.type", *edits)
+        if kind.type == "EnvVar" and self._environment(value, path):
             return []
+        if not isinstance(value, list):
+            return self._lone(value, kind, path)
         if kind.name == "message":
             return [
-                self.message({} if v is None else v, kind.fields, (*path, i)) for i, v in enumerate(value)
+                self.message(self.element(v, (*path, i)), kind.fields, (*path, i))
+                for i, v in enumerate(value)
             ]
         found = [self._single(v, kind, (*path, i)) for i, v in enumerate(value)]
-        return [v for v in found if v is not _LEFT_OUT]
+        return [v for v in found if v is not LEFT_OUT]
+
+    def element(self, value: Any, _: Path) -> Any:
+        """The fields of one element of a list: an empty one has none."""
+        return {} if value is None else value
+
+    def _lone(self, value: Any, kind: FieldType, path: Path) -> list[Any]:
+        """One value where a list belongs: gcloud makes it the only element."""
+        whole = isinstance(value, Mapping) if kind.name == "message" else isinstance(value, str)
+        message, fix = f"expected a list, found {describe(value)}", "Put a dash before each element."
+        if not whole:
+            edits = () if isinstance(value, Mapping) else (Edit(path, [value]),)
+            self.refuse(path, f"{message}.", fix, "profile.type", *edits)
+            return []
+        self.warn(path, f"{message}; it is the only element.", fix, LIST, Edit(path, [value]))
+        found = self._single(value, kind, path)
+        return [] if found is LEFT_OUT else [found]
+
+    def _environment(self, value: Any, path: Path) -> bool:
+        """Refuse variables that are written as `NAME: value` or as `NAME=value`."""
+        lone = isinstance(value, Mapping)
+        elements = [value] if lone else value if isinstance(value, list) else []
+        known = len(self.problems)
+        for i, element in enumerate(elements):
+            variables = _variables(element)
+            if variables:
+                here = path if lone else (*path, i)
+                edits = [Edit((*path, i), variables[0])] if not lone and len(variables) == 1 else []
+                edits = edits or ([Edit(path, variables)] if lone else [])
+                message = "a variable has the fields name and value."
+                fix = f"Write - name: {variables[0]['name']}, and value: below it."
+                self.refuse(here, message, fix, "misnomer.env", *edits)
+        return len(self.problems) > known
 
     def _single(self, value: Any, kind: FieldType, path: Path) -> Any:
         if kind.name == "message":
@@ -160,7 +200,7 @@ class Checker:
             self.refuse(path, f"expected keys and values, found {describe(value)}.")
             return {}
         found = {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
-        return {k: v for k, v in found.items() if v is not _LEFT_OUT}
+        return {k: v for k, v in found.items() if v is not LEFT_OUT}
 
     def _string(self, value: Any, _: FieldType, path: Path) -> Any:
         if isinstance(value, str):
@@ -170,7 +210,7 @@ class Checker:
             written = self._document.texts.get(path)
             return written if written is not None else text(value)
         self.refuse(path, f"expected text, found {describe(value)}.")
-        return _LEFT_OUT
+        return LEFT_OUT
 
     def _integer(self, value: Any, kind: FieldType, path: Path) -> Any:
         number = value
@@ -179,10 +219,10 @@ class Checker:
             number = int(value)
         if not isinstance(number, int) or isinstance(number, bool):
             self.refuse(path, f"expected a whole number, found {describe(value)}.")
-            return _LEFT_OUT
+            return LEFT_OUT
         if not -(2 ** (kind.bits - 1)) <= number < 2 ** (kind.bits - 1):
             self.refuse(path, f"the number is too large for its {kind.bits} bits.")
-            return _LEFT_OUT
+            return LEFT_OUT
         return number
 
     def _boolean(self, value: Any, _: FieldType, path: Path) -> Any:
@@ -193,7 +233,7 @@ class Checker:
         edits = () if right is None else (Edit(path, right),)
         fix = "" if right is None else f"Write {text(right)}."
         self.refuse(path, f"expected true or false, found {describe(value)}.", fix, "profile.type", *edits)
-        return _LEFT_OUT
+        return LEFT_OUT
 
     def _duration(self, value: Any, _: FieldType, path: Path) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LONGEST:
@@ -202,13 +242,13 @@ class Checker:
             if abs(float(value[:-1])) <= _LONGEST:
                 return value
             self.refuse(path, f"{value} is longer than a duration can be.")
-            return _LEFT_OUT
+            return LEFT_OUT
         meant = in_seconds(value) if isinstance(value, str) else None
         edits = () if meant is None else (Edit(path, f"{meant}s"),)
         fix = f"Write {meant}s." if meant is not None else ""
         message = f"expected seconds such as 86400s, found {describe(value)}."
         self.refuse(path, message, fix, "profile.type", *edits)
-        return _LEFT_OUT
+        return LEFT_OUT
 
     def _enum(self, value: Any, kind: FieldType, path: Path) -> Any:
         if isinstance(value, str) and value in kind.numbers:
@@ -220,14 +260,26 @@ class Checker:
                     return name
         # The rules see the wrong name too: what they copy of it is fixed with it.
         if self._misnomer(path, value):
-            return value if isinstance(value, str) else _LEFT_OUT
+            return value if isinstance(value, str) else LEFT_OUT
         near = nearest(str(value).upper(), list(kind.choices))
         fix = suggestion(str(value).upper(), list(kind.choices))
         edits = (Edit(path, near),) if near else ()
         few = len(kind.choices) <= MOST_NAMED
         message = f"{describe(value)} is not one of {', '.join(kind.choices) if few else 'its values'}."
         self.refuse(path, message, fix, "profile.enum", *edits)
-        return value if isinstance(value, str) else _LEFT_OUT
+        return value if isinstance(value, str) else LEFT_OUT
+
+
+def _variables(element: Any) -> list[dict[str, str]]:
+    """The variables that an element means which is no variable; none where it may be one."""
+    if isinstance(element, str) and re.match(r"[A-Za-z_]\w*=", element):
+        name, _, value = element.partition("=")
+        return [{"name": name, "value": value}]
+    if not isinstance(element, Mapping) or {camel(str(key)) for key in element} & set(ENV.fields):
+        return []
+    if any(isinstance(value, Mapping | list) for value in element.values()):
+        return []
+    return [{"name": name, "value": text("" if v is None else v)} for name, v in element.items()]
 
 
 REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")

@@ -188,6 +188,13 @@ HEADER: Mapping[str, FieldType] = {
 """Top level of a custom job's profile; `parameters` has a form of its own, see `tui.domain.profile`."""
 
 
+def _names(fields: Mapping[str, FieldType]) -> set[str]:
+    return {name for key, kind in fields.items() for name in (key, *_names(kind.fields))}
+
+
+NAMES = frozenset(_names(HEADER))
+"""Names of all fields at any depth."""
+
 RESOURCE: Mapping[str, FieldType] = {
     name: HEADER[name] for name in ("displayName", "labels", "encryptionSpec")
 }

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from tui.config.settings import profile_folder
-from tui.domain.profile import Problem, ProfileInvalid, inspect, load
+from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
 from tui.domain.profile.source import decode
 from tui.domain.vertex.dry_run import problem_json
-from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
-from tui.domain.vertex.interchange.gcloud import Surroundings, is_command
+from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text, read_config
+from tui.domain.vertex.interchange.gcloud import Config, Surroundings, is_command
 from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
@@ -170,11 +170,18 @@ def _decoded(data: bytes, file: str) -> str:
 def _of_text(text: str, file: str, folder: Path, command: str) -> Imported:
     """Import a text; the files that it names are relative to `folder`."""
 
+    return from_text(text, file, configs(folder), surroundings(folder, command))
+
+
+def configs(folder: Path) -> Config:
+    """Reads the files of `--config` that a command in `folder` names."""
+
     def config(name: str) -> Mapping[str, Any]:
         path = folder / Path(name).expanduser()
-        return load(_decoded(path.read_bytes(), str(path)), str(path), path.stem).job_spec
+        with path.open("rb") as file:
+            return read_config(_decoded(file.read(MAX_BYTES + 1), str(path)), str(path))
 
-    return from_text(text, file, config, surroundings(folder, command))
+    return config
 
 
 def surroundings(folder: Path, command: str = "") -> Surroundings:

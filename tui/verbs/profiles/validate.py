@@ -23,9 +23,9 @@ from tui.domain.vertex.interchange.gcloud import is_command, parse
 from tui.domain.vertex.interchange.imports import of_command
 from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import document_notes
-from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
+from tui.store.profiles.library import MAX_BYTES, NoProfile, find
 from tui.verbs.output import note, out_document, print_json
-from tui.verbs.profiles.interchange import surroundings
+from tui.verbs.profiles.interchange import configs, surroundings
 from tui.verbs.run import USAGE, Failure, Run, assigned, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
@@ -143,13 +143,9 @@ def _profile_of(file: _File) -> str | list[Problem]:
     """
     folder = file.path.absolute().parent
 
-    def config(name: str) -> Mapping[str, Any]:
-        return read_profile(folder / Path(name).expanduser()).job_spec
-
     try:
-        return json.dumps(
-            of_command(parse(file.text, file.shown, config, surroundings(folder)), file.shown, f"{folder}/")
-        )
+        command = parse(file.text, file.shown, configs(folder), surroundings(folder))
+        return json.dumps(of_command(command, file.shown, f"{folder}/"))
     except ProfileInvalid as error:
         return [replace(p, edits=()) for p in error.problems]
     except OSError as error:

@@ -10,10 +10,11 @@ from typing import Any
 
 from tui.domain.masking.names import looks_secret
 from tui.domain.profile import Problem, ProfileInvalid
-from tui.domain.profile.parameters import literal
+from tui.domain.profile.parameters import fill, literal
 from tui.domain.profile.source import read
 from tui.domain.shell import Call, NotRead, Script, Word, read_script
 from tui.domain.vertex.field_check import suggestion
+from tui.domain.vertex.interchange.config_files import read_config
 from tui.domain.vertex.interchange.gcloud_pools import refusals
 
 _ONE = (
@@ -317,7 +318,12 @@ class _Reader:
             self.refuse(here, "config", f"{written.problem}.", "Write the file by hand.")
             return {}
         self.variables |= dict.fromkeys(written.names)
+        now = {variable: self.script.values[variable].now for variable in written.names}
         try:
+            if None not in now.values():
+                checked = read_config(str(fill(written.text, now)), name)
+                if not now:
+                    return _mapped(dict(checked), literal)
             # The profile that is made of it declares its parameters; its fields are checked there.
             value = read(written.text, name).value
         except ProfileInvalid as error:

@@ -13,11 +13,13 @@ from tui.domain.job import LAUNCH_LABEL
 from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
+from tui.domain.profile.gcloud_config import task_problems
 from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import Document, Path, camel, dotted, is_json, read
-from tui.domain.spec_format import bodies, format_of, reported_as
+from tui.domain.spec_format import bodies, format_of, reported_as, standing_alone
 from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY
 from tui.domain.vertex.interchange import gcloud
+from tui.domain.vertex.interchange.config_files import slug, stem
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,15 @@ def _from_document(text: str, document: Document) -> Imported:
         return _from_document(inner, read(inner, file))
     if _is_resource(value):
         return from_resource(value)
-    name = str(value.get("displayName") or value.get("display_name") or _stem(file))
+    name = str(value.get("displayName") or value.get("display_name") or stem(file))
+    bare = None
     dropped = [key for key in value if camel(key) in OUTPUT_ONLY]
     edits = [Edit((key,), REMOVED) for key in dropped]
     notes = tuple(f"{key} was left out: {OUTPUT_ONLY[camel(key)]}." for key in dropped)
+    if standing_alone(set(map(camel, value))):
+        bare = load(apply(text, file, edits), file, name)
+        refused = task_problems(bare.job_spec, document)
+        notes = (*notes, *(f"line {p.line}: {p.message} {p.fix}" for p in refused))
     if is_json(text):
         kept = {k: v for k, v in value.items() if k not in dropped}
         made = render_new(_value(load(json.dumps(kept), file, name)))
@@ -73,8 +80,18 @@ def _from_document(text: str, document: Document) -> Imported:
         if not value.keys() & {"displayName", "display_name"}:
             edits.append(Edit(("displayName",), name))
         made = apply(text, file, edits)
+    if bare is not None and not _says(made, file, bare.body):
+        # Under a header the words of the file have another meaning.
+        made = render_new({"displayName": name, bare.format.body: dict(bare.body)})
     load(made, file, name)
     return Imported(slug(name), made, notes)
+
+
+def _says(text: str, file: str, body: Mapping[str, Any]) -> bool:
+    try:
+        return load(text, file, "").body == body
+    except ProfileInvalid:
+        return False
 
 
 def _is_request(value: Mapping[str, Any]) -> bool:
@@ -164,18 +181,8 @@ def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, 
         value["package"] = {**command.package, "path": path}
     if command.parameters:
         value["parameters"] = {name: dict(settings) for name, settings in command.parameters.items()}
-    value.setdefault("displayName", _stem(file))
+    value.setdefault("displayName", stem(file))
     return value
-
-
-def slug(name: str) -> str:
-    """A file name made of `name`."""
-    found = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.")
-    return found[:80] or "imported"
-
-
-def _stem(file: str) -> str:
-    return slug(re.sub(r"\.\w+$", "", file.rsplit("/", 1)[-1]))
 
 
 def _value(profile: Profile) -> dict[str, Any]:

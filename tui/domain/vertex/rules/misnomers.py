@@ -10,6 +10,7 @@ from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.spec_format import bodies, format_of
 from tui.domain.vertex import catalog, reducers
 from tui.domain.vertex.custom_job_spec import whole
+from tui.domain.vertex.field_table import NAMES
 from tui.domain.vertex.rules.base import Finding, Path, Severity
 
 _SOURCE = "vertex facts 14.1"
@@ -399,7 +400,7 @@ def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding 
 
 
 def _kebab(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    if "-" not in str(path[-1]) or not isinstance(path[-1], str) or path[0] in {"labels", "parameters"}:
+    if "-" not in str(path[-1]) or name not in NAMES or path[0] in {"labels", "parameters"}:
         return None
     return _wrong(
         "gcloud-key",

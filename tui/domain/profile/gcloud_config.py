@@ -1,0 +1,153 @@
+"""A CustomJobSpec in a file of its own, as `gcloud ai custom-jobs create --config` takes it (578.0.0).
+
+gcloud reads YAML 1.1 and makes a message of it that takes no number and no truth value for text. What it does
+not know it sends as it stands, and the service refuses that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.profile.source import Document, Path, Problem, camel
+from tui.domain.vertex.field_check import LEFT_OUT, Checker, describe, text
+from tui.domain.vertex.field_table import HEADER, FieldType
+
+UNQUOTED = "gcloud.unquoted"
+"""Id of a number, a truth value or a date where gcloud takes text only."""
+
+_SPELLING = "gcloud.underscore"
+_WHOLE = re.compile(r"\s*[-+]?\d+(_\d+)*\s*")
+_TASK_KEYS = ("container_spec", "python_package_spec", "image_uri")
+"""Keys by which gcloud itself looks for a pool's task, and in camelCase only."""
+
+
+class GcloudChecker(Checker):
+    """Checks a document without a header as gcloud does."""
+
+    def spec(self, fields: Mapping[str, FieldType]) -> dict[str, Any]:
+        """The whole document in REST form."""
+        found = self.message(self._document.value, fields, ())
+        self._skipped()
+        return found
+
+    def message(self, value: Any, fields: Mapping[str, FieldType], path: Path) -> dict[str, Any]:
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                if name != camel(name) and camel(name) in fields:
+                    self._underscore((*path, name), inner, value)
+        return super().message(value, fields, path)
+
+    def field(self, value: Any, kind: FieldType, path: Path) -> Any:
+        # gcloud leaves a field out that has an empty list where one value belongs.
+        return LEFT_OUT if value == [] and not kind.repeated else super().field(value, kind, path)
+
+    def element(self, value: Any, path: Path) -> Any:
+        if value is None:
+            self.refuse(path, "expected fields, found nothing; gcloud refuses it.", "Write the fields.")
+        return super().element(value, path)
+
+    def _unknown(self, path: Path, value: Any, fields: Mapping[str, FieldType]) -> None:
+        if len(path) > 1 or camel(str(path[0])) not in HEADER:
+            return super()._unknown(path, value, fields)
+        message = "it is no field of a CustomJobSpec; what is not in the spec gcloud takes as flags."
+        fix = "Write the fields of the spec under jobSpec, which makes the file a profile."
+        return self.refuse(path, message, fix, "profile.unknown-field")
+
+    def _underscore(self, path: Path, value: Any, beside: Mapping[str, Any]) -> None:
+        name = str(path[-1])
+        right = camel(name)
+        fix = f"Write {right}."
+        edits = () if right in beside else (Edit(path, REMOVED), Edit((*path[:-1], right), value))
+        if name in _TASK_KEYS and path[0] == "workerPoolSpecs":
+            message = f"gcloud looks for {right} and refuses a pool without it."
+            self.refuse(path, message, fix, _SPELLING, *edits)
+        else:
+            message = "gcloud's help calls keys with underscores invalid; it sends them as they stand."
+            self.warn(path, message, fix, _SPELLING, *edits)
+
+    def _skipped(self) -> None:
+        """Warn of an empty pool, which the service takes and gcloud on its command line only."""
+        pools = self._document.value.get("workerPoolSpecs")
+        for i, pool in enumerate(pools if isinstance(pools, list) else []):
+            if pool == {}:
+                message = "gcloud takes a skipped pool on its command line, but not in a file of --config."
+                fix = "Nothing to do where gcloud does not read the file."
+                self.warn(("workerPoolSpecs", i), message, fix, "gcloud.skipped-pool")
+
+    def _unquoted(self, value: Any, path: Path, expected: str, right: Any = None) -> Any:
+        """Refuse a value without quotes, and go on with what it means."""
+        written = self._document.texts.get(path, text(value))
+        right = written if right is None else right
+        kind = self._document.other_types.get(path) or _kind(value)
+        message = f"expected {expected}, found {kind}: {written} has no quotes, and gcloud refuses it."
+        fix = f'Write "{right}".' if right == written else f"Write {right}."
+        self.refuse(path, message, fix, UNQUOTED, Edit(path, right))
+        return right
+
+    def _string(self, value: Any, kind: FieldType, path: Path) -> Any:
+        bare = isinstance(value, bool | int | float) or path in self._document.other_types
+        return self._unquoted(value, path, "text") if bare else super()._string(value, kind, path)
+
+    def _duration(self, value: Any, kind: FieldType, path: Path) -> Any:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            right = super()._duration(value, kind, path)
+            return right if right is LEFT_OUT else self._unquoted(value, path, "seconds", right)
+        return super()._duration(value, kind, path)
+
+    def _integer(self, value: Any, kind: FieldType, path: Path) -> Any:
+        if isinstance(value, float):
+            edits = (Edit(path, int(value)),) if value.is_integer() else ()
+            fix = f"Write {int(value)}." if edits else ""
+            message = f"expected a whole number, found {describe(value)}; gcloud refuses it."
+            self.refuse(path, message, fix, "profile.type", *edits)
+            return int(value) if edits else LEFT_OUT
+        digits = isinstance(value, str) and _WHOLE.fullmatch(value)
+        return super()._integer(int(value) if digits else value, kind, path)
+
+    def _enum(self, value: Any, kind: FieldType, path: Path) -> Any:
+        # gcloud looks a truth value up as the number that it is in Python.
+        return super()._enum(int(value) if isinstance(value, bool) else value, kind, path)
+
+    def _boolean(self, value: Any, kind: FieldType, path: Path) -> Any:
+        if isinstance(value, str) and self._document.other_types.get(path) == "true or false":
+            return value in "yY"
+        return super()._boolean(value, kind, path)
+
+
+def refused_tab(source: str, file: str) -> Problem | None:
+    """The tab between two values that gcloud's reader of YAML refuses; `source` is valid for ours."""
+    if "\t" not in source:
+        return None
+    try:
+        for _ in yaml.scan(source.removeprefix("\ufeff"), Loader=yaml.SafeLoader):
+            pass
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        message = "a tab stands between two values, and gcloud refuses it."
+        return Problem(file, line, "", message, "Write spaces.", "gcloud.tab", column=column)
+    return None
+
+
+def task_problems(value: Mapping[str, Any], document: Document) -> list[Problem]:
+    """A problem for each pool of a CustomJobSpec (REST form) that gcloud refuses for want of one task."""
+    found = []
+    for i, pool in enumerate(value.get("workerPoolSpecs") or []):
+        package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
+        packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
+        if packaged == bool(container.get("imageUri")):
+            message = "gcloud wants exactly one of an image and a Python package in each pool."
+            fix = (
+                "Give containerSpec an imageUri, or pythonPackageSpec an executorImageUri and a pythonModule."
+            )
+            found.append(document.problem(("workerPoolSpecs", i), message, fix, "gcloud.task"))
+    return found
+
+
+def _kind(value: Any) -> str:
+    return "true or false" if isinstance(value, bool) else "a number"

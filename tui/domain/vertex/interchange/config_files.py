@@ -1,0 +1,44 @@
+"""Files of `gcloud ai custom-jobs create --config`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tui.domain.profile import ProfileInvalid, load
+from tui.domain.profile.gcloud_config import task_problems
+from tui.domain.profile.source import camel, read
+from tui.domain.spec_format import standing_alone
+
+
+def read_config(text: str, file: str) -> Mapping[str, Any]:
+    """The CustomJobSpec (REST form) of a file that `--config` names.
+
+    Raises:
+        ProfileInvalid: where gcloud, or the service after it, refuses the file.
+    """
+    document = read(text, file)
+    names = set(map(camel, document.value)) if isinstance(document.value, Mapping) else set()
+    if names and not standing_alone(names):
+        message = (
+            f"--config takes the fields of a jobSpec; gcloud sends {', '.join(sorted(names))} as fields of "
+            "the jobSpec, which has no such fields."
+        )
+        fix = "Write the fields below jobSpec at the top level, and give name and labels as flags."
+        raise ProfileInvalid([document.problem((next(iter(document.value)),), message, fix, "gcloud.config")])
+    profile = load(text, file, stem(file))
+    if problems := task_problems(profile.job_spec, document):
+        raise ProfileInvalid(problems)
+    return profile.job_spec
+
+
+def slug(name: str) -> str:
+    """A file name made of `name`."""
+    found = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.")
+    return found[:80] or "imported"
+
+
+def stem(file: str) -> str:
+    """A name made of a file's own."""
+    return slug(re.sub(r"\.\w+$", "", file.rsplit("/", 1)[-1]))
