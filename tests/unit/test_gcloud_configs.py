@@ -25,7 +25,7 @@ FIXED = sorted(name for name, case in CASES.items() if case.get("fixed"))
 
 
 def plain(value: Any, key: str = "") -> Any:
-    """REST form without what is empty, with keys in camelCase and no number in quotes, as the service reads it."""
+    """REST form as the service reads it: camelCase, numbers without quotes, nothing that is empty."""
     if isinstance(value, dict):
         found = {camel(name): plain(inner, camel(name)) for name, inner in value.items()}
         return {name: inner for name, inner in found.items() if inner not in (None, {}, [])}
@@ -105,6 +105,6 @@ def test_a_script_with_a_config_that_gcloud_refuses_is_refused() -> None:
         "LR={}\ncat > c.yaml <<EOF\n{}EOF\ngcloud ai custom-jobs create --display-name=x --config=c.yaml\n"
     )
     text = CASES["args_quoted"]["yaml"].replace('"8"', "${LR}")
-    with pytest.raises(ProfileInvalid, match="0.1 has no quotes, and gcloud refuses it"):
+    with pytest.raises(ProfileInvalid, match=r"0\.1 has no quotes, and gcloud refuses it"):
         from_text(script.format("0.1", text), "s.sh", lambda _: {})
     assert "--lr=0.1" in from_text(script.format("--lr=0.1", text), "s.sh", lambda _: {}).text

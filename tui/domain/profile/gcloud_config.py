@@ -141,10 +141,8 @@ def task_problems(value: Mapping[str, Any], document: Document) -> list[Problem]
         package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
         packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
         if packaged == bool(container.get("imageUri")):
-            message = "gcloud wants exactly one of an image and a Python package in each pool."
-            fix = (
-                "Give containerSpec an imageUri, or pythonPackageSpec an executorImageUri and a pythonModule."
-            )
+            message = "gcloud refuses a file in which a pool has not exactly one image or Python package."
+            fix = "Give the pool a containerSpec with an imageUri, or a whole pythonPackageSpec."
             found.append(document.problem(("workerPoolSpecs", i), message, fix, "gcloud.task"))
     return found
 

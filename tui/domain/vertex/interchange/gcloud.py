@@ -318,12 +318,11 @@ class _Reader:
             self.refuse(here, "config", f"{written.problem}.", "Write the file by hand.")
             return {}
         self.variables |= dict.fromkeys(written.names)
-        now = {variable: self.script.values[variable].now for variable in written.names}
+        given = ((variable, self.script.values[variable].now) for variable in written.names)
+        now = {variable: value for variable, value in given if value is not None}
         try:
-            if None not in now.values():
-                checked = read_config(str(fill(written.text, now)), name)
-                if not now:
-                    return _mapped(dict(checked), literal)
+            if len(now) == len(written.names):
+                read_config(str(fill(written.text, now)), name)
             # The profile that is made of it declares its parameters; its fields are checked there.
             value = read(written.text, name).value
         except ProfileInvalid as error:
