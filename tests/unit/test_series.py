@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.emulator.logging.stream import line_times
+from tui.emulator.monitoring.alignment import Aligner, align
 from tui.emulator.monitoring.series import (
-    Aligner,
     Interval,
     Kind,
     Point,
     TimeSeries,
     ValueType,
-    align,
     differences,
     gauge,
 )

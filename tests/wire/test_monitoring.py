@@ -17,6 +17,7 @@ from tui.emulator.runner.database import create
 
 OTHER = JobRecord("p", "europe-west4", "1002")
 START = (int(time.time()) - 600) // 60 * 60
+MEANS = {"per_series_aligner": "ALIGN_MEAN", "alignment_period": {"seconds": 60}}
 REPLICAS = ("workerpool0-0", "workerpool1-0")
 FULL, HEADERS = ListTimeSeriesRequest.TimeSeriesView.FULL, ListTimeSeriesRequest.TimeSeriesView.HEADERS
 
@@ -202,10 +203,30 @@ async def test_pages_count_points_and_lose_none(size: int) -> None:
         ({"aggregation": {"per_series_aligner": "ALIGN_MEAN"}}, "alignment_period"),
         ({"aggregation": {"per_series_aligner": "ALIGN_RATE", "alignment_period": {"seconds": 60}}}, "gauge"),
         (
-            {"aggregation": {"per_series_aligner": "ALIGN_STDDEV", "alignment_period": {"seconds": 60}}},
-            "ALIGN_MEAN",
+            {
+                "aggregation": {
+                    "per_series_aligner": "ALIGN_PERCENTILE_99",
+                    "alignment_period": {"seconds": 60},
+                }
+            },
+            "for distributions.*ALIGN_MEAN",
         ),
-        ({"aggregation": {"cross_series_reducer": "REDUCE_SUM"}}, "cross_series_reducer"),
+        (
+            {"aggregation": {"cross_series_reducer": "REDUCE_SUM"}},
+            "aggregation.per_series_aligner: is needed",
+        ),
+        ({"aggregation": {**MEANS, "cross_series_reducer": "REDUCE_COUNT_TRUE"}}, "is for booleans"),
+        (
+            {
+                "aggregation": {
+                    **MEANS,
+                    "cross_series_reducer": "REDUCE_SUM",
+                    "group_by_fields": ["resource.type", "job"],
+                }
+            },
+            r"group_by_fields\[1\]: 'job' is not",
+        ),
+        ({"secondary_aggregation": MEANS}, "secondary_aggregation: is applied to aligned series"),
     ],
 )
 async def test_what_makes_no_sense_is_refused(request_: dict[str, Any], named: str) -> None:
@@ -266,3 +287,44 @@ async def test_descriptors() -> None:
         assert {label.key for label in one.labels} == {"replica_id", "accelerator_id", "simulated"}
         assert one.metadata.sample_period.ToTimedelta().total_seconds() == 2
         assert found[TRAINING_PREFIX + NET_IN].metric_kind == 2
+
+
+async def test_series_are_reduced_to_one_for_each_group_and_once_more() -> None:
+    async with place(Jobs([JOB, OTHER])) as here:
+        # Both replicas of each job: 0.1 and 0.3 in the first minute, 0.5 in the second.
+        for job in (JOB, OTHER):
+            record(here, job, 1, steady(CPU, [0.1, 0.3, 0.5], step=30, first=15))
+        interval = {"start_time": {"seconds": START}, "end_time": {"seconds": START + 120}}
+        by_job = {**MEANS, "cross_series_reducer": "REDUCE_SUM", "group_by_fields": ["resource.label.job_id"]}
+        found = await read(here, TRAINING_PREFIX + CPU, interval=interval, aggregation=by_job)
+        assert [dict(s.resource.labels) for s in found] == [
+            {"project_id": "p", "job_id": job.id} for job in (JOB, OTHER)
+        ]
+        for series in found:
+            assert not series.metric.labels and series.metric.type == TRAINING_PREFIX + CPU
+            assert shape(series) == ("GAUGE", "DOUBLE", "1")
+            assert [p.value.double_value for p in series.points] == pytest.approx([1.0, 0.4])
+            assert seconds(series) == [120, 60]
+        longer = {"per_series_aligner": "ALIGN_MAX", "alignment_period": {"seconds": 120}}
+        (one,) = await read(
+            here, TRAINING_PREFIX + CPU, interval=interval, aggregation=by_job,
+            secondary_aggregation={**longer, "cross_series_reducer": "REDUCE_COUNT"},
+        )  # fmt: skip
+        assert [(p.value.int64_value, shape(one)) for p in one.points] == [(2, ("GAUGE", "INT64", "1"))]
+        headers = await read(here, TRAINING_PREFIX + CPU, interval=interval, aggregation=by_job, view=HEADERS)
+        assert len(headers) == 2 and not any(series.points for series in headers)
+
+
+async def test_a_percentage_takes_what_came_before_the_interval_into_account() -> None:
+    async with place() as here:
+        record(here, JOB, 1, steady(CPU, [0.2] * 6 + [0.4] * 6, step=60, first=-660))
+        change = {"per_series_aligner": "ALIGN_PERCENT_CHANGE", "alignment_period": {"seconds": 300}}
+        interval = {"start_time": {"seconds": START - 300}, "end_time": {"seconds": START}}
+        found = await read(here, TRAINING_PREFIX + CPU, interval=interval, aggregation=change)
+        # Ten minutes up to now: 4 of 0.2 and 6 of 0.4; five minutes ago 6 of 0.2 and 1 of 0.4.
+        after, before = 0.32, 1.6 / 7
+        for series in found:
+            assert [p.value.double_value for p in series.points] == pytest.approx(
+                [(after - before) / before * 100]
+            )
+        assert len(found) == len(REPLICAS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from google.api import metric_pb2
 from google.cloud.monitoring_v3.types import common, metric_service
@@ -26,13 +27,18 @@ from tui.emulator.filters import (
     parse,
 )
 from tui.emulator.logging.record import Pb
+from tui.emulator.monitoring.alignment import NotAligned, align, look_back
 from tui.emulator.monitoring.descriptors import METRICS, Metric
-from tui.emulator.monitoring.series import Aligner, Interval, NotAligned, TimeSeries, align
+from tui.emulator.monitoring.reduction import NotReduced, check_reducer, group_field, reduce
+from tui.emulator.monitoring.series import Interval, TimeSeries
 from tui.emulator.rpc.methods import invalid, not_found
 
 MAX_PAGE = 100_000
 """Points (FULL) or series (HEADERS) of a page (vertex facts 6.3)."""
 FULL = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
+FIELDS = ("aggregation", "secondary_aggregation")
+LOOK_BACK = 120 * 10**9
+"""ns before the interval in which to search the sample for a counter's first difference."""
 _REDUCE_NONE = common.Aggregation.Reducer.REDUCE_NONE
 
 
@@ -136,6 +142,26 @@ def _metric_types(node: Node, joined: bool = True) -> list[str | None]:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregation:
+    """How series are aligned, and how the aligned ones are combined."""
+
+    aligner: int
+    period: int
+    """ns."""
+    reducer: int
+    fields: tuple[tuple[str, str], ...]
+    """To group by; see `group_field`."""
+
+    def apply(self, found: Iterable[TimeSeries], interval: Interval, field: str) -> list[TimeSeries]:
+        """Raises WireError: INVALID_ARGUMENT for an aligner that does not fit."""
+        with _naming(f"{field}.per_series_aligner"):
+            aligned = [align(series, self.aligner, self.period, interval) for series in found]
+        if self.reducer == _REDUCE_NONE:
+            return aligned
+        return reduce((series for series in aligned if series.points), self.reducer, self.fields)
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """A ListTimeSeries request that makes sense."""
 
@@ -143,8 +169,8 @@ class Question:
     resource: Condition[Target]
     series: Condition[Target]
     interval: Interval
-    aligner: int
-    period: int
+    aggregations: tuple[Aggregation, ...]
+    """What is done to the series, one after the other; at most two."""
 
     @classmethod
     def of(cls, request: Pb) -> Question:
@@ -153,52 +179,42 @@ class Question:
         metric = metric_of(node)
         if request.order_by:
             raise invalid(("order_by", "must be empty: points come newest first"))
-        aligner, period = _alignment(request)
         return cls(
             metric,
             compiled(node, RESOURCE_FIELDS),
             compiled(node, SERIES_FIELDS),
             _interval(request, metric),
-            aligner,
-            period,
+            _aggregations(request),
         )
+
+    @property
+    def look_back(self) -> int:
+        """ns before the interval whose points are needed."""
+        return max(LOOK_BACK, *(look_back(one.aligner, one.period) for one in self.aggregations), 0)
 
     def wants_resource(self, labels: Mapping[str, str]) -> bool:
         """Whether a series of this resource may be wanted."""
         return self.resource(Target(self.metric.type, self.metric.resource, labels)) is not False
 
-    def answer(self, series: TimeSeries) -> TimeSeries | None:
-        """The series cut to the interval and aligned; `None` if not wanted or without points.
+    def answer(self, found: Iterable[TimeSeries]) -> list[TimeSeries]:
+        """The wanted series with points in the interval, aggregated, in the order of their keys.
 
         Raises:
             WireError: INVALID_ARGUMENT for an aligner that does not fit.
         """
-        target = Target(
-            series.metric_type, series.resource_type, series.resource_labels, series.metric_labels
-        )
-        if not self.series(target):
-            return None
-        if self.aligner != Aligner.ALIGN_NONE:
-            try:
-                series = align(series, self.aligner, self.period, self.interval)
-            except NotAligned as error:
-                raise invalid(("aggregation.per_series_aligner", str(error))) from error
-            return series if series.points else None
-        points = tuple(point for point in series.points if self.interval.holds(point.end))
-        return (
-            TimeSeries(
-                series.metric_type,
-                series.resource_type,
-                series.kind,
-                series.value_type,
-                series.unit,
-                series.metric_labels,
-                series.resource_labels,
-                points,
-            )
-            if points
-            else None
-        )
+        wanted = [series for series in found if self.series(_target(series))]
+        for number, one in enumerate(self.aggregations):
+            wanted = one.apply(wanted, self.interval, FIELDS[number])
+        if not any(one.aligner for one in self.aggregations):
+            wanted = [self._cut(series) for series in wanted]
+        return sorted((series for series in wanted if series.points), key=lambda series: series.key)
+
+    def _cut(self, series: TimeSeries) -> TimeSeries:
+        return replace(series, points=tuple(p for p in series.points if self.interval.holds(p.end)))
+
+
+def _target(series: TimeSeries) -> Target:
+    return Target(series.metric_type, series.resource_type, series.resource_labels, series.metric_labels)
 
 
 def _interval(request: Pb, metric: Metric) -> Interval:
@@ -213,24 +229,32 @@ def _interval(request: Pb, metric: Metric) -> Interval:
     return Interval(start, end)
 
 
-def _alignment(request: Pb) -> tuple[int, int]:
-    aggregation = request.aggregation
-    for field, given in (
-        ("aggregation", aggregation),
-        ("secondary_aggregation", request.secondary_aggregation),
-    ):
-        if given.cross_series_reducer != _REDUCE_NONE or given.group_by_fields:
-            raise invalid(
-                (f"{field}.cross_series_reducer", "the emulator does not combine series; ask for each one")
-            )
-    if request.secondary_aggregation.per_series_aligner:
-        raise invalid(("secondary_aggregation", "the emulator aligns once; leave it out"))
-    period: int = aggregation.alignment_period.ToNanoseconds()
-    if aggregation.per_series_aligner and period < 10**9:
-        raise invalid(
-            (
-                "aggregation.alignment_period",
-                "at least one second is needed with an aligner (in the cloud it is 60)",
-            )
-        )
-    return aggregation.per_series_aligner, period
+def _aggregations(request: Pb) -> tuple[Aggregation, ...]:
+    found = []
+    for field, given in zip(FIELDS, (request.aggregation, request.secondary_aggregation), strict=True):
+        period: int = given.alignment_period.ToNanoseconds()
+        if given.per_series_aligner and period < 10**9:
+            problem = "at least one second is needed with an aligner (in the cloud it is 60)"
+            raise invalid((f"{field}.alignment_period", problem))
+        if given.cross_series_reducer and not given.per_series_aligner:
+            problem = "is needed with a reducer: series are combined where they are aligned"
+            raise invalid((f"{field}.per_series_aligner", problem))
+        fields: list[tuple[str, str]] = []
+        if given.cross_series_reducer:
+            with _naming(f"{field}.cross_series_reducer"):
+                check_reducer(given.cross_series_reducer)
+            for number, text in enumerate(given.group_by_fields):
+                with _naming(f"{field}.group_by_fields[{number}]"):
+                    fields.append(group_field(text))
+        found.append(Aggregation(given.per_series_aligner, period, given.cross_series_reducer, tuple(fields)))
+    if found[1].aligner and not found[0].aligner:
+        raise invalid(("secondary_aggregation", "is applied to aligned series; give aggregation too"))
+    return tuple(one for one in found if one.aligner)
+
+
+@contextmanager
+def _naming(field: str) -> Iterator[None]:
+    try:
+        yield
+    except (NotAligned, NotReduced) as error:
+        raise invalid((field, str(error))) from error

@@ -37,8 +37,6 @@ from tui.emulator.services.quota_service import quota_id
 log = logging.getLogger(__name__)
 
 SERVICE = "google.monitoring.v3.MetricService"
-LOOK_BACK = 120 * 10**9
-"""ns before the interval in which to search the sample for a counter's first difference."""
 QUOTA_AGE = 60 * 10**9
 """ns for which the present value of a quota counts as its past value."""
 
@@ -64,18 +62,16 @@ class MonitoringService:
             raise invalid(("page_size", f"{request.page_size} is negative"))
         digest = query_digest(
             "series", request.name, request.filter, str(request.interval), str(request.aggregation),
-            str(request.view),
+            str(request.secondary_aggregation), str(request.view),
         )  # fmt: skip
         key = read_token(request.page_token, digest, (str, int))
         after = None if key is None else (str(key[0]), int(key[1]))
         find = self._finder(project, question)
 
         def work() -> Pb:
-            answers = (question.answer(series) for series in find())
-            found = sorted((s for s in answers if s is not None), key=lambda s: s.key)
-            return _page(
-                found, request.view == FULL, min(request.page_size, MAX_PAGE) or MAX_PAGE, after, digest
-            )
+            found = question.answer(find())
+            size = min(request.page_size, MAX_PAGE) or MAX_PAGE
+            return _page(found, request.view == FULL, size, after, digest)
 
         return await asyncio.to_thread(work)
 
@@ -88,7 +84,7 @@ class MonitoringService:
         return lambda: iter(found)
 
     def _training(self, job: JobRecord, question: Question) -> Iterator[TimeSeries]:
-        metric, since = question.metric, question.interval.start - LOOK_BACK
+        metric, since = question.metric, question.interval.start - question.look_back
         points: dict[tuple[str, str], list[Point]] = {}
         for attempt in self._state.attempts(job.id):
             samples: dict[tuple[str, str], list[tuple[int, float]]] = {}

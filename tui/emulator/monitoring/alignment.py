@@ -1,0 +1,176 @@
+"""Alignment: one point for each period of a series. Times are in ns since the epoch.
+
+Which aligner takes which kind of metric, and what comes of it: `Aggregation.Aligner` of the Monitoring API.
+The API does not say whether a standard deviation is that of a sample or of all values: it is the latter here.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, pstdev
+
+from google.cloud.monitoring_v3.types import common
+
+from tui.emulator.monitoring.series import Interval, Kind, Point, TimeSeries, ValueType
+
+Aligner = common.Aggregation.Aligner
+SMOOTHING = 600 * 10**9
+"""ns of the moving mean that `ALIGN_PERCENT_CHANGE` compares."""
+
+_REDUCE: Mapping[int, Callable[[Sequence[float]], float]] = {
+    Aligner.ALIGN_MIN: min,
+    Aligner.ALIGN_MAX: max,
+    Aligner.ALIGN_MEAN: fmean,
+    Aligner.ALIGN_COUNT: len,
+    Aligner.ALIGN_SUM: math.fsum,
+    Aligner.ALIGN_STDDEV: pstdev,
+}
+_COUNTERS = (Aligner.ALIGN_DELTA, Aligner.ALIGN_RATE)
+_GAUGES = (Aligner.ALIGN_INTERPOLATE, Aligner.ALIGN_NEXT_OLDER)
+_BOOLEANS = (Aligner.ALIGN_COUNT_TRUE, Aligner.ALIGN_COUNT_FALSE, Aligner.ALIGN_FRACTION_TRUE)
+_DISTRIBUTIONS = (
+    Aligner.ALIGN_PERCENTILE_99, Aligner.ALIGN_PERCENTILE_95, Aligner.ALIGN_PERCENTILE_50,
+    Aligner.ALIGN_PERCENTILE_05,
+)  # fmt: skip
+_VALUE_TYPES: Mapping[int, int] = {
+    Aligner.ALIGN_MEAN: ValueType.DOUBLE,
+    Aligner.ALIGN_STDDEV: ValueType.DOUBLE,
+    Aligner.ALIGN_COUNT: ValueType.INT64,
+}
+
+
+class NotAligned(ValueError):
+    """The aligner can't be used on this series; the message names those that can."""
+
+
+def look_back(aligner: int, period: int) -> int:
+    """ns before an interval whose points an aligner takes into account."""
+    return SMOOTHING + period if aligner == Aligner.ALIGN_PERCENT_CHANGE else period
+
+
+def align(series: TimeSeries, aligner: int, period: int, interval: Interval) -> TimeSeries:
+    """One point for each period with data; the last period ends at the interval's end.
+
+    Raises:
+        NotAligned: for an aligner that does not match the series' kind or its values.
+    """
+    _check(series, aligner)
+    if aligner in _COUNTERS:
+        return _distribute(series, aligner == Aligner.ALIGN_RATE, period, interval)
+    if aligner == Aligner.ALIGN_INTERPOLATE:
+        return _interpolate(series, period, interval)
+    if aligner == Aligner.ALIGN_PERCENT_CHANGE:
+        return _percent_change(series, period, interval)
+    reduce = _REDUCE.get(aligner, _last)
+    groups: dict[int, list[float]] = {}
+    for point in series.points:
+        if interval.holds(point.end):
+            groups.setdefault((interval.end - point.end) // period, []).append(point.value)
+    points = [
+        _aligned(index, reduce(values), period, interval) for index, values in sorted(groups.items())[::-1]
+    ]
+    return replace(
+        series,
+        kind=Kind.GAUGE,
+        value_type=_VALUE_TYPES.get(aligner, series.value_type),
+        unit="1" if aligner == Aligner.ALIGN_COUNT else series.unit,
+        points=tuple(points),
+    )
+
+
+def _check(series: TimeSeries, aligner: int) -> None:
+    any_kind = [*_REDUCE, Aligner.ALIGN_PERCENT_CHANGE]
+    fitting = [*any_kind, *(_COUNTERS if series.kind == Kind.DELTA else _GAUGES)]
+    if aligner in fitting:
+        return
+    known = ", ".join(Aligner(number).name for number in sorted(fitting))
+    if aligner not in iter(Aligner):
+        raise NotAligned(f"{aligner} is no aligner; use one of {known}")
+    what = "a counter" if series.kind == Kind.DELTA else "a gauge"
+    takes = "counters" if aligner in _COUNTERS else "gauges"
+    takes = "booleans" if aligner in _BOOLEANS else "distributions" if aligner in _DISTRIBUTIONS else takes
+    what = what if takes in {"counters", "gauges"} else "a metric of numbers"
+    raise NotAligned(
+        f"{Aligner(aligner).name} is for {takes}, and {series.metric_type} is {what}; use one of {known}"
+    )
+
+
+def _last(values: Sequence[float]) -> float:
+    return values[-1]
+
+
+def _aligned(index: int, value: float, period: int, interval: Interval) -> Point:
+    end = interval.end - index * period
+    return Point(end, end, value)
+
+
+def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval) -> TimeSeries:
+    """Distribute each difference over its periods; a rate is over the time that has data."""
+    amount: dict[int, float] = {}
+    covered: dict[int, int] = {}
+    for point in series.points:
+        start, end = max(point.start, interval.start), min(point.end, interval.end)
+        if start >= end:
+            continue
+        density = point.value / (point.end - point.start)
+        for index in range((interval.end - end) // period, -(-(interval.end - start) // period)):
+            upper = interval.end - index * period
+            part = min(end, upper) - max(start, upper - period)
+            if part > 0:
+                amount[index] = amount.get(index, 0.0) + density * part
+                covered[index] = covered.get(index, 0) + part
+    order = sorted(amount, reverse=True)
+    if rate:
+        points = [_aligned(i, amount[i] / covered[i] * 1e9, period, interval) for i in order]
+        unit = f"{series.unit}/s"
+        return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, unit=unit, points=tuple(points))
+    ends = [interval.end - i * period for i in order]
+    spans = [Point(end - period, end, amount[i]) for end, i in zip(ends, order, strict=True)]
+    return replace(series, points=tuple(spans))
+
+
+def _boundaries(period: int, interval: Interval) -> range:
+    """Ends of the periods, the oldest first."""
+    count = max(1, -(-(interval.end - interval.start) // period))
+    return range(interval.end - (count - 1) * period, interval.end + 1, period)
+
+
+def _interpolate(series: TimeSeries, period: int, interval: Interval) -> TimeSeries:
+    """The value at the end of each period on the line between the points before and after it."""
+    ends = [point.end for point in series.points]
+    points = []
+    for at in _boundaries(period, interval):
+        after = bisect_left(ends, at)
+        if after == len(ends) or (ends[after] != at and not after):
+            continue
+        value = series.points[after].value
+        if ends[after] != at:
+            before = series.points[after - 1]
+            part = (at - before.end) / (ends[after] - before.end)
+            value = before.value + part * (value - before.value)
+        points.append(Point(at, at, value))
+    return replace(series, points=tuple(points))
+
+
+def _percent_change(series: TimeSeries, period: int, interval: Interval) -> TimeSeries:
+    """By how many percent the moving mean of ten minutes has changed within each period."""
+    found = [point for point in series.points if point.value >= 0]
+    ends = [point.end for point in found]
+
+    def mean(at: int) -> float | None:
+        values = [p.value for p in found[bisect_right(ends, at - SMOOTHING) : bisect_right(ends, at)]]
+        return fmean(values) if values else None
+
+    points = []
+    for at in _boundaries(period, interval):
+        current, previous = mean(at), mean(at - period)
+        if current is None or previous is None:
+            continue
+        if previous:
+            points.append(Point(at, at, (current - previous) / previous * 100))
+        else:
+            points.append(Point(at, at, math.inf if current else 0.0))
+    return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, unit="%", points=tuple(points))

@@ -1,0 +1,120 @@
+"""Reduction: aligned series combined into one for each group of them.
+
+Which reducer takes which values, and what comes of it: `Aggregation.Reducer` of the Monitoring API. How it
+interpolates percentiles is not documented: linearly here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean, pstdev
+
+from google.cloud.monitoring_v3.types import common
+
+from tui.emulator.monitoring.series import Kind, Point, TimeSeries, ValueType
+
+Reducer = common.Aggregation.Reducer
+KEPT = "project_id"
+"""A label of the resource that a reduced series keeps: it never differs within an answer."""
+
+
+class NotReduced(ValueError):
+    """The reducer or a field of a group can't be used; the message names those that can."""
+
+
+def _percentile(percent: int) -> Callable[[Sequence[float]], float]:
+    def reduce(values: Sequence[float]) -> float:
+        ordered = sorted(values)
+        at = (len(ordered) - 1) * percent / 100
+        low, part = int(at), at % 1
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * part
+
+    return reduce
+
+
+_REDUCE: Mapping[int, Callable[[Sequence[float]], float]] = {
+    Reducer.REDUCE_MEAN: fmean,
+    Reducer.REDUCE_MIN: min,
+    Reducer.REDUCE_MAX: max,
+    Reducer.REDUCE_SUM: math.fsum,
+    Reducer.REDUCE_STDDEV: pstdev,
+    Reducer.REDUCE_COUNT: len,
+    Reducer.REDUCE_PERCENTILE_99: _percentile(99),
+    Reducer.REDUCE_PERCENTILE_95: _percentile(95),
+    Reducer.REDUCE_PERCENTILE_50: _percentile(50),
+    Reducer.REDUCE_PERCENTILE_05: _percentile(5),
+}
+_BOOLEANS = (Reducer.REDUCE_COUNT_TRUE, Reducer.REDUCE_COUNT_FALSE, Reducer.REDUCE_FRACTION_TRUE)
+_SAME_TYPE = (Reducer.REDUCE_MIN, Reducer.REDUCE_MAX, Reducer.REDUCE_SUM)
+
+
+def check_reducer(reducer: int) -> None:
+    """Raises NotReduced for one that no metric of this service takes."""
+    if reducer in _REDUCE:
+        return
+    known = ", ".join(Reducer(number).name for number in sorted(_REDUCE))
+    if reducer in _BOOLEANS:
+        raise NotReduced(f"{Reducer(reducer).name} is for booleans, and the metrics are numbers; use {known}")
+    raise NotReduced(f"{reducer} is no reducer; use one of {known}")
+
+
+def group_field(text: str) -> tuple[str, str]:
+    """(`metric` or `resource`, name of the label) of a field to group by; `type` has no name.
+
+    Raises:
+        NotReduced: for anything else.
+    """
+    whose, _, rest = text.partition(".")
+    part, _, name = rest.partition(".")
+    if whose in {"metric", "resource"} and part in {"label", "labels"} and name:
+        return whose, name.strip('"')
+    if text in {"metric.type", "resource.type"}:
+        return whose, ""
+    if text == "project":
+        return "resource", KEPT
+    known = "metric.labels.NAME, resource.labels.NAME, resource.type or project"
+    raise NotReduced(f"{text!r} is not a field to group by; use {known}")
+
+
+def reduce(found: Iterable[TimeSeries], reducer: int, fields: Sequence[tuple[str, str]]) -> list[TimeSeries]:
+    """One series for each combination of the fields' values; each point is of all that end with it."""
+    groups: dict[tuple[str | None, ...], list[TimeSeries]] = {}
+    for series in found:
+        labels = {"metric": series.metric_labels, "resource": series.resource_labels}
+        values = (labels[whose].get(name) for whose, name in fields if name)
+        groups.setdefault((series.resource_type, *values), []).append(series)
+    return [_reduced(group, reducer, fields) for group in groups.values()]
+
+
+def _reduced(group: Sequence[TimeSeries], reducer: int, fields: Sequence[tuple[str, str]]) -> TimeSeries:
+    first = group[0]
+    values: dict[int, list[float]] = {}
+    starts: dict[int, int] = {}
+    for series in group:
+        for point in series.points:
+            values.setdefault(point.end, []).append(point.value)
+            starts[point.end] = min(point.start, starts.get(point.end, point.start))
+    value_type, kind = int(ValueType.DOUBLE), int(Kind.GAUGE)
+    if reducer in _SAME_TYPE or reducer == Reducer.REDUCE_MEAN:
+        kind = first.kind
+    if reducer in _SAME_TYPE:
+        value_type = first.value_type
+    if reducer == Reducer.REDUCE_COUNT:
+        value_type = int(ValueType.INT64)
+    kept = {("resource", KEPT), *fields}
+    combine = _REDUCE[reducer]
+    return TimeSeries(
+        first.metric_type,
+        first.resource_type,
+        kind,
+        value_type,
+        "1" if reducer == Reducer.REDUCE_COUNT else first.unit,
+        {name: value for name, value in first.metric_labels.items() if ("metric", name) in kept},
+        {name: value for name, value in first.resource_labels.items() if ("resource", name) in kept},
+        tuple(
+            Point(starts[end] if kind == Kind.DELTA else end, end, combine(values[end]))
+            for end in sorted(values)
+        ),
+    )
