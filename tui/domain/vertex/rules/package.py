@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex import image_reference
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 
 MAX_PACKAGES = 100
@@ -48,6 +49,20 @@ def image_form(case: Case) -> Iterator[Finding]:
             right = image.strip()
             edits = () if re.search(r"\s", right) or not right else (Edit(path, right),)
             yield Finding(path, f"the image {image!r} has white space in it.", "Remove it.", edits)
+
+
+def reference(case: Case) -> Iterator[Finding]:
+    for path, image in _images(case):
+        if not image or _SCHEME.match(image) or re.search(r"\s", image):
+            continue
+        found = image_reference.problem(image)
+        if found:
+            what, right = found
+            fix = (
+                f"Write {right}." if right else "Write REGISTRY/PATH/IMAGE:TAG or REGISTRY/PATH/IMAGE@DIGEST."
+            )
+            edits = (Edit(path, right),) if right else ()
+            yield Finding(path, f"{image} {what}.", fix, edits)
 
 
 def registry(case: Case) -> Iterator[Finding]:
@@ -153,6 +168,7 @@ def no_task_fields(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("image.missing", "vertex facts 1.9", missing),
     Rule("image.form", "vertex facts 1.9", image_form),
+    Rule("image.reference", image_reference.SOURCE, reference),
     Rule("image.registry", "vertex facts 14.1", registry, Severity.NOTE),
     Rule("image.command", "vertex facts 1.9", empty_command, Severity.WARNING),
     Rule("image.empty-argument", "vertex facts 1.9", no_task_fields, Severity.NOTE),
