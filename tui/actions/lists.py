@@ -305,7 +305,16 @@ _JOBS = (
         footer=False,
     ),
     Action("jobs.pause", "p", "pause", "Pause or resume the display", "jobs", "pause", footer=False),
-    Action("jobs.copy", "y", "copy", "Copy the job's resource name", "jobs", "copy", footer=False),
+    Action(
+        "jobs.copy_command",
+        "y",
+        "copy command",
+        "Copy the gcloud command that creates the job",
+        "jobs",
+        "copy_command",
+        footer=False,
+    ),
+    Action("jobs.copy", "Y", "copy name", "Copy the job's resource name", "jobs", "copy", footer=False),
     Action(
         "jobs.link",
         "o",

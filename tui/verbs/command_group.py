@@ -21,6 +21,7 @@ VERBS = {
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),
     "profiles": ("tui.verbs.profiles.group", "List, show, validate, import and export profiles."),
+    "export": ("tui.verbs.export", "Print a job or a profile as a gcloud command, a REST call or Python."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),
     "prices": ("tui.verbs.prices", "Show hourly machine prices; `refresh` reads current ones."),
     "emulator": ("tui.verbs.emulator.group", "Start, stop and inspect the local emulator; inject faults."),

@@ -134,13 +134,18 @@ def refused_tab(source: str, file: str) -> Problem | None:
     return None
 
 
+def has_one_task(pool: Mapping[str, Any]) -> bool:
+    """Whether a pool (REST form) has exactly one image or package, as gcloud demands of those in a file."""
+    package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
+    packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
+    return packaged != bool(container.get("imageUri"))
+
+
 def task_problems(value: Mapping[str, Any], document: Document) -> list[Problem]:
     """A problem for each pool of a CustomJobSpec (REST form) that gcloud refuses for want of one task."""
     found = []
     for i, pool in enumerate(value.get("workerPoolSpecs") or []):
-        package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
-        packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
-        if packaged == bool(container.get("imageUri")):
+        if not has_one_task(pool):
             message = "gcloud refuses a file in which a pool has not exactly one image or Python package."
             fix = "Give the pool a containerSpec with an imageUri, or a whole pythonPackageSpec."
             found.append(document.problem(("workerPoolSpecs", i), message, fix, "gcloud.task"))

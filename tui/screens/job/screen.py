@@ -27,6 +27,7 @@ from tui.screens.job.logs import LogsPane
 from tui.screens.job.pane import JobPane
 from tui.screens.job.replicas import ReplicasPane
 from tui.screens.job.tasks import TasksPane
+from tui.screens.jobs.copy_command import copy_command
 from tui.screens.jobs.job_actions import confirm_cancel, confirm_delete
 from tui.screens.workers import background
 from tui.session import Session
@@ -457,6 +458,11 @@ class JobScreen(FrameScreen):
 
         if self.job is not None:
             clone(self.console, self.job)
+
+    def action_copy_command(self) -> None:
+        """Copy the gcloud command that creates the job."""
+        if self.job is not None:
+            copy_command(self.console, [self.job])
 
     def action_copy_name(self) -> None:
         """Copy the resource name."""

@@ -19,6 +19,7 @@ from tui.domain.job_query import JobQuery, QueryError, completions, parse, witho
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import show_link, show_trouble
+from tui.screens.jobs.copy_command import copy_command
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.jobs.views import JobsViews
 from tui.screens.workers import background
@@ -34,7 +35,6 @@ from tui.widgets.table.table import Cells, Table
 
 FIRST_RUN = "No jobs here yet."
 FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minutes."
-
 
 SHOWN_AT_ONCE = 500
 """Up to this many jobs each page is shown when it arrives."""
@@ -317,7 +317,7 @@ class JobsScreen(JobsViews):
         if found.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
             # The cursor may be on a group.
             return None
-        needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "link"}
+        needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "copy_command", "link"}
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
         if found.id in {"jobs.cancel", "jobs.delete"}:
@@ -467,6 +467,10 @@ class JobsScreen(JobsViews):
 
         if self.current is not None:
             clone(self.console, self.current)
+
+    def action_copy_command(self) -> None:
+        """Copy the gcloud command of each selected job."""
+        copy_command(self.console, self.selected())
 
     def action_copy(self) -> None:
         """Copy the resource name."""

@@ -30,7 +30,7 @@ from tui.widgets.header_lines import Line
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
-TITLES = {"gcloud": "gcloud config", "rest": "REST by curl", "python": "Python"}
+TITLES = {"gcloud": "gcloud command", "rest": "REST by curl", "python": "Python"}
 
 
 class ExportScreen(FrameScreen):
@@ -56,8 +56,9 @@ class ExportScreen(FrameScreen):
 
     @property
     def text(self) -> str:
-        """The shown text."""
-        return self._forms[self._form].text
+        """The shown text; where the form can't describe the job, why."""
+        found = self._forms[self._form]
+        return found.text or found.problem
 
     def _show(self) -> None:
         lines = [
@@ -138,9 +139,7 @@ async def _open(console: ConsoleApp, entry: ProfileEntry) -> None:
         return
     region = request.region or context.home_region
     forms = {
-        form: export(
-            profile, request, form, project="" if local else project, region=region, file=f"{entry.name}.yaml"
-        )
+        form: export(profile, request, form, project="" if local else project, region=region)
         for form in FORMS
     }
     console.push_screen(ExportScreen(profile, forms))

@@ -1,4 +1,4 @@
-"""`vxtui profiles import` and `vxtui profiles export`."""
+"""`vxtui profiles import`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+<<<<<<< HEAD
 from tui.config.settings import profile_folder
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
@@ -19,12 +20,19 @@ from tui.domain.profile.source import decode
 from tui.domain.vertex.dry_run import problem_json
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text, read_config
 from tui.domain.vertex.interchange.gcloud import Config, Surroundings, is_command
+=======
+from tui.domain.profile import Problem, ProfileInvalid, inspect, load
+from tui.domain.profile.autofix import fixable
+from tui.domain.profile.source import decode
+from tui.domain.vertex.dry_run import problem_json
+from tui.domain.vertex.interchange import Imported, from_resource, from_text
+from tui.domain.vertex.interchange.gcloud import Surroundings, is_command
+>>>>>>> 3d631e9 (Print a job or a profile as a command that gcloud accepts)
 from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
-from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
-from tui.verbs.launch import named_offline
+from tui.store.profiles.library import MAX_BYTES
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import READS, Failure, Run, assigned, find_job, value_of, verb
+from tui.verbs.run import Failure, Run, find_job, value_of, verb
 
 _FIXES = {
     "EXISTS": "Give another --name, or --force to overwrite it.",
@@ -64,60 +72,6 @@ async def import_profile(
         print_json({"name": chosen, "path": str(path), "notes": list(found.notes), "problems": shown})
     else:
         out(str(path))
-
-
-@click.command("export")
-@click.argument("profile")
-@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="Format of the result.")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
-)
-@click.option("--region", metavar="REGION", help="For this region instead of the profile's.")
-@click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")
-@click.option("--reveal", is_flag=True, help="Write secrets too; without it the result says where they go.")
-@verb(READS)
-async def export_profile(  # noqa: PLR0917 - one for each option
-    run: Run,
-    profile: str,
-    form: str,
-    assignments: tuple[str, ...],
-    region: str | None,
-    target: str | None,
-    reveal: bool,
-) -> None:
-    """Print PROFILE's request as a gcloud config, a REST call by curl or a Python program."""
-    try:
-        read = read_profile(find(profile, profile_folder(run.settings)))
-        checked = read.check(assigned(assignments), region=region or "")
-    except NoProfile as error:
-        fix = "`vxtui profiles list` lists all."
-        raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
-    except ProfileInvalid as error:
-        raise Failure(str(error), code="INVALID_PROFILE") from error
-    except OSError as error:
-        raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
-    if checked.errors:
-        raise Failure(
-            "\n".join(map(str, checked.errors)), fix="Nothing was exported.", code="INVALID_PROFILE"
-        )
-    context = run.one_context
-    place = checked.request.region or context.home_region
-    file = target or f"{read.name}.yaml"
-    project = "" if context.kind == "local" else context.project
-    request = await named_offline(run, profile, checked.request)
-    done = export(read, request, form, project=project, region=place, file=file, reveal=reveal)
-    for line in done.notes:
-        note(f"note: {line}")
-    if target:
-        _write(Path(target), done.text)
-    if run.json:
-        print_json(
-            {"as": form, "text": done.text, "command": done.command or None, "notes": list(done.notes)}
-        )
-    elif target:
-        out(done.command or target)
-    else:
-        sys.stdout.write(done.text)
 
 
 async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported:
@@ -193,13 +147,3 @@ def surroundings(folder: Path, command: str = "") -> Surroundings:
             return _decoded(file.read(MAX_BYTES + 1), str(path))
 
     return Surroundings(posixpath.join(folder, ""), os.environ, read, command)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise Failure(f"{path} exists already.", fix="Name another file.", code="EXISTS") from error
-    except OSError as error:
-        raise Failure(f"{path} can't be written: {error}", code="UNWRITABLE") from error

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tui.domain.formatting import pieces
 from tui.domain.masking import concealed, mask_text
-from tui.domain.profile import Profile, Request
-from tui.domain.profile.edit import render_new
+from tui.domain.profile import Profile, Request, load
 from tui.domain.profile.job_name import PLACEHOLDER
+from tui.domain.resource_name import log_project
 from tui.domain.spec_format import format_of
 from tui.domain.text import json_text, plain
+from tui.domain.vertex.interchange import gcloud_command
+from tui.domain.vertex.interchange.imports import from_resource
 from tui.domain.vertex.interchange.python_code import environment_value, python_code
 from tui.domain.vertex.packaging import runs_package
 
@@ -30,16 +34,20 @@ FORMS = ("gcloud", "rest", "python")
 WIDE = 96
 """Width of a note in a file's head, in characters."""
 
-SUFFIXES = {"gcloud": ".yaml", "rest": ".sh", "python": ".py"}
+SUFFIXES = {"gcloud": ".sh", "rest": ".sh", "python": ".py"}
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The text of one form, the command that uses it ("" if the text is one), and notes on what it lacks."""
+    """The text of one form, the command that uses it ("" if the text is one), and notes on what it lacks.
+
+    `problem` says why the form can't describe the job; the text is empty then.
+    """
 
     text: str
     command: str = ""
     notes: tuple[str, ...] = ()
+    problem: str = ""
 
 
 def export(
@@ -49,10 +57,13 @@ def export(
     *,
     project: str,
     region: str,
-    file: str,
+    file: str = "",
     reveal: bool = False,
 ) -> Exported:
-    """`request` of `profile` in one of the FORMS; `file` is where a config would be saved.
+    """`request` of `profile` in one of the FORMS.
+
+    `gcloud` is a command with its config as a here-document. If a `file` is named, the text is the config for
+    that file, and the command uses it.
 
     An empty `project` is unknown: the text has PROJECT instead, and a note says so. Secrets are left out
     unless `reveal`: a program reads them from its environment, and the other forms have a placeholder.
@@ -61,19 +72,36 @@ def export(
     notes = (*left_out, *_no_task(profile, request), *_lost(profile), *_without_wrapper(request, form))
     if not project and form != "gcloud":
         notes = (*notes, f"replace {PROJECT} with your project; the context is this machine")
-    project = project or PROJECT
+    remarks = _remarks(profile, notes)
     if form == "gcloud":
-        text, command = _gcloud(request, region, file)
-    else:
-        remarks = _remarks(profile, notes)
-        if form == "rest":
-            return Exported(_rest(request, project, region, remarks), notes=notes)
-        return Exported(
-            python_code(format_of(request.body), request.resource, project, region, remarks), notes=notes
-        )
-    shown = [*_remarks(profile, notes), "Use it with:", *(f"  {line}" for line in command.splitlines())]
-    head = "".join(f"# {_comment(line)}\n" for line in shown)
-    return Exported(head + text, command, notes)
+        return replace(_gcloud(request, project, region, file, remarks), notes=notes)
+    project = project or PROJECT
+    if form == "rest":
+        return Exported(_rest(request, project, region, remarks), notes=notes)
+    text = python_code(format_of(request.body), request.resource, project, region, remarks)
+    return Exported(text, notes=notes)
+
+
+def export_job(
+    resource: Mapping[str, Any],
+    form: str,
+    *,
+    project: str,
+    region: str = "",
+    file: str = "",
+    reveal: bool = False,
+) -> Exported:
+    """A job as the service reports it (REST form), as `export` of the request that created it.
+
+    Raises:
+        ProfileInvalid: for a job of a kind that no profile can describe.
+    """
+    found = from_resource(resource)
+    profile = load(found.text, str(resource.get("name", "")), found.name)
+    request = profile.check(region=region).request
+    place, project = request.region, log_project(str(resource.get("name", "")), project) if project else ""
+    done = export(profile, request, form, project=project, region=place, file=file, reveal=reveal)
+    return replace(done, notes=(*found.notes, *done.notes))
 
 
 def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, ...]]:
@@ -147,17 +175,17 @@ def _comment(line: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in plain(line))
 
 
-def _gcloud(request: Request, region: str, file: str) -> tuple[str, str]:
-    """The CustomJobSpec for `--config`, and the flags for all other fields."""
-    job = request.custom_job
-    flags = [f"--region={region}", f"--display-name={job['displayName']}", f"--config={file}"]
-    labels = job.get("labels") or {}
-    if labels:
-        flags.append("--labels=" + ",".join(f"{key}={value}" for key, value in labels.items()))
-    key = (job.get("encryptionSpec") or {}).get("kmsKeyName")
-    if key:
-        flags.append(f"--kms-key={key}")
-    return render_new(job["jobSpec"]), shlex.join(["gcloud", "ai", "custom-jobs", "create", *flags])
+def _gcloud(request: Request, project: str, region: str, file: str, remarks: list[str]) -> Exported:
+    """The command, or the config for `file` and the command that uses it; without notes."""
+    try:
+        made = gcloud_command.of(request.custom_job, project=project, region=region)
+    except gcloud_command.NotExpressible as error:
+        return Exported("", problem=str(error))
+    if not file:
+        return Exported(made.with_config_inside(remarks))
+    line = made.with_config_in(file)
+    shown = [*remarks, "Use it with:", *(f"  {_comment(part)}" for part in line.splitlines())]
+    return Exported("".join(f"# {each}\n" for each in shown) + made.config, line)
 
 
 def _rest(request: Request, project: str, region: str, remarks: list[str]) -> str:

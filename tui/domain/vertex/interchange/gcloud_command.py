@@ -1,0 +1,159 @@
+"""A CustomJob as the command of gcloud that sends it.
+
+The flags carry what gcloud has no config for (display name, labels, key), and the config all of the
+CustomJobSpec: it goes through standard input, so no delimiter or quoting can change a value. gcloud refuses a
+config with a pool that has no image (`validation.py` of gcloud 578.0.0). A job with such a placeholder has
+its pools in `--worker-pool-spec` flags, as far as these have names for its fields.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.profile.edit import render_new
+from tui.domain.profile.gcloud_config import has_one_task
+from tui.domain.vertex.field_table import ACCELERATOR
+
+CREATE = "gcloud ai custom-jobs create"
+_DELIMITERS = ";:|#@~%!+&?*" + "".join(map(chr, range(0x2460, 0x2480)))
+
+
+class NotExpressible(ValueError):
+    """A job that no command of gcloud creates; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The flags of a create, and the config for all that they don't carry; "" where that is nothing."""
+
+    flags: tuple[tuple[str, str], ...]
+    config: str
+
+    def with_config_inside(self, remarks: Sequence[str] = ()) -> str:
+        """The command as it is typed; `remarks` become comments of its config."""
+        head = "".join(f"# {line}\n" for line in remarks)
+        if not self.config:
+            return f"{head}{self._typed()}\n"
+        body = head + self.config
+        end = "YAML"
+        while end in body.splitlines():
+            end += "_"
+        return f"{self._typed('-')} <<'{end}'\n{body}{end}\n"
+
+    def with_config_in(self, file: str) -> str:
+        """The command with its config in this file."""
+        return self._typed(file if self.config else "")
+
+    def _typed(self, config: str = "") -> str:
+        flags = [*self.flags, ("config", config)] if config else self.flags
+        return " \\\n  ".join([CREATE, *(f"--{name}={shlex.quote(value)}" for name, value in flags)])
+
+
+def of(job: Mapping[str, Any], *, project: str, region: str) -> Command:
+    """The command that creates the CustomJob `job` (REST form). Without a `project` gcloud takes its own.
+
+    Raises:
+        NotExpressible: where gcloud refuses the config and its flags lack names for a pool's fields.
+    """
+    spec = job["jobSpec"]
+    flags = [("region", region), ("display-name", str(job["displayName"]))]
+    flags = [("project", project), *flags] if project else flags
+    labels = job.get("labels") or {}
+    if labels:
+        flags.append(("labels", _joined([f"{key}={value}" for key, value in labels.items()])))
+    key = (job.get("encryptionSpec") or {}).get("kmsKeyName")
+    if key:
+        flags.append(("kms-key", key))
+    pools = spec.get("workerPoolSpecs") or []
+    if not all(map(has_one_task, pools)):
+        flags += _pools(pools)
+        spec = {name: value for name, value in spec.items() if name != "workerPoolSpecs"}
+    return Command(tuple(flags), render_new(spec) if spec else "")
+
+
+def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The pools as flags. Raises NotExpressible."""
+    if not pools[0]:
+        raise NotExpressible("gcloud can't create a job whose first pool is empty.")
+    found = [
+        ("worker-pool-spec", _joined(list(_pool(i, pool)) if pool else [])) for i, pool in enumerate(pools)
+    ]
+    tasks = [
+        (i, kind, pool[kind])
+        for i, pool in enumerate(pools)
+        for kind in ("containerSpec", "pythonPackageSpec")
+        if kind in pool
+    ]
+    packages = [task for task in tasks if task[1] == "pythonPackageSpec"]
+    containers = [task for task in tasks if task[1] == "containerSpec"]
+    for flag, field, having in (
+        ("args", "args", tasks),
+        ("command", "command", containers),
+        ("python-package-uris", "packageUris", packages),
+    ):
+        values = [list(task.get(field) or []) for _, _, task in having]
+        if any(value != values[0] for value in values):
+            raise _no_flag(having[0][0], f"{field} of its own")
+        if not values or not values[0]:
+            continue
+        if flag != "python-package-uris" and len(set(values[0])) < len(values[0]):
+            raise _no_flag(having[0][0], f"{field} of which two are equal: gcloud refuses that in --{flag}")
+        found.append((flag, _joined(values[0])))
+    return found
+
+
+def _pool(number: int, pool: Mapping[str, Any]) -> Iterator[str]:
+    """One pool as key=value. Raises NotExpressible."""
+    machine = dict(pool.get("machineSpec") or {})
+    kind, count = machine.pop("acceleratorType", None), machine.pop("acceleratorCount", None)
+    if not machine.get("machineType") or not pool.get("replicaCount"):
+        raise _no_flag(number, "no machine type or no replica count")
+    yield f"machine-type={machine.pop('machineType')}"
+    yield f"replica-count={pool['replicaCount']}"
+    if kind is not None or count is not None:
+        if not count or kind not in ACCELERATOR.choices:
+            raise _no_flag(number, "accelerators without type or count")
+        yield f"accelerator-type={kind}"
+        yield f"accelerator-count={count}"
+    container, package = dict(pool.get("containerSpec") or {}), dict(pool.get("pythonPackageSpec") or {})
+    if container.get("imageUri") and "pythonPackageSpec" not in pool:
+        yield f"container-image-uri={container.pop('imageUri')}"
+    elif package.get("executorImageUri") and package.get("pythonModule") and "containerSpec" not in pool:
+        yield f"executor-image-uri={package.pop('executorImageUri')}"
+        yield f"python-module={package.pop('pythonModule')}"
+    else:
+        raise _no_flag(number, "no image")
+    known = {"machineSpec", "replicaCount", "containerSpec", "pythonPackageSpec"}
+    rest = [*machine, *(name for name in pool if name not in known)]
+    rest += [
+        name
+        for task in (container, package)
+        for name in task
+        if name not in {"args", "command", "packageUris"}
+    ]
+    if rest:
+        raise _no_flag(number, ", ".join(sorted(rest)))
+
+
+def _no_flag(number: int, what: str) -> NotExpressible:
+    return NotExpressible(
+        "gcloud can't create this job: it refuses a config with a pool that has no image, and its flags "
+        f"can't describe pool {number}, which has {what}."
+    )
+
+
+def _joined(values: Sequence[str]) -> str:
+    """A list as gcloud splits it; with commas in it, or the sign of another delimiter, it has a delimiter."""
+    delimiter, sign = ",", ""
+    text = "".join(values)
+    if "," in text or text.startswith("^"):
+        free = next((each for each in _DELIMITERS if each not in text), None)
+        if free is None:
+            raise NotExpressible("gcloud's flags have no delimiter that these values lack.")
+        delimiter, sign = free, f"^{free}^"
+    # gcloud drops a delimiter at the end.
+    end = delimiter if values and not values[-1] else ""
+    return sign + delimiter.join(values) + end

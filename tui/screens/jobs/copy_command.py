@@ -1,0 +1,61 @@
+"""Copies the gcloud command that creates a job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tui.domain.formatting import pieces
+from tui.domain.job import Job
+from tui.screens.unconnected import not_connected
+from tui.screens.workers import background
+from tui.session import BackendError
+
+if TYPE_CHECKING:
+    from tui.domain.vertex.interchange import Exported
+    from tui.screens.console_app import ConsoleApp
+
+READ_SECONDS = 30.0
+"""Seconds that reading a job's specification may take."""
+
+
+def copy_command(console: ConsoleApp, jobs: Sequence[Job]) -> None:
+    """Read the jobs' specifications and copy their commands; a secret has a placeholder."""
+    if jobs:
+        background(console, partial(_copy, console, jobs), "copy the command")
+
+
+async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
+    from tui.domain.profile import ProfileInvalid  # noqa: PLC0415 - not before the first paint
+
+    session = console.session
+    if session is None:
+        console.notify(not_connected(console), severity="warning", markup=False)
+        return
+    found: list[Exported] = []
+    for job in jobs:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                resource = await session.backend.job_service(job.name).spec(job.name)
+            info = session.backend.info
+            done = await asyncio.to_thread(_command, resource, "" if info.local else info.project)
+            why = done.problem
+        except (BackendError, ProfileInvalid, TimeoutError) as error:
+            why = str(error) or f"no answer within {READ_SECONDS:.0f} s"
+        if why:
+            text = f"The command of {job.display_name} can't be copied: {why}"
+            console.notify(text, severity="error", markup=False)
+            return
+        found.append(done)
+    what = "the gcloud command" if len(found) == 1 else pieces(len(found), "gcloud command")
+    console.send_copy("\n".join(each.text for each in found), what)
+    for text in dict.fromkeys(note for each in found for note in each.notes):
+        console.notify(f"Note: {text}.", markup=False)
+
+
+def _command(resource: Mapping[str, Any], project: str) -> Exported:
+    from tui.domain.vertex.interchange import export_job  # noqa: PLC0415 - not before the first paint
+
+    return export_job(resource, "gcloud", project=project)
