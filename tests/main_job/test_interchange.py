@@ -56,6 +56,23 @@ def test_a_finished_job_becomes_the_profile_it_came_from(place: Home) -> None:
     assert place.json("profiles", "show", "again")["region"] == job["region"]
 
 
+def test_the_command_of_a_job_is_that_of_its_profile(place: Home) -> None:
+    source = str(place.root / "hello.yaml")
+    job = place.json("launch", source, "--yes", "--wait")
+    done = place.json("export", job["id"], "--as", "gcloud")
+    profile = place.json("export", source, "--as", "gcloud", "--region", job["region"])
+    without_notes = [
+        [line for line in text.splitlines() if not line.startswith("# ")]
+        for text in (done["text"], profile["text"])
+    ]
+    assert without_notes[0] == without_notes[1] and done["command"] is None
+    refused = place.run("export", job["id"], "--as", "gcloud", "--set", "word=x")
+    assert refused.returncode == 2 and "has no parameters" in refused.stderr
+    nothing = place.run("export", "no-such-job", "--as", "rest")
+    assert nothing.returncode == 3 and "no profile no-such-job" in nothing.stderr
+    assert "no job no-such-job" in nothing.stderr
+
+
 def test_a_profile_is_never_written_over_without_being_told(place: Home) -> None:
     source = str(place.root / "hello.yaml")
     path = Path(place.json("profiles", "import", source, "--name", "kept")["path"])
@@ -77,6 +94,10 @@ def test_every_export_comes_back_as_the_same_request(place: Home) -> None:
     script.write_text(done.stdout)
     place.json("profiles", "import", str(script), "--name", "from-gcloud")
     assert body(place, "from-gcloud") == wanted
+    whole = place.run("export", source, "--as", "gcloud").stdout
+    (place.root / "whole.sh").write_text(whole)
+    place.json("profiles", "import", str(place.root / "whole.sh"), "--name", "from-whole")
+    assert body(place, "from-whole") == wanted
     config = place.json("profiles", "import", "config.yaml", "--name", "from-config")
     assert body(place, config["path"])["jobSpec"] == wanted["jobSpec"]
     rest = place.run("profiles", "export", source, "--as", "rest").stdout

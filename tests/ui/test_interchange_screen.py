@@ -152,6 +152,45 @@ async def test_a_job_without_a_specification_says_so(tmp_path: Path, monkeypatch
         assert isinstance(app.screen, JobsScreen)
 
 
+async def test_the_gcloud_command_of_a_job_is_copied(tmp_path: Path) -> None:
+    backend = WithSpec()
+    for number, name in ((7, "seven"), (8, "eight")):
+        made = job(number, name, JobState.SUCCEEDED)
+        backend.stored[made.name] = made
+    async with opened(backend, tmp_path) as (app, pilot):
+        await until(pilot, lambda: len(table(app).keys) == 2, "the jobs")
+        await pilot.press("y")
+        await until(pilot, lambda: "Sent the gcloud command" in said(app), "the copy")
+        current = app.screen.current  # type: ignore[attr-defined]
+        assert app.clipboard.startswith("gcloud ai custom-jobs create \\\n")
+        assert (
+            f"--display-name={current.display_name}" in app.clipboard and 'args: ["${HOME}"]' in app.clipboard
+        )
+        assert "vxtui-launch" not in app.clipboard
+        await pilot.press("asterisk", "y")
+        await until(pilot, lambda: "Sent 2 gcloud commands" in said(app), "the copy of both")
+        assert app.clipboard.count("gcloud ai custom-jobs create") == 2
+        await pilot.press("asterisk", "Y")
+        assert app.clipboard == current.name
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.job, "its screen")
+        app.screen.action_tab_overview()  # type: ignore[attr-defined]
+        await pilot.press("y")
+        await until(
+            pilot, lambda: f"--display-name={current.display_name}" in app.clipboard, "the copy there"
+        )
+
+
+async def test_a_job_whose_command_cant_be_made_says_why(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    made = job(7, "odd", JobState.RUNNING)
+    backend.stored[made.name] = made
+    async with opened(backend, tmp_path) as (app, pilot):
+        await until(pilot, lambda: table(app).keys, "the job")
+        await pilot.press("y")
+        await until(pilot, lambda: "The command of odd can't be copied" in said(app), "the reason")
+
+
 async def test_a_profile_is_shown_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
@@ -160,7 +199,9 @@ async def test_a_profile_is_shown_in_every_form(tmp_path: Path, monkeypatch: pyt
         await until(pilot, lambda: isinstance(app.screen, ExportScreen), "the forms")
         screen = app.screen
         assert isinstance(screen, ExportScreen) and "Export of local-2node" in lines(app)
-        assert len(yaml.safe_load(screen.text)["workerPoolSpecs"]) == 2 and "not carried" in lines(app)
+        assert screen.text.startswith("gcloud ai custom-jobs create \\\n") and "not carried" in lines(app)
+        config = screen.text.partition("<<'YAML'\n")[2].removesuffix("YAML\n")
+        assert len(yaml.safe_load(config)["workerPoolSpecs"]) == 2
         await pilot.press("j")
         assert screen.text.startswith("#!/bin/sh") and "curl" in screen.text
         await pilot.press("tab", "y")

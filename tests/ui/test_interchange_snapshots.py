@@ -23,7 +23,7 @@ from tui.store.jobs.connection_state import ConnectionState
 async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, presses: int) -> None:
     await until(pilot, lambda: app.connection.status.state is ConnectionState.LIVE, "an answer")
     profile = load(PROFILE, "arr-coc.yaml", "arr-coc")
-    where = {"project": "research", "region": "us-central1", "file": "arr-coc.yaml"}
+    where = {"project": "research", "region": "us-central1"}
     request = profile.render()
     app.push_screen(ExportScreen(profile, {form: export(profile, request, form, **where) for form in FORMS}))
     await pilot.pause()

@@ -413,7 +413,7 @@ async def test_pause_holds_the_screen_still(tmp_path: Path) -> None:
 async def test_copy_and_link(tmp_path: Path) -> None:
     backend = MemoryBackend(fleet(), local=False)
     async with opened(backend, tmp_path) as (app, pilot):
-        await pilot.press("y")
+        await pilot.press("Y")
         assert app.clipboard == table(app).cursor and "Sent" in said(app)
         await pilot.press("o")
         assert isinstance(app.screen, MessageScreen) and "console.cloud.google.com" in app.clipboard

@@ -14,10 +14,10 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tui.config.paths import shipped
 from tui.domain.profile import Request, load
 from tui.domain.vertex.interchange import Exported, export, export_job, from_text
 from tui.domain.vertex.interchange.gcloud_command import NotExpressible, of
-from tui.config.paths import shipped
 
 # Each has a job, the command that we made of it, and the body that gcloud 578.0.0 sent when bash ran the
 # command. The jobs are those of the ready-made profiles and some that hypothesis made.
@@ -129,7 +129,11 @@ def test_bash_hands_gcloud_every_word_as_it_is(tmp_path: Path) -> None:
     name = "YAML ' $(touch x) !!\n`"
     text = exported({"displayName": name, "jobSpec": spec}).text
     done = subprocess.run(
-        ["bash", "-c", text], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=tmp_path, capture_output=True, check=True
+        ["bash", "-c", text],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
     )
     *words, config = done.stdout.split(b"\0")
     assert words[-2:] == [f"--display-name={name}".encode(), b"--config=-"]
@@ -144,13 +148,19 @@ N1 = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1, "conta
     ("pools", "said"),
     [
         ([{}, N1], "first pool is empty"),
-        ([{**N1, "containerSpec": {**CONTAINER, "env": [{"name": "A", "value": "b"}]}}, {}], "pool 0, which has env"),
+        (
+            [{**N1, "containerSpec": {**CONTAINER, "env": [{"name": "A", "value": "b"}]}}, {}],
+            "pool 0, which has env",
+        ),
         ([N1, {}, {**N1, "diskSpec": {"bootDiskSizeGb": 200}}], "pool 2, which has diskSpec"),
         ([N1, {"machineSpec": N1["machineSpec"], "replicaCount": 1}], "pool 1, which has no image"),
         ([N1, {}, {**N1, "containerSpec": {**CONTAINER, "args": ["x"]}}], "args of its own"),
         ([{**N1, "containerSpec": {**CONTAINER, "args": ["1", "1"]}}, {}], "two are equal"),
         ([{**N1, "replicaCount": 0}, {}], "no replica count"),
-        ([{**N1, "machineSpec": {"machineType": "x", "acceleratorCount": 1}}, {}], "accelerators without type"),
+        (
+            [{**N1, "machineSpec": {"machineType": "x", "acceleratorCount": 1}}, {}],
+            "accelerators without type",
+        ),
     ],
 )
 def test_what_no_command_can_say_is_refused(pools: list[dict[str, Any]], said: str) -> None:
@@ -159,7 +169,11 @@ def test_what_no_command_can_say_is_refused(pools: list[dict[str, Any]], said: s
 
 
 def test_secrets_have_placeholders_unless_they_are_asked_for() -> None:
-    spec = {"workerPoolSpecs": [{**N1, "containerSpec": {**CONTAINER, "env": [{"name": "HF_TOKEN", "value": "hush"}]}}]}
+    spec = {
+        "workerPoolSpecs": [
+            {**N1, "containerSpec": {**CONTAINER, "env": [{"name": "HF_TOKEN", "value": "hush"}]}}
+        ]
+    }
     done = exported({"displayName": "x", "jobSpec": spec})
     assert "hush" not in done.text and "REPLACE_WITH_HF_TOKEN" in done.text
     assert any("--reveal" in note for note in done.notes)
@@ -184,7 +198,9 @@ def test_a_job_has_the_command_that_creates_it_again() -> None:
 
 def test_a_training_pipeline_has_the_command_of_its_custom_job() -> None:
     spec = {"workerPoolSpecs": [N1]}
-    profile = load(json.dumps({"displayName": "x", "trainingPipeline": {"trainingTaskInputs": spec}}), "f", "x")
+    profile = load(
+        json.dumps({"displayName": "x", "trainingPipeline": {"trainingTaskInputs": spec}}), "f", "x"
+    )
     request: Request = profile.check().request
     done = export(profile, request, "gcloud", project="p", region="us-central1")
     assert any("only the custom job" in note for note in done.notes)

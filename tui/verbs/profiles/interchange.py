@@ -12,22 +12,12 @@ from typing import Any
 
 import click
 
-<<<<<<< HEAD
-from tui.config.settings import profile_folder
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
 from tui.domain.profile.source import decode
 from tui.domain.vertex.dry_run import problem_json
-from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text, read_config
+from tui.domain.vertex.interchange import Imported, from_resource, from_text, read_config
 from tui.domain.vertex.interchange.gcloud import Config, Surroundings, is_command
-=======
-from tui.domain.profile import Problem, ProfileInvalid, inspect, load
-from tui.domain.profile.autofix import fixable
-from tui.domain.profile.source import decode
-from tui.domain.vertex.dry_run import problem_json
-from tui.domain.vertex.interchange import Imported, from_resource, from_text
-from tui.domain.vertex.interchange.gcloud import Surroundings, is_command
->>>>>>> 3d631e9 (Print a job or a profile as a command that gcloud accepts)
 from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES

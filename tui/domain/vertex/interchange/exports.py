@@ -178,14 +178,16 @@ def _comment(line: str) -> str:
 def _gcloud(request: Request, project: str, region: str, file: str, remarks: list[str]) -> Exported:
     """The command, or the config for `file` and the command that uses it; without notes."""
     try:
-        made = gcloud_command.of(request.custom_job, project=project, region=region)
+        made = gcloud_command.of(
+            request.custom_job, project=project, region=region, unfinished=request.package is not None
+        )
     except gcloud_command.NotExpressible as error:
         return Exported("", problem=str(error))
     if not file:
         return Exported(made.with_config_inside(remarks))
     line = made.with_config_in(file)
     shown = [*remarks, "Use it with:", *(f"  {_comment(part)}" for part in line.splitlines())]
-    return Exported("".join(f"# {each}\n" for each in shown) + made.config, line)
+    return Exported("".join(f"# {each}\n" for each in shown) + made.whole, line)
 
 
 def _rest(request: Request, project: str, region: str, remarks: list[str]) -> str:

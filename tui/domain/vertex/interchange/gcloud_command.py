@@ -27,10 +27,14 @@ class NotExpressible(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The flags of a create, and the config for all that they don't carry; "" where that is nothing."""
+    """The flags of a create, and the config for all that they don't carry; "" where that is nothing.
+
+    `whole` is the config of the whole job. Flags with pools replace those of the config.
+    """
 
     flags: tuple[tuple[str, str], ...]
     config: str
+    whole: str
 
     def with_config_inside(self, remarks: Sequence[str] = ()) -> str:
         """The command as it is typed; `remarks` become comments of its config."""
@@ -44,16 +48,18 @@ class Command:
         return f"{self._typed('-')} <<'{end}'\n{body}{end}\n"
 
     def with_config_in(self, file: str) -> str:
-        """The command with its config in this file."""
-        return self._typed(file if self.config else "")
+        """The command with the whole config in this file."""
+        return self._typed(file)
 
     def _typed(self, config: str = "") -> str:
         flags = [*self.flags, ("config", config)] if config else self.flags
         return " \\\n  ".join([CREATE, *(f"--{name}={shlex.quote(value)}" for name, value in flags)])
 
 
-def of(job: Mapping[str, Any], *, project: str, region: str) -> Command:
+def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = False) -> Command:
     """The command that creates the CustomJob `job` (REST form). Without a `project` gcloud takes its own.
+
+    The config of an `unfinished` job has all its pools, though gcloud refuses those without an image.
 
     Raises:
         NotExpressible: where gcloud refuses the config and its flags lack names for a pool's fields.
@@ -68,10 +74,10 @@ def of(job: Mapping[str, Any], *, project: str, region: str) -> Command:
     if key:
         flags.append(("kms-key", key))
     pools = spec.get("workerPoolSpecs") or []
-    if not all(map(has_one_task, pools)):
+    if not unfinished and not all(map(has_one_task, pools)):
         flags += _pools(pools)
         spec = {name: value for name, value in spec.items() if name != "workerPoolSpecs"}
-    return Command(tuple(flags), render_new(spec) if spec else "")
+    return Command(tuple(flags), render_new(spec) if spec else "", render_new(job["jobSpec"]))
 
 
 def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
