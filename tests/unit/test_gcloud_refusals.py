@@ -41,6 +41,8 @@ REFUSED = [
     (pools("machine-type=n1-standard-4,script=t.py,local-package-path=."), "needs executor-image-uri"),
     (pools(f"{EXECUTOR},local-package-path=."), "one of python-module and script"),
     (pools(f"{EXECUTOR},local-package-path=.,script=t.py", POOL), "runs in every pool"),
+    (pools(POOL) + " --args=--lr,1,--bs,1", "'1' stands in it twice"),
+    (pools(POOL) + " --command=a --command=b,a", "'a' stands in it twice"),
 ]  # fmt: skip
 
 
@@ -50,6 +52,15 @@ def test_what_gcloud_refuses_is_refused(flags: str, said: str) -> None:
         read(flags)
     assert any(said in f"{p.message} {p.fix}" for p in caught.value.problems), caught.value.problems
     assert all(p.line == 1 for p in caught.value.problems)
+
+
+def test_the_last_of_repeated_package_uris_counts() -> None:
+    command = read(
+        pools(f"{EXECUTOR},python-module=m")
+        + " --python-package-uris=gs://b/a,gs://b/a --python-package-uris=gs://b/c"
+    )
+    (pool,) = command.job["jobSpec"]["workerPoolSpecs"]
+    assert pool["pythonPackageSpec"]["packageUris"] == ["gs://b/c"]
 
 
 def test_a_delimiter_at_the_end_begins_no_part() -> None:

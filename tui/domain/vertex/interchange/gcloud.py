@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -180,7 +181,7 @@ class _Reader:
             if flag in _ONE:
                 self.one[flag] = value
             elif flag in _LISTS:
-                self.lists.setdefault(flag, []).extend(_split(value))
+                self._list(word, flag, _split(value))
             elif flag == "labels":
                 self.labels |= dict(self._pairs(word, flag, value))
             elif flag == "worker-pool-spec":
@@ -238,6 +239,18 @@ class _Reader:
                     self.refuse(word, name, "it needs a value.", f"Write --{name}=VALUE.")
                 else:
                     yield replace(following, line=word.line, column=word.column), name, following.text
+
+    def _list(self, word: Word, flag: str, parts: list[str]) -> None:
+        """gcloud joins repeated `--args` and `--command`, and takes the last of another flag."""
+        known = self.lists.setdefault(flag, [])
+        if flag == "python-package-uris":
+            known.clear()
+        else:
+            twice = next((part for part, n in Counter([*known, *parts]).items() if n > 1), None)
+            if twice is not None:
+                fix = "Join an argument with its value, --name=value, or write the list into a config."
+                self.refuse(word, flag, f"{twice!r} stands in it twice, and gcloud refuses that.", fix)
+        known.extend(parts)
 
     def _pairs(self, word: Word, flag: str, value: str) -> Iterator[tuple[str, str]]:
         for part in _split(value):
