@@ -137,7 +137,7 @@ BAD = [
     (job(spec={"baseOutputDirectory": {"outputUriPrefix": "/tmp"}}),
      f"{SPEC}.base_output_directory.output_uri_prefix", "gs://"),
     (job(spec={"experiment": "mine"}), f"{SPEC}.experiment", "metadataStores"),
-    (job(spec={"pscInterfaceConfig": {"networkAttachment": "x"}}),
+    (job(spec={"pscInterfaceConfig": {"networkAttachment": "a/b"}}),
      f"{SPEC}.psc_interface_config.network_attachment", "networkAttachments"),
 ]  # fmt: skip
 

@@ -204,7 +204,7 @@ CASES: list[tuple[str, Job]] = [
     ("network.ranges", job(network=NETWORK, reservedIpRanges=["10.0.0.0/8"])),
     ("network.ranges-alone", job(reservedIpRanges=["r"])),
     ("network.peering", job(RDMA, network=NETWORK)),
-    ("network.attachment", job(pscInterfaceConfig={"networkAttachment": "n"})),
+    ("network.attachment", job(pscInterfaceConfig={"networkAttachment": "a/b"})),
     ("network.dns", job(pscInterfaceConfig={"dnsPeeringConfigs": [{"domain": "a.b"}]})),
     ("network.dns-target", job(pscInterfaceConfig={"dnsPeeringConfigs": [{"domain": "a.b."}]})),
     ("network.both", job(network=NETWORK, pscInterfaceConfig={"networkAttachment": "n"})),
@@ -231,7 +231,9 @@ CASES: list[tuple[str, Job]] = [
      job(machine("n1-standard-4", reservationAffinity={
          **RESERVED, "reservationAffinityType": "NO_RESERVATION"}))),
     ("persistent.id", job(persistentResourceId="projects/1/locations/r/persistentResources/mine")),
-    ("persistent.conflict", job(L4, persistentResourceId="r", scheduling={"strategy": "FLEX_START"})),
+    ("persistent.conflict", job(machine("n1-standard-4", reservationAffinity=RESERVED),
+                                persistentResourceId="r")),
+    ("persistent.shape", job(L4, persistentResourceId="r", scheduling={"strategy": "FLEX_START"})),
     ("persistent.shape", job(machine(""), persistentResourceId="r")),
 ]  # fmt: skip
 LOCAL = [("persistent.local", job(persistentResourceId="r"))]

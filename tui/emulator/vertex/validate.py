@@ -180,10 +180,11 @@ def _psc(spec: Pb) -> Iterator[Problem]:
     config = spec.psc_interface_config
     if not spec.HasField("psc_interface_config"):
         return
-    if not _ATTACHMENT.fullmatch(config.network_attachment):
+    name = config.network_attachment
+    if name and not _ATTACHMENT.fullmatch(name) and not _RANGE.fullmatch(name):
         yield (
             "psc_interface_config.network_attachment",
-            f"{config.network_attachment!r} is not of the form projects/P/regions/R/networkAttachments/NAME",
+            f"{name!r} is neither a name nor of the form projects/P/regions/R/networkAttachments/NAME",
         )
     for index, peering in enumerate(config.dns_peering_configs):
         if not peering.domain.endswith("."):

@@ -46,7 +46,12 @@ RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.
 def check_job(case: Case) -> list[Finding]:
     """Every finding of every rule, in the order of the rules; of a placeholder nothing else is said."""
     found = [
-        replace(found, rule=rule.id, severity=rule.severity, source=rule.source)
+        replace(
+            found,
+            rule=rule.id,
+            severity=Severity.ERROR if rule.emulated and case.local else rule.severity,
+            source=rule.source,
+        )
         for rule in RULES
         for found in rule.check(case)
     ]

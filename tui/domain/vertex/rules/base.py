@@ -77,9 +77,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`check` yields a finding for each violation; `check_job` adds id, severity and source."""
+    """`check` yields a finding for each violation; `check_job` adds id, severity and source.
+
+    The `source` of an error is a refusal: a page of the documentation that says what is not taken, or the
+    file of gcloud that does not take it. What is `emulated` the emulator refuses: there it is an error.
+    """
 
     id: str
     source: str
     check: Callable[[Case], Iterator[Finding]]
     severity: Severity = Severity.ERROR
+    emulated: bool = False

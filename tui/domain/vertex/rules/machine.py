@@ -11,6 +11,7 @@ from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
+from tui.domain.vertex.sources import COMPUTE
 
 DISKS = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 MIN_DISK, MAX_DISK = 100, 64_000
@@ -301,16 +302,16 @@ def fast_network(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("machine.type", "vertex facts 8.1 to 8.4", machine_type),
-    Rule("machine.not-offered", "vertex facts 8.2 and 8.4", not_offered),
-    Rule("machine.a100-memory", "vertex facts 1.4 and 8.1", a100_memory),
-    Rule("machine.accelerator", "vertex facts 8.1 and 8.2", accelerator),
+    Rule("machine.type", COMPUTE, machine_type),
+    Rule("machine.not-offered", COMPUTE, not_offered),
+    Rule("machine.a100-memory", COMPUTE, a100_memory),
+    Rule("machine.accelerator", COMPUTE, accelerator),
     Rule("machine.end-of-support", "vertex facts 8.2", end_of_support, Severity.WARNING),
-    Rule("machine.disk-type", "vertex facts 1.5 and 8.6", disk_type),
-    Rule("machine.disk-size", "vertex facts 1.5 and 8.6", disk_size),
+    Rule("machine.disk-type", COMPUTE, disk_type),
+    Rule("machine.disk-size", COMPUTE, disk_size),
     Rule("machine.disk-family", "vertex facts 8.6", disk_family, Severity.WARNING),
     Rule("machine.small-h100", "vertex facts 8.1", small_h100, Severity.WARNING),
-    Rule("machine.reservation", "vertex facts 8.1", needs_reservation),
+    Rule("machine.reservation", COMPUTE, needs_reservation),
     Rule("machine.scarce", "vertex facts 8.1", scarce, Severity.NOTE),
     Rule("machine.partition", "vertex facts 1.4", partition, Severity.WARNING),
     Rule("machine.fast-network", "vertex facts 3.9", fast_network, Severity.NOTE),

@@ -12,6 +12,7 @@ from tui.domain.vertex import catalog, reducers
 from tui.domain.vertex.custom_job_spec import whole
 from tui.domain.vertex.field_table import NAMES
 from tui.domain.vertex.rules.base import Finding, Path, Severity
+from tui.domain.vertex.sources import DISTRIBUTED, JSON_MAPPING
 
 _SOURCE = "vertex facts 14.1"
 _POOLS = "workerPoolSpecs"
@@ -115,8 +116,7 @@ _STRATEGIES = {
 def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
     """The finding for a field or enum value that does not exist; None if it is not a known misnomer.
 
-    `path` is the file's, in camelCase, `value` the unchecked value there, `root` the whole
-    document: the meaning may depend on the other fields.
+    `path` is the file's in camelCase, `value` the unchecked value there, `root` the whole document.
     """
     name = _camel(str(path[-1]))
     for matcher in _MATCHERS:
@@ -141,7 +141,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 (),
                 "reduction.image",
                 Severity.ERROR,
-                "vertex facts 4",
+                DISTRIBUTED,
             )
         )
     pools = _get(root, *_spec_path(path, root), _POOLS)
@@ -199,7 +199,7 @@ def _wrong(
     source: str = _SOURCE,
     severity: Severity = Severity.ERROR,
 ) -> Finding:
-    return Finding(path, sentence, fix, edits, f"misnomer.{rule}", severity, source)
+    return Finding(path, sentence, fix, edits, f"misnomer.{rule}", severity, f"{JSON_MAPPING}, {source}")
 
 
 def _camel(name: str) -> str:

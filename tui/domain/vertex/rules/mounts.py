@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex.custom_job_spec import machine_of, within
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+from tui.domain.vertex.sources import EMULATOR, SPEC, TRAINING, UNDOCUMENTED
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _FIELDS = {
@@ -60,7 +61,8 @@ def reachable(case: Case) -> Iterator[Finding]:
         if kind == "nfsMounts":
             yield Finding(
                 path,
-                "an NFS server has a private address, and the job is in no network that could reach it.",
+                "an NFS server has a private address, and the job is in no network that could reach it. "
+                + UNDOCUMENTED,
                 "Set pscInterfaceConfig, or network with peering.",
             )
             return
@@ -134,10 +136,6 @@ def persistent_local(case: Case) -> Iterator[Finding]:
 def persistent_only(case: Case) -> Iterator[Finding]:
     if not case.spec.get("persistentResourceId"):
         return
-    if case.strategy == "FLEX_START":
-        fix = "Remove persistentResourceId, or write strategy STANDARD."
-        sentence = "FLEX_START waits for new machines; a persistent resource has its own."
-        yield Finding(("jobSpec", "persistentResourceId"), sentence, fix)
     for path, pool in case.used:
         kind = within(pool, "machineSpec", "reservationAffinity", "reservationAffinityType")
         if kind in {"ANY_RESERVATION", "SPECIFIC_RESERVATION"}:
@@ -149,6 +147,10 @@ def persistent_only(case: Case) -> Iterator[Finding]:
 def persistent_shape(case: Case) -> Iterator[Finding]:
     if not case.spec.get("persistentResourceId") or case.local:
         return
+    if case.strategy == "FLEX_START":
+        fix = "Remove persistentResourceId, or write strategy STANDARD."
+        sentence = f"FLEX_START waits for new machines; a persistent resource has its own. {UNDOCUMENTED}"
+        yield Finding(("jobSpec", "persistentResourceId"), sentence, fix)
     if case.strategy == "SPOT":
         fix = "Leave the strategy out; the machines are there already."
         sentence = "whether Spot works on a persistent resource is not documented."
@@ -164,14 +166,14 @@ def persistent_shape(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("mounts.fields", "vertex facts 1.7", fields),
+    Rule("mounts.fields", SPEC, fields),
     Rule("mounts.point", "vertex facts 1.7", mount_point, Severity.WARNING),
-    Rule("mounts.network", "vertex facts 1.7", reachable),
-    Rule("reservation.specific", "vertex facts 1.8", reservation),
+    Rule("mounts.network", "vertex facts 1.7", reachable, Severity.WARNING),
+    Rule("reservation.specific", SPEC, reservation),
     Rule("reservation.region", "vertex facts 1.8", reservation_region, Severity.WARNING),
     Rule("reservation.names", "vertex facts 1.8", reservation_names, Severity.WARNING),
-    Rule("persistent.id", "vertex facts 1.2 and 12.1", persistent_id),
-    Rule("persistent.local", "vertex facts 12", persistent_local),
-    Rule("persistent.conflict", "vertex facts 1.6, 1.8 and 12.2", persistent_only),
+    Rule("persistent.id", f"{TRAINING}/persistent-resource-create", persistent_id),
+    Rule("persistent.local", EMULATOR, persistent_local),
+    Rule("persistent.conflict", f"{TRAINING}/use-reservations", persistent_only),
     Rule("persistent.shape", "vertex facts 1.6 and 12.2", persistent_shape, Severity.WARNING),
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex.custom_job_spec import machine_of
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+from tui.domain.vertex.sources import DOCS, SPEC, TRAINING
 
 NO_PEERING = frozenset({"NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200"})
 _NETWORK = re.compile(r"projects/(?P<project>[^/]+)/global/networks/(?P<name>[^/]+)")
@@ -73,11 +74,12 @@ def attachment(case: Case) -> Iterator[Finding]:
     if config is None:
         return
     name = str(config.get("networkAttachment") or "")
-    if not _ATTACHMENT.fullmatch(name):
+    # The documents take "the name or full path".
+    if name and not _ATTACHMENT.fullmatch(name) and not _RANGE.fullmatch(name):
         yield Finding(
             (*_PSC, "networkAttachment"),
-            f"{name or 'an empty name'} is not the full name of a network attachment.",
-            "Write projects/P/regions/R/networkAttachments/NAME.",
+            f"{name} is not the name of a network attachment.",
+            "Write its name, or projects/P/regions/R/networkAttachments/NAME.",
         )
 
 
@@ -142,16 +144,16 @@ def protected_location(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("network.form", "vertex facts 1.2", form),
-    Rule("network.project-number", "vertex facts 1.2", project_number),
-    Rule("network.ranges", "vertex facts 1.2", ranges),
+    Rule("network.form", SPEC, form),
+    Rule("network.project-number", SPEC, project_number),
+    Rule("network.ranges", SPEC, ranges),
     Rule("network.ranges-alone", "vertex facts 1.2", ranges_alone, Severity.WARNING),
-    Rule("network.peering", "vertex facts 3.9", peering),
-    Rule("network.attachment", "vertex facts 1.2", attachment),
-    Rule("network.dns", "vertex facts 1.2", dns),
+    Rule("network.peering", f"{TRAINING}/using-private-ip", peering),
+    Rule("network.attachment", f"{TRAINING}/psc-i-egress", attachment),
+    Rule("network.dns", SPEC, dns),
     Rule("network.dns-target", "vertex facts 1.2", dns_target, Severity.WARNING),
     Rule("network.both", "vertex facts 1.2", both, Severity.WARNING),
-    Rule("access.service-account", "vertex facts 1.2", account),
+    Rule("access.service-account", f"{DOCS}/machine-learning/troubleshooting", account),
     Rule("access.member-prefix", "vertex facts 1.2", member_prefix, Severity.WARNING),
     Rule("access.protected-location", "vertex facts 1.2", protected_location, Severity.WARNING),
 )

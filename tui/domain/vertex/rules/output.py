@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+from tui.domain.vertex.sources import SPEC, TENSORBOARD
 
 _TENSORBOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
 _CONTEXT = re.compile(r"projects/[^/]+/locations/[^/]+/metadataStores/[^/]+/contexts/[^/]+")
@@ -81,10 +82,14 @@ def experiment(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("output.form", "vertex facts 1.2 and 3.6", form),
-    Rule("output.bucket", "vertex facts 1.2", bucket),
-    Rule("output.tensorboard", "vertex facts 1.2", tensorboard),
-    Rule("output.tensorboard-account", "vertex facts 1.2", tensorboard_account),
+    Rule("output.form", SPEC, form),
+    Rule("output.bucket", "https://docs.cloud.google.com/storage/docs/buckets#naming", bucket),
+    Rule("output.tensorboard", SPEC, tensorboard),
+    Rule(
+        "output.tensorboard-account",
+        TENSORBOARD,
+        tensorboard_account,
+    ),
     Rule("output.tensorboard-output", "vertex facts 3.6", tensorboard_output, Severity.WARNING),
-    Rule("output.experiment", "vertex facts 1.2", experiment),
+    Rule("output.experiment", SPEC, experiment),
 )

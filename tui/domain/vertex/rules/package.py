@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex import image_reference
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+from tui.domain.vertex.sources import GCLOUD_JOB, SPEC
 
 MAX_PACKAGES = 100
 _PREBUILT = re.compile(
@@ -166,14 +167,14 @@ def no_task_fields(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("image.missing", "vertex facts 1.9", missing),
-    Rule("image.form", "vertex facts 1.9", image_form),
+    Rule("image.missing", GCLOUD_JOB, missing),
+    Rule("image.form", image_reference.SOURCE, image_form),
     Rule("image.reference", image_reference.SOURCE, reference),
     Rule("image.registry", "vertex facts 14.1", registry, Severity.NOTE),
     Rule("image.command", "vertex facts 1.9", empty_command, Severity.WARNING),
     Rule("image.empty-argument", "vertex facts 1.9", no_task_fields, Severity.NOTE),
-    Rule("package.fields", "vertex facts 1.9", fields),
-    Rule("package.uris", "vertex facts 1.9", uris),
+    Rule("package.fields", SPEC, fields),
+    Rule("package.uris", SPEC, uris),
     Rule("package.executor", "vertex facts 1.9", executor, Severity.WARNING),
     Rule("package.prebuilt", "vertex facts 1.9", prebuilt, Severity.WARNING),
 )

@@ -123,7 +123,7 @@ def value(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(NAME, "vertex facts 1.2 and 1.9", name),
+    Rule(NAME, "https://docs.cloud.google.com/resource-manager/docs/creating-managing-projects", name),
     Rule("placeholder.example", "vertex facts 1.2 and 1.9", asked, Severity.WARNING),
     Rule("placeholder.value", "vertex facts 1.9", value, Severity.WARNING),
 )

@@ -9,6 +9,7 @@ from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex import catalog, reducers
 from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole
 from tui.domain.vertex.rules.base import Case, Finding, Path, Pool, Rule, Severity
+from tui.domain.vertex.sources import DISTRIBUTED, UNDOCUMENTED
 
 LEAST_VCPUS = 16
 _LOOKS_LIKE = re.compile(r"reduction[-_]?server", re.IGNORECASE)
@@ -88,7 +89,8 @@ def gpu(case: Case) -> Iterator[Finding]:
             )
             yield Finding(
                 (*spec, "acceleratorType"),
-                "reducers only add numbers that come over the network; a GPU there is paid for and idle.",
+                "reducers only add numbers that come over the network; a GPU there is paid for and idle. "
+                + UNDOCUMENTED,
                 "Remove the accelerator." if keeps else f"Use {reducers.MACHINE}, without an accelerator.",
                 edits,
             )
@@ -183,10 +185,10 @@ def workers(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("reduction.position", "vertex facts 1.3 and 4", position),
-    Rule("reduction.image", "vertex facts 4", image),
+    Rule("reduction.position", DISTRIBUTED, position),
+    Rule("reduction.image", DISTRIBUTED, image),
     Rule("reduction.machine", "vertex facts 4", machine, Severity.WARNING),
-    Rule("reduction.accelerator", "vertex facts 4", gpu),
+    Rule("reduction.accelerator", "vertex facts 4", gpu, Severity.WARNING),
     Rule("reduction.workers", "vertex facts 4", workers, Severity.WARNING),
     Rule("reduction.useless", "vertex facts 4", useless, Severity.WARNING),
     Rule("reduction.sizing", "vertex facts 4", sizing, Severity.WARNING),

@@ -9,6 +9,7 @@ from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, within
 from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
+from tui.domain.vertex.sources import DOCS, GCLOUD_REGION
 
 _IN_REGION = re.compile(r"/(?:locations|regions)/(?P<region>[a-z0-9-]+)/")
 
@@ -64,7 +65,7 @@ def elsewhere(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("region.unknown", "vertex facts 2.3", unknown),
-    Rule("region.accelerator", "vertex facts 8.5", accelerator),
+    Rule("region.unknown", GCLOUD_REGION, unknown),
+    Rule("region.accelerator", f"{DOCS}/machine-learning/general/locations", accelerator),
     Rule("region.elsewhere", "vertex facts 1.2", elsewhere, Severity.WARNING),
 )

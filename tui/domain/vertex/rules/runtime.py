@@ -207,7 +207,7 @@ def lone_second_node(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("runtime.no-such-variable", "vertex facts 3.3 and 14.1", no_such_variable),
+    Rule("runtime.no-such-variable", "vertex facts 3.3 and 14.1", no_such_variable, Severity.WARNING),
     Rule("runtime.local-rank", "vertex facts 3.3 and 14.1", local_rank, Severity.WARNING),
     Rule("runtime.set-by-vertex", "vertex facts 3.1 to 3.6", set_by_vertex, Severity.WARNING),
     Rule("runtime.master-port", "vertex facts 3.3 and 14.1", master_port, Severity.WARNING),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex.custom_job_spec import duration, machine_of, within
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+from tui.domain.vertex.sources import FLEX, TRAINING, UNDOCUMENTED
 
 FLEX_ACCELERATORS = frozenset(
     {
@@ -37,7 +38,7 @@ def timeout(case: Case) -> Iterator[Finding]:
     if given is not None and given <= 0:
         where = (*_PATH, "timeout")
         fix = "Give the seconds a job may run, for example 86400s, or leave it out for 7 days."
-        yield Finding(where, "the timeout must be more than 0 seconds.", fix)
+        yield Finding(where, f"the timeout leaves the job no time to run. {UNDOCUMENTED}", fix)
 
 
 def long_timeout(case: Case) -> Iterator[Finding]:
@@ -72,7 +73,10 @@ def negative_wait(case: Case) -> Iterator[Finding]:
     where = (*_PATH, "maxWaitDuration")
     if given is not None and given < 0:
         yield Finding(
-            where, "the maximum wait is negative.", "Write 0s to wait without limit.", (Edit(where, "0s"),)
+            where,
+            f"the maximum wait is negative. {UNDOCUMENTED}",
+            "Write 0s to wait without limit.",
+            (Edit(where, "0s"),),
         )
 
 
@@ -159,15 +163,15 @@ def flex_reservation(case: Case) -> Iterator[Finding]:
 
 RULES = (
     Rule("scheduling.deprecated", "vertex facts 1.6", deprecated, Severity.WARNING),
-    Rule("scheduling.timeout", "vertex facts 1.6", timeout),
+    Rule("scheduling.timeout", "vertex facts 1.6", timeout, Severity.WARNING, emulated=True),
     Rule("scheduling.long-timeout", "vertex facts 1.6", long_timeout, Severity.WARNING),
     Rule("scheduling.max-wait", "vertex facts 1.6", max_wait, Severity.WARNING),
-    Rule("scheduling.negative-wait", "vertex facts 1.6", negative_wait),
+    Rule("scheduling.negative-wait", "vertex facts 1.6", negative_wait, Severity.WARNING, emulated=True),
     Rule("scheduling.restart-is-not-spot", "vertex facts 1.6 and 14.1", restart, Severity.WARNING),
     Rule("scheduling.restart-on-spot", "vertex facts 3.8 and 14.1", restart_on_spot, Severity.NOTE),
     Rule("scheduling.restart-overridden", "vertex facts 1.6", restart_overridden, Severity.WARNING),
-    Rule("scheduling.flex-accelerator", "vertex facts 1.6", flex_accelerator),
-    Rule("scheduling.flex-same-machine", "vertex facts 1.6", flex_same_machine),
-    Rule("scheduling.flex-timeout", "vertex facts 1.6", flex_timeout),
-    Rule("scheduling.flex-reservation", "vertex facts 1.6", flex_reservation),
+    Rule("scheduling.flex-accelerator", FLEX, flex_accelerator),
+    Rule("scheduling.flex-same-machine", FLEX, flex_same_machine),
+    Rule("scheduling.flex-timeout", FLEX, flex_timeout),
+    Rule("scheduling.flex-reservation", f"{TRAINING}/use-reservations", flex_reservation),
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex.custom_job_spec import task_of, whole, within
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+from tui.domain.vertex.sources import DISTRIBUTED, GCLOUD_JOB, JOB, REST, SPEC, TRAINING, UNDOCUMENTED
 
 MAX_NAME = 128
 MAX_LABEL = 64
@@ -140,7 +141,8 @@ def primary(case: Case) -> Iterator[Finding]:
 def replicas(case: Case) -> Iterator[Finding]:
     for path, pool in case.pools[1:]:
         if pool and whole(pool.get("replicaCount")) < 1:
-            sentence = f"the replica count is {pool.get('replicaCount') or 'missing'}; a pool has at least 1."
+            given = pool.get("replicaCount") or "missing"
+            sentence = f"the replica count is {given}; a pool has at least 1. {UNDOCUMENTED}"
             yield Finding((*path, "replicaCount"), sentence, "Give a number, or write {} to skip the pool.")
 
 
@@ -206,17 +208,17 @@ def arguments(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("shape.display-name", "vertex facts 1.1", display_name),
-    Rule("shape.labels", "vertex facts 1.1", labels),
+    Rule("shape.display-name", JOB, display_name),
+    Rule("shape.labels", JOB, labels),
     Rule("shape.label-count", "vertex facts 1.1 and 15", label_count, Severity.WARNING),
-    Rule("shape.encryption", "vertex facts 1.1", encryption),
-    Rule("shape.pools", "vertex facts 1.3", pool_count),
+    Rule("shape.encryption", f"{REST}/v1/EncryptionSpec", encryption),
+    Rule("shape.pools", SPEC, pool_count),
     Rule("shape.trailing-pool", "vertex facts 1.3", trailing, Severity.NOTE),
-    Rule("shape.primary", "vertex facts 1.3", primary),
-    Rule("shape.replicas", "vertex facts 1.3", replicas),
+    Rule("shape.primary", DISTRIBUTED, primary),
+    Rule("shape.replicas", "vertex facts 1.3", replicas, Severity.WARNING, emulated=True),
     Rule("shape.replica-limit", "vertex facts 1.3 and 15", replica_limit, Severity.WARNING),
-    Rule("shape.task", "vertex facts 1.3 and 1.9", task),
-    Rule("shape.environment", "vertex facts 1.9", environment),
+    Rule("shape.task", GCLOUD_JOB, task),
+    Rule("shape.environment", f"{REST}/Shared.Types/EnvVar", environment),
     Rule("shape.environment-twice", "vertex facts 1.9", environment_twice, Severity.WARNING),
-    Rule("shape.arguments", "vertex facts 1.9", arguments),
+    Rule("shape.arguments", f"{TRAINING}/create-custom-job", arguments),
 )

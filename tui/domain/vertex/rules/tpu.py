@@ -8,6 +8,7 @@ from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 from tui.domain.vertex.rules.base import Case, Finding, Rule
+from tui.domain.vertex.sources import COMPUTE, TRAINING
 
 HOST_CHIPS = 8
 """Most chips of one host; a slice with more is a pod."""
@@ -98,9 +99,9 @@ def chips(given: object) -> int:
 
 
 RULES = (
-    Rule("tpu.topology", "vertex facts 8.4", topology),
-    Rule("tpu.accelerator", "vertex facts 8.4", accelerator),
-    Rule("tpu.one-pool", "vertex facts 8.4", one_pool),
-    Rule("tpu.one-replica", "vertex facts 8.4", one_replica),
-    Rule("tpu.spot", "vertex facts 1.6 and 8.4", spot),
+    Rule("tpu.topology", COMPUTE, topology),
+    Rule("tpu.accelerator", COMPUTE, accelerator),
+    Rule("tpu.one-pool", COMPUTE, one_pool),
+    Rule("tpu.one-replica", COMPUTE, one_replica),
+    Rule("tpu.spot", f"{TRAINING}/use-spot-vms", spot),
 )
