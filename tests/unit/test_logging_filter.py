@@ -60,8 +60,11 @@ MEANINGS: list[tuple[str, Node]] = [
     ('labels."a.b/c"=d', Comparison(("labels", "a.b/c"), "=", Value("d", False))),
     (r'x="a\"\\\n\u00e9\d"', equal("x", 'a"\\\né\\d')),
     ("x:*", Comparison(("x",), ":", Value("*", False))),
-    ('log_id("a")', Call("log_id", ("a",))),
-    ('x=one_of("a", b, 5)', Comparison(("x",), "=", Call("one_of", ("a", "b", "5")))),
+    ('log_id("a")', Call("log_id", (Value("a"),))),
+    (
+        'x=one_of("a", b, 5)',
+        Comparison(("x",), "=", Call("one_of", (Value("a"), Value("b", False), Value("5", False)))),
+    ),
     ('"two words"=5', Comparison(("two words",), "=", Value("5", False))),
     ("foo-bar", Search("foo-bar")),
     ("'single \"quotes\"'", Search('single "quotes"')),
@@ -127,7 +130,7 @@ LEAVES: st.SearchStrategy[Node] = st.one_of(
             st.sampled_from([Value("*", False), Value("-1.5", False), Value("a.b", False)]),
         ),
     ),
-    st.builds(Call, st.just("log_id"), st.tuples(TEXTS)),
+    st.builds(Call, st.just("log_id"), st.tuples(st.builds(Value, TEXTS))),
 )
 
 
@@ -211,7 +214,7 @@ CONDITIONS: st.SearchStrategy[Node] = st.one_of(
         lambda path: Comparison(tuple(path.split(".")), ":", Value("*", False))
     ),
     st.sampled_from(["nccl", "5", "5.0", "workerpool", "zzz", "CAFÉ", '"5"']).map(Search),
-    st.sampled_from(["app", "service"]).map(lambda name: Call("log_id", (name,))),
+    st.sampled_from(["app", "service"]).map(lambda name: Call("log_id", (Value(name),))),
 )
 
 
@@ -224,7 +227,7 @@ def naive(node: Node, record: StoredEntry) -> bool:
             return any(naive(p, record) for p in parts)
         case Not(part):
             return not naive(part, record)
-        case Call(_, (name,)):
+        case Call(_, (Value(name),)):
             return record.source.log_name.endswith(f"/{name}")
         case Search(text):
             return any(_found(text, leaf) for leaf in _leaves(_everything(record)))

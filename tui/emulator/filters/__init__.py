@@ -35,6 +35,8 @@ from tui.emulator.filters.value_types import (
     Ordered,
     WildcardText,
     as_number,
+    duration_value,
+    folded_text,
     rfc3339_value,
     time_value,
 )
@@ -64,6 +66,8 @@ __all__ = [
     "as_number",
     "compile_filter",
     "compiled",
+    "duration_value",
+    "folded_text",
     "parse",
     "quote",
     "render",

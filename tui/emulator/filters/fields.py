@@ -50,8 +50,9 @@ class FieldTable(Generic[T]):
     """The fields of one kind of record.
 
     `hint` ends the sentence about an unknown field. `aliases` maps other spellings of the first name in a
-    path. `search` compiles words that stand without a field, `functions` the calls that stand alone; a
-    service without them refuses both. `max_nesting` limits parentheses and negations.
+    path. `search` compiles words that stand without a field, `functions` the calls that stand alone, and
+    `value_functions` those that may stand on the left of an operator; a service without them refuses them.
+    Names of functions are in small letters and found in any. `max_nesting` limits parentheses and negations.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class FieldTable(Generic[T]):
         hint: str,
         aliases: Mapping[str, str] | None = None,
         search: Callable[[str], Condition[T]] | None = None,
-        functions: Mapping[str, Callable[[str], Condition[T]]] | None = None,
+        functions: Mapping[str, Callable[[Call, FieldTable[T]], Condition[T]]] | None = None,
+        value_functions: Mapping[str, Callable[[Call, FieldTable[T]], Field[T]]] | None = None,
         max_nesting: int = MAX_NESTING,
     ) -> None:
         self._fields = fields
@@ -69,6 +71,7 @@ class FieldTable(Generic[T]):
         self._aliases = aliases or {}
         self._search = search
         self._functions = functions or {}
+        self._value_functions = value_functions or {}
         self.max_nesting = max_nesting
 
     def find(self, path: tuple[str, ...]) -> Field[T]:
@@ -88,15 +91,23 @@ class FieldTable(Generic[T]):
 
     def field(self, comparison: Comparison) -> Field[T]:
         """The field that a comparison names. Raises FilterError."""
-        try:
-            field = self.find(comparison.path)
-        except UnknownField as error:
-            raise FilterError(str(error), comparison.position) from error
+        path = comparison.path
+        if isinstance(path, Call):
+            name, field = comparison.left, self.value_call(path)
+        else:
+            name, field = ".".join(path), self.named(path, comparison.position)
         if comparison.operator not in field.values.operators:
-            name, allowed = ".".join(comparison.path), " ".join(field.values.operators)
+            allowed = " ".join(field.values.operators)
             problem = f"{name} can't be compared with {comparison.operator!r}; it takes {allowed}"
             raise FilterError(problem, comparison.position)
         return field
+
+    def named(self, path: tuple[str, ...], position: int) -> Field[T]:
+        """`find` for a path at this position of the filter. Raises FilterError."""
+        try:
+            return self.find(path)
+        except UnknownField as error:
+            raise FilterError(str(error), position) from error
 
     def search(self, words: Search) -> Condition[T]:
         """Where words without a field are looked for. Raises FilterError."""
@@ -112,11 +123,22 @@ class FieldTable(Generic[T]):
 
     def call(self, call: Call) -> Condition[T]:
         """A function that stands alone. Raises FilterError."""
-        function = self._functions.get(call.name)
-        if function is None:
-            known = ", ".join(f'{name}("…")' for name in self._functions)
-            hint = f"; {known} may stand alone" if known else "; write field = value"
-            raise FilterError(f"{call.name}() can't stand alone{hint}", call.position)
-        if len(call.arguments) != 1:
-            raise FilterError(f"{call.name}() takes one value", call.position)
-        return function(call.arguments[0])
+        function = self._functions.get(call.name.lower())
+        if function is not None:
+            return function(call, self)
+        if call.name.lower() in self._value_functions:
+            raise FilterError(
+                f"{call.name}() makes a value; an operator and a value must follow", call.position
+            )
+        known = ", ".join(f"{name}(…)" for name in self._functions)
+        hint = f"; {known} may stand alone" if known else "; write field = value"
+        raise FilterError(f"{call.name}() can't stand alone{hint}", call.position)
+
+    def value_call(self, call: Call) -> Field[T]:
+        """A function on the left of an operator, or inside another one. Raises FilterError."""
+        function = self._value_functions.get(call.name.lower())
+        if function is not None:
+            return function(call, self)
+        known = ", ".join(f"{name}(…)" for name in self._value_functions)
+        hint = f"; {known} may" if known else "; write field = value"
+        raise FilterError(f"{call.name}() can't stand before an operator{hint}", call.position)

@@ -116,8 +116,10 @@ class _TreeBuilder:
         return Search(".".join(_names(token)), token.start_pos or 0, token.end_pos or 0)
 
     def comparison(self, parts: list[Any]) -> Node:
-        token, operator, value = parts
-        return Comparison(_names(token), str(operator), value, token.start_pos or 0)
+        left, operator, value = parts
+        if isinstance(left, Call):
+            return Comparison(left, str(operator), value, left.position)
+        return Comparison(_names(left), str(operator), value, left.start_pos or 0)
 
     def value_list(self, parts: list[Any]) -> Node:
         """`field=("a" OR "b")` is one comparison for each value."""
@@ -151,14 +153,21 @@ class _TreeBuilder:
 
     def call(self, parts: list[Any]) -> Call:
         name, *values = parts
-        return Call(name[:-1], tuple(value.text for value in values), name.start_pos or 0)
+        return Call(name[:-1], tuple(values), name.start_pos or 0)
+
+    def argument(self, parts: list[Token]) -> Value:
+        (token,) = parts
+        quoted = token[0] in _QUOTES and _WORDS_PART.fullmatch(token) is not None
+        return Value(_unquoted(token)) if quoted else Value(str(token), False)
 
 
 def _names(token: Token) -> tuple[str, ...]:
-    if token.type in {"NUMBER", "TIME"}:
-        return (str(token),)
-    parts = _WORDS_PART.findall(token)
-    return tuple(_unquoted(part) if part[0] in _QUOTES else part for part in parts)
+    return (str(token),) if token.type in {"NUMBER", "TIME"} else path_of(token)
+
+
+def path_of(text: str) -> tuple[str, ...]:
+    """The names of a field's path: words and strings in quotes, joined by dots."""
+    return tuple(_unquoted(part) if part[0] in _QUOTES else part for part in _WORDS_PART.findall(text))
 
 
 def _unquoted(text: str) -> str:

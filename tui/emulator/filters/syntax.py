@@ -28,21 +28,36 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`name("a", "b")`: a condition of its own (`log_id`), or the right side of one (`one_of`)."""
+    """`name("a", "b")`: a condition of its own (`log_id`), or one side of one (`one_of`, `cast`)."""
 
     name: str
-    arguments: tuple[str, ...]
+    arguments: tuple[Value | Call, ...]
     position: int = field(default=0, compare=False)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The arguments as texts; a call is none."""
+        return tuple(given.text for given in self.arguments if isinstance(given, Value))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`resource.labels.job_id = "1"`. `operator` is one of = != < <= > >= : =~ !~."""
+    """`resource.labels.job_id = "1"`. `operator` is one of = != < <= > >= : =~ !~.
 
-    path: tuple[str, ...]
+    On the left is the path of a field, or a call that makes a value of one.
+    """
+
+    path: tuple[str, ...] | Call
     operator: str
     value: Value | Call
     position: int = field(default=0, compare=False)
+
+    @property
+    def left(self) -> str:
+        """The left side as it is written."""
+        if isinstance(self.path, Call):
+            return _call(self.path)
+        return ".".join(_name(name) for name in self.path)
 
     @property
     def presence(self) -> bool:
@@ -93,9 +108,9 @@ def render(node: Node) -> str:
             return " OR ".join(_enclosed(part) for part in parts)
         case Not(part):
             return f"NOT {_enclosed(part)}"
-        case Comparison(path, operator, value):
+        case Comparison(_, operator, value):
             right = _call(value) if isinstance(value, Call) else _literal(value)
-            return f"{'.'.join(_name(name) for name in path)}{operator}{right}"
+            return f"{node.left}{operator}{right}"
         case Search(text):
             return quote(text)
         case Call():
@@ -113,7 +128,8 @@ def _enclosed(node: Node) -> str:
 
 
 def _call(call: Call) -> str:
-    return f"{call.name}({', '.join(quote(argument) for argument in call.arguments)})"
+    given = (_call(one) if isinstance(one, Call) else _literal(one) for one in call.arguments)
+    return f"{call.name}({', '.join(given)})"
 
 
 def _literal(value: Value) -> str:

@@ -14,8 +14,10 @@ from __future__ import annotations
 import difflib
 import operator
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Protocol
 
 from tui.domain.pattern import PatternError, compile_pattern
@@ -31,8 +33,12 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, ":": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_FULL_MATCH = "monitoring.regex.full_match"
+_BOOLEANS = {"true": True, "false": False}
 _NULL = Value("NULL_VALUE", False)
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d:?\d\d)?")
+_DURATION = re.compile(r"([+-]?(?:\d{1,12}(?:\.\d{0,9})?|\.\d{1,9}))(ns|us|ms|s|m|h)", re.ASCII)
+_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -72,9 +78,13 @@ class AnyValue:
 class Ordered:
     """Values with an order. `read` turns the filter's word into a value; it raises ValueError."""
 
-    def __init__(self, read: Callable[[str], Any], operators: tuple[str, ...] = (*ORDER, ":")) -> None:
+    def __init__(
+        self, read: Callable[[str], Any], operators: tuple[str, ...] = (*ORDER, ":"), *, is_time: bool = False
+    ) -> None:
         self._read = read
         self.operators = operators
+        self.is_time = is_time
+        """Values are nanoseconds since the epoch."""
 
     def test(self, comparison: Comparison) -> Test:
         text = _literal(comparison)
@@ -123,7 +133,7 @@ class EnumName:
 def _literal(comparison: Comparison) -> str:
     value = comparison.value
     if isinstance(value, Call):
-        problem = f"{'.'.join(comparison.path)} is compared with a value; {value.name}() can't stand here"
+        problem = f"{comparison.left} is compared with a value; {value.name}() can't stand here"
         raise FilterError(problem, value.position)
     return value.text
 
@@ -135,7 +145,7 @@ def required_text(comparison: Comparison) -> str | None:
         return None
     if as_number(value.text) is not None or value == _NULL:
         return None
-    return value.text.casefold()
+    return folded_text(value.text)
 
 
 def _regex_test(comparison: Comparison, value: Value, wanted: bool) -> Test:
@@ -155,7 +165,9 @@ def _regex_test(comparison: Comparison, value: Value, wanted: bool) -> Test:
 
 def _function_test(comparison: Comparison, call: Call) -> Test:
     """The functions of Monitoring's filters; they keep case."""
-    given = call.arguments
+    given = call.texts
+    if call.name == _FULL_MATCH:
+        return _full_match(comparison, call)
     tests: dict[str, Test] = {
         "one_of": lambda found: found in given,
         "starts_with": lambda found: found.startswith(given[0]),
@@ -163,14 +175,22 @@ def _function_test(comparison: Comparison, call: Call) -> Test:
         "has_substring": lambda found: given[0] in found,
     }
     if call.name not in tests or comparison.operator not in EQUALITY:
-        raise FilterError(
-            f"{call.name}() can't stand here; the functions after = and != are {', '.join(tests)}",
-            call.position,
-        )
+        known = ", ".join((*tests, _FULL_MATCH))
+        problem = f"{call.name}() can't stand here; the functions after = and != are {known}"
+        raise FilterError(problem, call.position)
     if not given or (call.name != "one_of" and len(given) > 1):
         raise FilterError(f"{call.name}() takes {'values' if not given else 'one value'}", call.position)
     test, wanted = tests[call.name], comparison.operator == "="
     return lambda found: isinstance(found, str) and test(found) is wanted
+
+
+def _full_match(comparison: Comparison, call: Call) -> Test:
+    """`monitoring.regex.full_match("a.*")`: a regular expression that takes the whole of a text."""
+    if len(call.texts) != 1 or comparison.operator not in EQUALITY:
+        raise FilterError(f"{call.name}() takes one regular expression, after = or !=", call.position)
+    matches = _regex_test(comparison, Value(rf"^(?:{call.texts[0]})$"), wanted=True)
+    wanted = comparison.operator == "="
+    return lambda found: isinstance(found, str) and matches(found) is wanted
 
 
 def _some(found: object, test: Test) -> bool:
@@ -192,17 +212,23 @@ def _anywhere(test: Test, folded: str) -> Test:
     return anywhere
 
 
+def folded_text(text: str) -> str:
+    """The text as comparisons take it: without regard to case and to forms of one character (NFKC)."""
+    return text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
 def _leaf_test(sign: str, value: Value) -> Test:
-    folded = value.text.casefold()
+    folded = folded_text(value.text)
     number = as_number(value.text)
     null = value == _NULL
     compare = _COMPARE[sign]
 
     def test(found: object) -> bool:
         if isinstance(found, str):
-            return folded in found.casefold() if sign == ":" else compare(found.casefold(), folded)
+            text = folded_text(found)
+            return folded in text if sign == ":" else compare(text, folded)
         if isinstance(found, bool):
-            return sign in "=:" and ("true" if found else "false") == folded
+            return folded in _BOOLEANS and compare(found, _BOOLEANS[folded])
         if isinstance(found, int | float):
             return number is not None and compare(found, number)
         return found is None and null and sign in "=:"
@@ -256,6 +282,18 @@ def time_value(text: str) -> int:
         raise ValueError(f'{text!r} is not a time; write one like "2026-11-21T08:30:00Z", or a day') from None
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 10**9 + int((fraction or "").ljust(9, "0"))
+
+
+def duration_value(text: str) -> int:
+    """Nanoseconds of a number with a unit, as `3.2s`.
+
+    Raises:
+        ValueError: for anything else, with an example.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f'{text!r} is not a duration; write one like "3.2s" with ns, us, ms, s, m or h')
+    return round(Decimal(match[1]) * _UNITS[match[2]])
 
 
 def rfc3339_value(text: str) -> int:

@@ -10,9 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from google.protobuf.descriptor import FieldDescriptor
+
 from tui.domain.log_entry import Severity
 from tui.emulator.filters import (
     MISSING,
+    Call,
     Condition,
     Field,
     FieldEntry,
@@ -20,9 +23,21 @@ from tui.emulator.filters import (
     Ordered,
     UnknownField,
     as_number,
-    time_value,
+    duration_value,
+    folded_text,
+)
+from tui.emulator.filters.functions import (
+    DURATION,
+    TIME,
+    cast,
+    ip_in_net,
+    only_text,
+    refused,
+    regexp_extract,
+    sample,
 )
 from tui.emulator.logging.record import JSON, LogEntryPb, LogSource, StoredEntry
+from tui.emulator.logging.text_search import search_entry, search_source
 
 _NAMES = [field.json_name for field in LogEntryPb.DESCRIPTOR.fields]
 _SNAKE = {field.name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields if "_" in field.name}
@@ -33,7 +48,10 @@ _HINT = (
 )
 SOURCE_NAMES = frozenset({"resource", "logName"})
 """Fields that all entries of a source have in common."""
+SOURCE_FUNCTIONS = frozenset({"log_id", "source"})
+"""Functions that ask for nothing else."""
 
+_SOURCE = re.compile(r"(?:projects|folders|organizations|billingAccounts)/[^/\s]+")
 _NEVER_ESCAPED = re.compile(r"[a-z0-9 _.,:;=@#%()\[\]-]*")
 """Text that JSON writes as it is, unless all of it is written as \\u escapes."""
 
@@ -46,9 +64,6 @@ def canonical(path: tuple[str, ...]) -> tuple[str, ...]:
 def severity_value(text: str) -> int:
     """The number of a severity's name, or of a number. Raises ValueError."""
     return int(text) if text.isdecimal() else int(Severity.parse(text))
-
-
-_TIME = Ordered(time_value)
 
 
 # What a source answers.
@@ -72,8 +87,18 @@ def _resource(rest: tuple[str, ...]) -> Field[LogSource]:
     )
 
 
-def _log_id(wanted: str) -> Condition[LogSource]:
+def _log_id(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
+    wanted = only_text(call, 'log_id("app")')
     return lambda source: source.log_id == wanted
+
+
+def _source(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
+    """Of this very project, folder or organization, not of what is below it."""
+    name = only_text(call, "source(projects/my-project)")
+    if _SOURCE.fullmatch(name) is None:
+        raise refused(call, f"{name!r} is not projects/ID, folders/ID or organizations/ID")
+    wanted = name.removeprefix("projects/")
+    return lambda source: source.project == wanted
 
 
 def _in_source(folded: str) -> Callable[[LogSource], bool]:
@@ -95,8 +120,14 @@ def _of_entry(field: Field[LogSource]) -> Field[StoredEntry]:
     return Field(lambda record: get(record.source), defaulted=field.defaulted)
 
 
-def _entry_log_id(wanted: str) -> Condition[StoredEntry]:
-    return lambda record: record.source.log_id == wanted
+def _by_source(
+    make: Callable[[Call, FieldTable[LogSource]], Condition[LogSource]],
+) -> Callable[[Call, FieldTable[StoredEntry]], Condition[StoredEntry]]:
+    def condition(call: Call, _table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
+        wanted = make(call, SOURCE_FIELDS)
+        return lambda record: wanted(record.source)
+
+    return condition
 
 
 def _search_entry(text: str) -> Condition[StoredEntry]:
@@ -129,14 +160,57 @@ def _labels(rest: tuple[str, ...]) -> Field[StoredEntry]:
     return Field(lambda record: _walk(record.extra.get("labels", MISSING), label))
 
 
-def _other(name: str) -> Callable[[tuple[str, ...]], Field[StoredEntry]]:
-    """A part of an entry that only a client writes; it is read from the entry's REST form."""
+def _other(name: str) -> FieldEntry[StoredEntry]:
+    """A part of an entry that only a client writes; it is read from the entry's REST form.
+
+    A part that the API declares is there with its default where a client left it out.
+    """
+    declared = next(field for field in LogEntryPb.DESCRIPTOR.fields if field.json_name == name)
+    known = declared.message_type is not None and declared.message_type.full_name.startswith(
+        "google.logging."
+    )
 
     def entry(rest: tuple[str, ...]) -> Field[StoredEntry]:
         path = (name, *(_camel(part) for part in rest))
+        field = _member(declared, path) if known or not rest else None
+        if field is not None and field.message_type is None:
+            return _declared(field, path)
+        if field is not None and field.message_type.full_name == "google.protobuf.Duration":
+            return Field(lambda r: duration_value(_walk_or(r.extra, path, "0s")), DURATION, defaulted=True)
         return Field(lambda record: _walk(record.extra, path) if record.extra else MISSING)
 
     return entry
+
+
+def _member(field: FieldDescriptor, path: tuple[str, ...]) -> FieldDescriptor:
+    """The declared field of this path. Raises UnknownField."""
+    for part in path[1:]:
+        members = field.message_type.fields if field.message_type is not None else ()
+        found = next((member for member in members if member.json_name == part), None)
+        if found is None:
+            names = ", ".join(member.json_name for member in members) or "no parts"
+            raise UnknownField(f"{'.'.join(path)!r} is not a field to filter by; {path[0]} has {names}")
+        field = found
+    return field
+
+
+def _declared(field: FieldDescriptor, path: tuple[str, ...]) -> Field[StoredEntry]:
+    default: Any = "" if field.type == FieldDescriptor.TYPE_STRING else field.default_value
+    if field.is_repeated:
+        default = []
+    # In the REST form 64-bit integers are texts.
+    convert = int if isinstance(default, int) and not isinstance(default, bool) else None
+
+    def get(record: StoredEntry) -> Any:
+        value = _walk_or(record.extra, path, default)
+        return convert(value) if convert is not None and isinstance(value, str) else value
+
+    return Field(get, defaulted=True)
+
+
+def _walk_or(extra: dict[str, Any], path: Sequence[str], default: Any) -> Any:
+    found = _walk(extra, path)
+    return default if found is MISSING else found
 
 
 def _walk(value: Any, path: Sequence[str]) -> Any:
@@ -156,7 +230,7 @@ def _may_contain(record: StoredEntry, folded: str) -> bool:
     """Whether a JSON line can contain this text. Looking at the line is far cheaper than parsing it."""
     if record.row[4] != JSON or not _NEVER_ESCAPED.fullmatch(folded):
         return True
-    line = str(record.row[5]).casefold()
+    line = folded_text(str(record.row[5]))
     return folded in line or "\\u" in line
 
 
@@ -174,8 +248,8 @@ def _contains(value: Any, folded: str) -> bool:
 
 _ENTRY: Mapping[str, FieldEntry[StoredEntry]] = {
     **{name: _other(name) for name in _NAMES},
-    "timestamp": Field(lambda record: record.row[1], _TIME),
-    "receiveTimestamp": Field(lambda record: record.row[6], _TIME),
+    "timestamp": Field(lambda record: record.row[1], TIME),
+    "receiveTimestamp": Field(lambda record: record.row[6], TIME),
     "severity": Field(lambda record: record.row[3], Ordered(severity_value), defaulted=True),
     "insertId": Field(lambda record: record.row[2], defaulted=True),
     "textPayload": Field(lambda record: record.text, defaulted=True),
@@ -188,7 +262,18 @@ _ENTRY: Mapping[str, FieldEntry[StoredEntry]] = {
 }
 
 ENTRY_FIELDS: FieldTable[StoredEntry] = FieldTable(
-    _ENTRY, hint=_HINT, aliases=_SNAKE, search=_search_entry, functions={"log_id": _entry_log_id}
+    _ENTRY,
+    hint=_HINT,
+    aliases=_SNAKE,
+    search=_search_entry,
+    functions={
+        "log_id": _by_source(_log_id),
+        "source": _by_source(_source),
+        "search": search_entry,
+        "sample": sample,
+        "ip_in_net": ip_in_net,
+    },
+    value_functions={"cast": cast, "regexp_extract": regexp_extract},
 )
 
 
@@ -213,5 +298,12 @@ SOURCE_FIELDS: FieldTable[LogSource] = FieldTable(
     hint=_HINT,
     aliases=_SNAKE,
     search=_search_source,
-    functions={"log_id": _log_id},
+    functions={
+        "log_id": _log_id,
+        "source": _source,
+        "search": search_source,
+        "sample": sample,
+        "ip_in_net": ip_in_net,
+    },
+    value_functions={"cast": cast, "regexp_extract": regexp_extract},
 )

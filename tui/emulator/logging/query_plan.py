@@ -8,6 +8,7 @@ from tui.emulator.filters import And, Call, Comparison, Condition, Node, Not, Or
 from tui.emulator.logging.filter_fields import (
     ENTRY_FIELDS,
     SOURCE_FIELDS,
+    SOURCE_FUNCTIONS,
     SOURCE_NAMES,
     canonical,
     severity_value,
@@ -59,7 +60,7 @@ def window(node: Node) -> RowRange:
                 min(w.received for w in found),
                 max(w.received_last for w in found),
             )
-        case Comparison(path, operator, Value(text)) if not node.presence:
+        case Comparison(tuple(path), operator, Value(text)) if not node.presence:
             return _bounds(canonical(path), operator, text)
     return RowRange()
 
@@ -85,7 +86,7 @@ def _either(node: Or) -> tuple[int, int] | None:
     bounds: dict[tuple[str, ...], int] = {}
     for part in node.parts:
         match part:
-            case Comparison(path, ">=", Value(text)) if canonical(path) in {_TIME, _RECEIVED}:
+            case Comparison(tuple(path), ">=", Value(text)) if canonical(path) in {_TIME, _RECEIVED}:
                 bounds[canonical(path)] = time_value(text)
     if len(node.parts) != len(bounds) or bounds.keys() != {_TIME, _RECEIVED}:
         return None
@@ -97,7 +98,7 @@ def _settled(node: Node) -> bool:
     match node:
         case And(parts) | Or(parts):
             return all(_of_source(part) for part in parts)
-        case Comparison(path, operator, Value()) if not node.presence:
+        case Comparison(tuple(path), operator, Value()) if not node.presence:
             name = canonical(path)
             ordered = operator in {">=", ">"} or (name == _TIME and operator in {"=", ":", "<", "<="})
             ordered = ordered or (name == _RECEIVED and operator in {"<", "<="})
@@ -111,6 +112,8 @@ def _of_source(node: Node) -> bool:
             return all(_of_source(part) for part in parts)
         case Not(part):
             return _of_source(part)
-        case Comparison(path):
+        case Comparison(tuple(path)):
             return canonical(path)[0] in SOURCE_NAMES
-    return isinstance(node, Call)
+        case Call(name):
+            return name.lower() in SOURCE_FUNCTIONS
+    return False

@@ -1,0 +1,106 @@
+"""SEARCH of Cloud Logging's query language: whole words of texts, in any case and order.
+
+Texts are split as BigQuery's LOG_ANALYZER splits them. A phrase in backticks asks for words side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tui.emulator.filters import MISSING, Call, Condition, FieldTable
+from tui.emulator.filters.functions import field_of, refused
+from tui.emulator.logging.record import LogSource, StoredEntry
+
+_DELIMITERS = re.compile(
+    r"(?:%(?:2[16BbCc0589]|25(?:26|20)|3[BbDdAa]|7[Cc]|5[DdBb]|0[Aa])|[\[\]<>(){}|!;,'\"*&?+/:=@.\-$%\\_\s])+"
+)
+"""What separates words: signs, blanks, and signs as an address encodes them."""
+_PHRASE = re.compile(r"`([^`]*)`")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, in small letters."""
+    return [word for word in _DELIMITERS.split(text.casefold()) if word]
+
+
+class TextQuery:
+    """What is looked for: words that stand anywhere, and phrases."""
+
+    def __init__(self, text: str) -> None:
+        self.phrases = [found for phrase in _PHRASE.findall(text) if (found := words(phrase))]
+        self.words = frozenset(words(_PHRASE.sub(" ", text)))
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing."""
+        return not self.words and not self.phrases
+
+    def missing(self, texts: Iterator[str]) -> bool:
+        """Whether a word or a phrase is in none of the texts; a phrase is within one."""
+        wanted, phrases = set(self.words), list(self.phrases)
+        for text in texts:
+            if not wanted and not phrases:
+                break
+            found = words(text)
+            wanted.difference_update(found)
+            phrases = [phrase for phrase in phrases if not _within(phrase, found)]
+        return bool(wanted or phrases)
+
+
+def _within(phrase: list[str], found: list[str]) -> bool:
+    size = len(phrase)
+    return any(found[at : at + size] == phrase for at in range(len(found) - size + 1))
+
+
+def _query(call: Call, at: int) -> TextQuery:
+    given = call.arguments[at]
+    if isinstance(given, Call) or not given.quoted:
+        raise refused(call, 'takes its words in quotes, e.g. SEARCH("hello world")')
+    query = TextQuery(given.text)
+    if query.empty:
+        raise refused(call, f"{given.text!r} has no word to look for")
+    return query
+
+
+def search_entry(call: Call, table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
+    """`SEARCH("words")` in all of an entry, `SEARCH(field, "words")` in one field."""
+    if len(call.arguments) not in {1, 2}:
+        raise refused(call, "takes words, or a field and words")
+    query = _query(call, len(call.arguments) - 1)
+    if len(call.arguments) == 1:
+        return lambda record: not query.missing(_entry_texts(record))
+    get: Callable[[StoredEntry], Any] = field_of(call, table).get
+
+    def decide(record: StoredEntry) -> bool:
+        value = get(record)
+        return value is not MISSING and not query.missing(_texts(value))
+
+    return decide
+
+
+def search_source(call: Call, table: FieldTable[LogSource]) -> Condition[LogSource]:
+    """The same where only the source of entries is known: what it lacks an entry may have."""
+    search_entry(call, table)  # type: ignore[arg-type]
+    return lambda source: None
+
+
+def _entry_texts(record: StoredEntry) -> Iterator[str]:
+    source = record.source
+    yield record.text
+    yield from _texts(record.json)
+    yield from _texts({name: value for name, value in record.extra.items() if name != "jsonPayload"})
+    yield from (source.log_name, source.resource_type, *source.resource_labels.values(), record.row[2])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a value; a field that holds no text is not searched."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for element in value.values():
+            yield from _texts(element)
+    elif isinstance(value, list):
+        for element in value:
+            yield from _texts(element)
