@@ -130,8 +130,9 @@ def test_bash_hands_gcloud_every_word_as_it_is(tmp_path: Path) -> None:
     recorder.chmod(0o700)
     spec = {"workerPoolSpecs": [{"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}]}
     spec["workerPoolSpecs"][0]["containerSpec"] = {"imageUri": "i", "args": ODD}
-    name = "YAML ' $(touch x) !!\n`"
+    name = "YAML ' $(touch x) !!\n` \\ \x1b[2J 1\x851 \u2066 \u3042 \t \r \x7f"
     text = exported({"displayName": name, "jobSpec": spec}).text
+    assert text.replace("\n", "").isprintable()
     done = subprocess.run(
         ["bash", "-c", text],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.unit.launch_scripts.corpus import FOLDER_FILES, SCRIPTS
 from tests.unit.launch_scripts.recorder import recorded
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.shell import NotRead, Script, read_script
+from tui.domain.shell.scanning import ansi_c, word
 from tui.domain.vertex.interchange import from_text
 from tui.domain.vertex.interchange.gcloud import Surroundings
 
@@ -123,6 +125,36 @@ def test_bash_and_the_reader_agree(text: str) -> None:
 @given(scripts)
 def test_bash_and_the_reader_agree_on_many(text: str) -> None:
     agree(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=("Co", "Cs"))))
+def test_a_quoted_word_is_printable_and_read_back(text: str) -> None:
+    quoted = word(text)
+    assert quoted.isprintable()
+    (call,) = read_script(f"gcloud {quoted}", "launch.sh", "gcloud").calls
+    assert filled(Script((), {}), call.words[1].text) == text
+
+
+def test_bash_reads_a_quoted_word_in_every_locale() -> None:
+    odd = "\x01\x1b[2J a'b\\\n\t\r\x7f\x85\u2066é😀1\U000e0001\ufdd0"
+    for locale in ("C", "C.UTF-8"):
+        done = subprocess.run(
+            ["bash", "-c", f"printf %s {word(odd)}1"], env={"LC_ALL": locale}, capture_output=True, check=True
+        )
+        assert done.stdout.decode() == odd + "1"
+
+
+@pytest.mark.parametrize(
+    ("escapes", "text"),
+    [
+        (r"\xc3\xa9\303\251\u00e9", "ééé"),
+        (r"\x4\101\UFFFFFFFF\ud800\xff", "\x04A" + "\ufffd" * 5),
+        (r"\q\e\\", "\\q\x1b\\"),
+    ],
+)
+def test_escapes_are_bytes(escapes: str, text: str) -> None:
+    assert ansi_c(escapes) == text
 
 
 # What can't be followed

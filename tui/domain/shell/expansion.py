@@ -141,7 +141,9 @@ class Expander:
                 at = end
             elif source.startswith("$'", at):
                 end = end_of(source, at)
-                fields.add(ansi_c(source[at + 2 : end - 1]))
+                escaped = ansi_c(source[at + 2 : end - 1])
+                # Such a character stands for an open value here.
+                fields.add(OPEN.sub("\ufffd", escaped))
                 at = end
             elif char == '"' or source.startswith('$"', at):
                 at += char == "$"

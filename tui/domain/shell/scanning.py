@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 
 
 class Unclosed(Exception):
@@ -103,18 +105,45 @@ _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "?": "?",
 }  # fmt: skip
+_ANSI_C = re.compile(
+    r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|.)|[^\\]+|\\", re.DOTALL
+)
+# An octal backslash: a parser that takes `\\'` for an escaped quote reads it, too.
+_NAMES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", "'": r"\'", "\\": r"\134"}
 
 
 def ansi_c(text: str) -> str:
-    """The inside of `$'…'`."""
+    """The inside of `$'…'`, where `\\x` and octal escapes are bytes of UTF-8."""
 
-    def change(match: re.Match[str]) -> str:
+    def change(match: re.Match[str]) -> bytes:
         code = match[1]
-        if code[0] in "xuU":
-            return chr(int(code[1:], 16)) if code[1:] else match[0]
+        if code is None:
+            return match[0].encode()
+        if code[0] == "x":
+            return bytes.fromhex(code[1:].zfill(2))
         if code[0] in "01234567":
-            return chr(int(code, 8) & 255)
-        return _ESCAPES.get(code, match[0])
+            return bytes([int(code, 8) & 255])
+        if code[0] in "uU" and code[1:]:
+            number = int(code[1:], 16)
+            return chr(number if number <= sys.maxunicode else 0xFFFD).encode(errors="surrogatepass")
+        return _ESCAPES.get(code, match[0]).encode()
 
-    return re.sub(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,6}|[0-7]{1,3}|.)", change, text,
-                  flags=re.DOTALL)  # fmt: skip
+    return b"".join(map(change, _ANSI_C.finditer(text))).decode(errors="replace")
+
+
+def word(value: str) -> str:
+    """The word that bash reads as `value`; it prints nothing that a terminal acts on.
+
+    Bytes, unlike `\\u`, mean the same in every locale.
+    """
+    if value.isprintable():
+        return shlex.quote(value)
+    return f"$'{''.join(map(_escaped, value))}'"
+
+
+def _escaped(character: str) -> str:
+    if character in _NAMES:
+        return _NAMES[character]
+    if character.isprintable():
+        return character
+    return "".join(f"\\{byte:03o}" for byte in character.encode())

@@ -8,13 +8,13 @@ its pools in `--worker-pool-spec` flags, as far as these have names for its fiel
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tui.domain.profile.edit import render_new
 from tui.domain.profile.gcloud_config import has_one_task
+from tui.domain.shell.scanning import word
 from tui.domain.vertex.field_table import ACCELERATOR
 
 CREATE = "gcloud ai custom-jobs create"
@@ -53,7 +53,7 @@ class Command:
 
     def _typed(self, config: str = "") -> str:
         flags = [*self.flags, ("config", config)] if config else self.flags
-        return " \\\n  ".join([CREATE, *(f"--{name}={shlex.quote(value)}" for name, value in flags)])
+        return " \\\n  ".join([CREATE, *(f"--{name}={word(value)}" for name, value in flags)])
 
 
 def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = False) -> Command:
