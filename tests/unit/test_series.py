@@ -92,9 +92,15 @@ def test_lines_keep_their_order_and_their_own_times(lines: list[tuple[int, int |
         ([100, 100, 100], [None, 60, None], [59_999_000, 60_000_000, 100_000_000]),
         # A clock that runs ahead keeps its own line's time and moves nobody else's.
         ([100, 100], [500, None], [500_000_000, 100_001_000]),
+        # A time from before the line can have been written is the program's statement about something else.
+        ([9_000, 9_000, 9_000], [None, 2_000, None], [8_999_998_000, 2_000_000_000, 9_000_000_000]),
+        ([5_000, 9_000, 9_000], [None, None, 3_000], [5_000_000_000, 8_999_999_000, 3_000_000_000]),
+        # Output that a program kept in its buffer since the stamp before has the times of its lines.
+        ([5_000, 9_000, 9_000], [None, None, 5_500], [5_000_000_000, 5_499_999_000, 5_500_000_000]),
     ],
 )
 def test_times_of_lines(bounds: list[int], owns: list[int | None], expected: list[int]) -> None:
     ms = 1_000_000
-    times, _ = line_times([b * ms for b in bounds], [None if o is None else o * ms for o in owns], 0)
+    before = 4_000 * ms if bounds[0] > 4_000 else 0
+    times, _ = line_times([b * ms for b in bounds], [None if o is None else o * ms for o in owns], 0, before)
     assert times == expected

@@ -61,6 +61,20 @@ async def test_the_whole_log_is_there_when_the_end_is_seen() -> None:
         assert in_order(said, [*PLATFORM, "Job completed successfully."]), said
 
 
+async def test_a_json_line_with_an_old_time_leaves_other_lines_where_they_are() -> None:
+    code = """
+import json, time
+print("before")
+print(json.dumps({"message": "old", "timestampSeconds": int(time.time()) - 3600}))
+print("after")
+"""
+    async with emulator() as (_, clients):
+        job = await clients.create(python(code))
+        await clients.reach(job.name, "SUCCEEDED")
+        # The JSON line has no text. Its time is an hour back; the others are in the job's time.
+        assert await entries(clients, job.name, "workerpool0-0") == ["", "before", "after"]
+
+
 async def test_a_failure_and_its_restarts_are_told() -> None:
     async with emulator() as (_, clients):
         job = await clients.create(python("import os; print('up', flush=True); os.abort()"))

@@ -2,12 +2,14 @@
 
 A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`): the time of the
 first stamp after the line was written, plus a microsecond for each earlier line with the same stamp, so that
-the order stays. A JSON line with a plausible time keeps it, and the lines around it are ordered around it.
+the order stays. A JSON line with a plausible time keeps it. The lines around it are ordered around it if it
+may have been written then: not before the stamp that precedes it, or the start of the attempt.
 """
 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import logging
 import sys
 import time
@@ -36,6 +38,8 @@ STALE_SECONDS = 2.0
 """After it, output without a stamp has the file's modification time: its runner has ended."""
 MICROSECOND = 1000
 STAMP = 16
+SLACK = 10**9
+"""Nanoseconds by which a line's own time may precede the stamp of the lines before it."""
 
 
 @dataclass(slots=True)
@@ -69,7 +73,7 @@ class OutputFile:
         """The attempt has ended: the file does not grow any more."""
         self._path = attempt.output(replica, stream)
         self._severity = DEFAULT_SEVERITY[stream]
-        self._stamps = _Stamps(attempt.stamps(replica, stream))
+        self._stamps = _Stamps(attempt.stamps(replica, stream), attempt.plan)
         self._waiting_since: float | None = None
         self._positioned = False
         """The read position is known to be behind any hole."""
@@ -177,7 +181,7 @@ class OutputFile:
             lines.pop()
         offsets, bounds = self._stamps.lines_at(lines, self.offset, modified)
         kinds = [self._kind(line) for line in lines]
-        times, last = line_times(bounds, [own for _, _, own in kinds], self.last)
+        times, last = line_times(bounds, [own for _, _, own in kinds], self.last, self._stamps.before)
         source, name = self.source, self._insert_id
         rows: list[EntryRow] = []
         if self._missing:
@@ -221,24 +225,28 @@ class OutputFile:
         return rows
 
 
-def line_times(bounds: Sequence[int], owns: Sequence[int | None], last: int) -> tuple[list[int], int]:
+def line_times(
+    bounds: Sequence[int], owns: Sequence[int | None], last: int, before: int = 0
+) -> tuple[list[int], int]:
     """Timestamps of consecutive lines, and the one that later lines must follow.
 
-    `bounds` has the latest time at which each line was written, `owns` its own time. An own time within a
-    day stays as it is; the other lines keep their order between own times and after `last`.
+    `bounds` has the latest time at which each line was written, `owns` its own time; the first was written
+    after `before`. An own time within a day stays as it is; the other lines keep their order between own
+    times and after `last`. An own time from before the line can have been written orders no other line.
     """
     times = list(bounds)
     if any(own is not None for own in owns):
         # Lines before one with an own time were written before that time, even if their stamp is later.
         limit = times[-1]
         for index in range(len(times) - 1, -1, -1):
-            own = owns[index]
-            if own is not None and abs(own - bounds[index]) <= DAY:
+            own, bound = owns[index], bounds[index]
+            if own is not None and abs(own - bound) <= DAY:
                 times[index] = own
-                limit = own if last < own <= bounds[index] else bounds[index]
+                first = bisect.bisect_left(bounds, bound, hi=index)
+                earliest = max(last, (bounds[first - 1] if first else before) - SLACK)
+                limit = own if earliest < own <= bound else min(limit, bound)
             else:
-                limit = min(limit, bounds[index])
-                times[index] = limit
+                limit = times[index] = min(limit, bound)
             limit -= MICROSECOND
     for index, at in enumerate(times):
         if owns[index] is not None and abs(at - bounds[index]) <= DAY and at == owns[index]:
@@ -252,8 +260,11 @@ def line_times(bounds: Sequence[int], owns: Sequence[int | None], last: int) -> 
 class _Stamps:
     """The stamps of one file after the read position."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, plan: Path) -> None:
         self._path = path
+        self._plan = plan
+        self.before = 0
+        """A time (ns) after which what follows the read position was written; 0 where it is not known."""
         self._read = 0
         self._sizes = array("q")
         self._times = array("q")
@@ -284,6 +295,12 @@ class _Stamps:
 
     def drop(self, offset: int) -> None:
         passed = bisect.bisect_right(self._sizes, offset)
+        if passed:
+            self.before = self._times[passed - 1]
+        elif not self.before:
+            # The attempt's plan is written just before it starts.
+            with contextlib.suppress(OSError):
+                self.before = self._plan.stat().st_mtime_ns
         del self._sizes[:passed], self._times[:passed]
 
     def lines_at(self, lines: Sequence[bytes], offset: int, modified: int) -> tuple[list[int], list[int]]:
