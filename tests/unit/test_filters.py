@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.emulator.filters import FieldTable, FilterError, compile_filter, parse, render
-from tui.emulator.logging.filter_fields import ENTRY_FIELDS, SOURCE_FIELDS
+from tui.emulator.logging.query.fields import ENTRY_FIELDS, SOURCE_FIELDS
 from tui.emulator.monitoring.query import RESOURCE_FIELDS, SERIES_FIELDS
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS, TRAINING_PIPELINE_FIELDS
 

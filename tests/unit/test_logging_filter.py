@@ -27,8 +27,8 @@ from tui.emulator.filters import (
     render,
     time_value,
 )
-from tui.emulator.logging.filter_fields import ENTRY_FIELDS
-from tui.emulator.logging.query_plan import query_plan
+from tui.emulator.logging.query.fields import ENTRY_FIELDS
+from tui.emulator.logging.query.plan import query_plan
 from tui.emulator.logging.record import JSON, TEXT, EntryRow, LogSource, StoredEntry
 from tui.emulator.logging.store import LogStore
 

@@ -21,7 +21,7 @@ from tests.wire.observe import state_dir
 from tui.emulator.logging import packing
 from tui.emulator.logging.entry_blocks import BLOCK, DamagedBlock, decode, encode
 from tui.emulator.logging.packing import Packer
-from tui.emulator.logging.query import EntryQuery
+from tui.emulator.logging.query.entries import EntryQuery
 from tui.emulator.logging.record import JSON, MESSAGE, TEXT, EntryRow
 from tui.emulator.logging.retention import delete_older
 from tui.emulator.logging.store import LAST, LogStore, RowRange

@@ -14,7 +14,7 @@ from google.protobuf import empty_pb2
 
 from tui.emulator.database import StorageFull
 from tui.emulator.interfaces import JobCatalog
-from tui.emulator.logging.query import EntryQuery, owners
+from tui.emulator.logging.query.entries import EntryQuery, owners
 from tui.emulator.logging.record import Pb
 from tui.emulator.logging.store import LogStore
 from tui.emulator.logging.tail import TailSessions

@@ -19,8 +19,8 @@ from google.cloud.logging_v2.types import logging as logging_types
 from google.rpc import code_pb2
 
 from tui.emulator.logging.faults import LogFaults
-from tui.emulator.logging.query import filter_plan, owners
-from tui.emulator.logging.query_plan import QueryPlan
+from tui.emulator.logging.query.entries import filter_plan, owners
+from tui.emulator.logging.query.plan import QueryPlan
 from tui.emulator.logging.record import Pb, StoredEntry
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import WireError, invalid

@@ -10,7 +10,7 @@ from google.cloud.logging_v2.types import logging as logging_types
 from google.rpc import code_pb2
 
 from tui.emulator.logging.parse import DAY, MAX_ENTRY
-from tui.emulator.logging.query import owner
+from tui.emulator.logging.query.entries import owner
 from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow, Pb
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import WireError, invalid

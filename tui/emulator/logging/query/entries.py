@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tui.emulator.filters import FilterError, parse
-from tui.emulator.logging.query_plan import QueryPlan, query_plan
+from tui.emulator.logging.query.plan import QueryPlan, query_plan
 from tui.emulator.logging.record import LogSource, StoredEntry
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import invalid

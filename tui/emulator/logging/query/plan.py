@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tui.emulator.filters import And, Call, Comparison, Condition, Node, Not, Or, Value, compiled, time_value
-from tui.emulator.logging.filter_fields import (
+from tui.emulator.logging.query.fields import (
     ENTRY_FIELDS,
     SOURCE_FIELDS,
     SOURCE_FUNCTIONS,

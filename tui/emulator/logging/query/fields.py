@@ -36,8 +36,8 @@ from tui.emulator.filters.functions import (
     regexp_extract,
     sample,
 )
+from tui.emulator.logging.query.text import search_entry, search_source
 from tui.emulator.logging.record import JSON, LogEntryPb, LogSource, StoredEntry
-from tui.emulator.logging.text_search import search_entry, search_source
 
 _NAMES = [field.json_name for field in LogEntryPb.DESCRIPTOR.fields]
 _SNAKE = {field.name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields if "_" in field.name}
