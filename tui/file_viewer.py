@@ -16,7 +16,10 @@ from tui.config.paths import config_dir, shipped
 from tui.config.settings import Settings
 from tui.config.themes import load_themes
 from tui.display.clipboard_app import ClipboardApp
+from tui.display.stylesheet import CachedStylesheet
 from tui.domain.text import plain
+from tui.garbage import TURN, IdleCollector
+from tui.screens import later
 from tui.screens.containment import ContainingApp
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.frame import FrameScreen
@@ -93,9 +96,11 @@ class FileViewer(ContainingApp, ClipboardApp):
         super().__init__()
         self.settings = settings
         self.feed = feed
+        self._garbage = IdleCollector(self.quiet_for)
         themes, _ = load_themes([shipped("themes"), config_dir() / "themes"])
         for theme in themes:
             self.register_theme(theme)
+        self.stylesheet = self._styles = CachedStylesheet(variables=self.get_css_variables())
 
     def get_default_screen(self) -> Screen[None]:
         """The file."""
@@ -108,6 +113,16 @@ class FileViewer(ContainingApp, ClipboardApp):
         elif "vxtui-dark" in self.available_themes:
             self.theme = "vxtui-dark"
         self.set_keymap(self.settings.keys)
+        self._garbage.start()
+        self.set_interval(TURN, self._garbage.turn)
+        background(self, self._read_styles, "styles")
+
+    async def _read_styles(self) -> None:
+        await later.read_styles(self, self._styles, "dialogs")
+
+    def on_unmount(self) -> None:
+        """Collect garbage as before."""
+        self._garbage.stop()
 
     def action_help(self) -> None:
         """The keys that work here."""

@@ -83,6 +83,8 @@ class DisplayApp(App[Result]):
         self._for_key: Screen[object] | None = None
         self._for_key_until = 0.0
         self._signaled = False
+        self.key_at = 0.0
+        """When the last key or click came, by the monotonic clock."""
 
     def go_slow(self) -> None:
         """Few frames a second and no animations, for a line known to be slow."""
@@ -190,11 +192,16 @@ class DisplayApp(App[Result]):
     async def on_event(self, event: events.Event) -> None:
         """A key makes its frame urgent, so the held frame is tried again."""
         if isinstance(event, events.Key | events.MouseDown | events.Paste) and not event.is_forwarded:
+            self.key_at = time.monotonic()
             self.pace.key()
             self._try_held()
         elif isinstance(event, events.Resize):
             self._buffer = None
         await super().on_event(event)
+
+    def quiet_for(self) -> float:
+        """Seconds since the last key or click; 0 while one is being handled."""
+        return 0.0 if self.key_in_progress else time.monotonic() - self.key_at
 
     @property
     def key_in_progress(self) -> bool:

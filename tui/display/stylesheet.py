@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+
+# Textual's own is the same in Python; a set of all rules is asked for each rule and widget that is styled.
+RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class CachedStylesheet(Stylesheet):
@@ -21,6 +28,23 @@ class CachedStylesheet(Stylesheet):
         if variables != self._used:
             self._used, self._differ = dict(variables), True
             super().set_variables(variables)
+
+    def has_source(self, path: str, class_var: str = "") -> bool:
+        """Whether it has been read, however its path is written: a path with `..` would be read each time."""
+        return super().has_source(os.path.normpath(path) if path else path, class_var)
+
+    def read_ahead(self, path: Path) -> None:
+        """Read and parse the styles of a screen that is not open yet.
+
+        Textual would do it when the screen is opened, and then style every widget of all screens again.
+
+        Raises:
+            StylesheetError: if it can't be read.
+            StylesheetParseError: if it is not valid.
+        """
+        if not self.has_source(str(path)):
+            self.read(path)
+            self.parse()
 
     def reparse(self) -> None:
         """Parse again if the variables have changed.

@@ -6,7 +6,6 @@ Screens import this module and `tui.app` imports the screens: what needs a parti
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -27,6 +26,7 @@ from tui.domain.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.states import JobState
 from tui.domain.text import plain
+from tui.garbage import TURN, IdleCollector
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_of
 from tui.screens import later
@@ -118,6 +118,8 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         self._opened_at = clock()
         self._to_open: tuple[Screen[Any], str, str] | None = None
         self.unanswered = UnansweredLaunches()
+        self._garbage = IdleCollector(self.quiet_for)
+        self._screens_loaded = False
         self.quitting = False
         """It quits as soon as it is known what became of the launches that were sent."""
         self._parting: list[str] = []
@@ -143,7 +145,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
             self._refresh_truecolor_filter(self.ansi_theme)
         if theme == NO_COLOUR_THEME and self.no_color:
             self.drop_colours()
-        self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
+        self.stylesheet = self.styles_ahead = CachedStylesheet(variables=self.get_css_variables())
 
     def _connection(self, context: Context) -> Connection:
         return Connection(
@@ -165,6 +167,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
     async def on_unmount(self) -> None:
         """Save the snapshot for the next start."""
+        self._garbage.stop()
         self.workers.cancel_group(self, "connection")
         await self.connection.save()
         await self.connection.closed()
@@ -184,20 +187,22 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
     def _on_connection(self, status: ConnectionStatus) -> None:
         # Garbage collection is off from the start of the program (`tui.cli`) until the first list is read or
-        # has failed: objects made at the start stay alive, and freezing them saves later scans.
-        if not gc.isenabled() and status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
-            gc.freeze()
-            gc.enable()
+        # has failed: objects made at the start stay alive.
         if status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
+            if not self._garbage.started:
+                self._garbage.start()
+                self.set_interval(TURN, self._garbage.turn)
             if self.costs.prices is None:
                 background(self, self.load_prices, "prices")
-            if later.missing(later.screens()):
+            if not self._screens_loaded:
+                self._screens_loaded = True
                 background(self, self._load_screens, "screens")
         self.connection_changed.publish(status)
         self._open_now()
 
     async def _load_screens(self) -> None:
         await later.load(later.screens())
+        await later.read_styles(self, self.styles_ahead)
 
     def _on_jobs(self, change: JobChange) -> None:
         # No toast for jobs that ended while no console was open.

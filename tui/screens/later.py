@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
+from typing import Protocol
 
 from tui import lazy_imports
+from tui.display.stylesheet import CachedStylesheet
 from tui.kinds.registry import kinds
 
 SCREENS = (
@@ -24,6 +27,9 @@ SCREENS = (
 """For the jobs screen, with the panes of a job: what its keys open."""
 CHARTS = ("textual_plot", "textual_plot.axis_formatter")
 """For a job's screen. Not sooner: numpy takes some 20 MB."""
+
+BETWEEN = 0.01
+"""Seconds for keys between two files of styles."""
 
 
 def screens() -> tuple[str, ...]:
@@ -42,3 +48,21 @@ async def load(modules: tuple[str, ...]) -> None:
     wanted = missing(modules)
     if wanted:
         await asyncio.to_thread(lazy_imports.load, wanted)
+
+
+class Styled(Protocol):
+    """An app, as far as its styles are concerned."""
+
+    @property
+    def key_in_progress(self) -> bool: ...
+
+
+async def read_styles(app: Styled, stylesheet: CachedStylesheet, *folders: str) -> None:
+    """Parse the styles of the screens and dialogs in these folders of `tui/screens`, or in all."""
+    here = Path(__file__).parent
+    for folder in folders or ("",):
+        for path in sorted((here / folder).rglob("*.tcss")):
+            while app.key_in_progress:  # noqa: ASYNC110 - a key's end sets nothing that could be awaited
+                await asyncio.sleep(BETWEEN)
+            stylesheet.read_ahead(path)
+            await asyncio.sleep(BETWEEN)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import chop_cells
 from textual.content import Content
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.visual import Visual
 
-from tui.widgets.labelled_lines import EMPTY, LabelledLines, hanging_indent
+from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines, hanging_indent
 
 LONG = 2_000
 """Characters from which a text has no words that a reader wants whole."""
+
+
+WIDTHS = 2
+"""For so many the rows are kept: with and without a scroll bar."""
 
 
 class LongLines(LabelledLines):
@@ -21,6 +27,13 @@ class LongLines(LabelledLines):
         super().__init__(id)
         self.rows: list[Content] = []
         """What is shown, row by row."""
+        self._by_width: dict[int, tuple[list[Content], Content]] = {}
+        """The rows, and the rows as one text, of the lines at each width that a layout has asked for."""
+
+    def show(self, lines: Sequence[Labelled]) -> None:
+        """Show these lines."""
+        self._by_width.clear()
+        super().show(lines)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Rows at the width that the widget is about to get."""
@@ -40,13 +53,21 @@ class LongLines(LabelledLines):
         drawn = (width or self.content_size.width, self._lines)
         if drawn != self._drawn:
             self._drawn = drawn
-            self.rows = [row for line in self._lines for row in _rows(*line, drawn[0])]
-            self.update(Content("\n").join(self.rows), layout=not width)
+            if drawn[0] not in self._by_width:
+                # A layout asks with and without the scroll bar, several times; a resize has other widths.
+                if len(self._by_width) >= WIDTHS:
+                    self._by_width.clear()
+                rows = [row for line in self._lines for row in _rows(*line, drawn[0])]
+                self._by_width[drawn[0]] = rows, Content("\n").join(rows)
+            self.rows, text = self._by_width[drawn[0]]
+            self.update(text, layout=not width)
             self.clear_cached_dimensions()
 
 
 def _rows(label: Content, words: Content, width: int) -> list[Content]:
     """The rows of a line; a very long one is cut at any character, which is much faster."""
+    if label.cell_length + words.cell_length <= width and "\n" not in words.plain:
+        return [label + words]
     if width and len(words) > LONG:
         return [label, *(Content(row) for row in chop_cells(words.plain, width))][not label :]
     text = hanging_indent(label, words, width)

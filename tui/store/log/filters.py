@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import compress
 
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.pattern import Pattern
@@ -76,13 +78,19 @@ class LineFilter:
             return list(range(len(codes)))
         most = GAP if self.gaps else GAP - 1
         if not self.replicas:
-            return [at for at, code in enumerate(codes) if least <= code <= most]
+            return list(compress(range(len(codes)), codes.translate(_passing(least, most))))
         names = self.replicas
         return [
             at
             for at, (code, name) in enumerate(zip(codes, lines.replicas, strict=True))
             if least <= code <= most and (name in names or code == GAP)
         ]
+
+
+@cache
+def _passing(least: int, most: int) -> bytes:
+    """A table for `bytes.translate`: 1 for a severity code from `least` to `most`, else 0."""
+    return bytes(least <= code <= most for code in range(256))
 
 
 def _matching(

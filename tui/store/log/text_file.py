@@ -213,7 +213,12 @@ class TextFile:
             parts.append(rest if cut < 0 else rest[: cut + 1])
             more += len(rest)
         text = b"".join(parts).decode(errors="replace")
-        texts = [_bounded(line.removesuffix("\r")) for line in text.split("\n")[:count]]
+        texts = text.split("\n")[:count]
+        # A block may have as many lines as bytes: nothing is done for each of them that can be done for all.
+        if "\r" in text:
+            texts = [line.removesuffix("\r") for line in texts]
+        if max(map(len, texts), default=0) > LINE:
+            texts = [_bounded(line) for line in texts]
         return as_lines(self._starts[at], texts)
 
     def __getitem__(self, number: int) -> Line:
@@ -244,12 +249,13 @@ def _bounded(text: str) -> str:
 
 def as_lines(first: int, texts: list[str]) -> Lines:
     """Lines of a file by columns; `first` is the number of the first one."""
-    count = len(texts)
-    codes = _severities(texts)
+    count, whole = len(texts), "\n".join(texts)
+    codes = _severities(texts, whole)
     payloads = {}
-    for at, text in enumerate(texts):
-        if text[:1] == "{" and (said := _object(text)) is not None:
-            payloads[at] = text
+    objects = [at for at, text in enumerate(texts) if text[:1] == "{"] if "{" in whole else []
+    for at in objects:
+        if (said := _object(texts[at])) is not None:
+            payloads[at] = texts[at]
             word = str(said.get("severity") or said.get("level") or "default")
             try:
                 codes[at] = Severity.parse(word) // 100
@@ -267,10 +273,9 @@ def _object(text: str) -> dict[str, object] | None:
     return said if isinstance(said, dict) else None
 
 
-def _severities(texts: Sequence[str]) -> bytearray:
-    """The severity (divided by 100) that each line's words indicate."""
+def _severities(texts: Sequence[str], whole: str) -> bytearray:
+    """The severity (divided by 100) that each line's words indicate; `whole` is all of them, by lines."""
     codes = bytearray(len(texts))
-    whole = "\n".join(texts)
     ends: list[int] = []
     for word, code in _WORDS.items():
         found = whole.find(word)
