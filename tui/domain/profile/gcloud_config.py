@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -16,6 +17,8 @@ from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.source import Document, Path, Problem, camel
 from tui.domain.vertex.field_check import LEFT_OUT, Checker, describe, text
 from tui.domain.vertex.field_table import HEADER, FieldType
+from tui.domain.vertex.rules.base import Severity
+from tui.domain.vertex.sources import GCLOUD_READER
 
 UNQUOTED = "gcloud.unquoted"
 """Id of a number, a truth value or a date where gcloud takes text only."""
@@ -57,6 +60,13 @@ class GcloudChecker(Checker):
         message = "it is no field of a CustomJobSpec; what is not in the spec gcloud takes as flags."
         fix = "Write the fields of the spec under jobSpec, which makes the file a profile."
         return self.refuse(path, message, fix, "profile.unknown-field")
+
+    def refuse(
+        self, path: Path, message: str, fix: str = "", rule: str = "profile.type", *edits: Edit
+    ) -> None:
+        super().refuse(path, message, fix, rule, *edits)
+        if rule.startswith("gcloud."):
+            self.problems[-1] = replace(self.problems[-1], source=GCLOUD_READER)
 
     def _underscore(self, path: Path, value: Any, beside: Mapping[str, Any]) -> None:
         name = str(path[-1])
@@ -139,6 +149,20 @@ def has_one_task(pool: Mapping[str, Any]) -> bool:
     package, container = pool.get("pythonPackageSpec") or {}, pool.get("containerSpec") or {}
     packaged = bool(package.get("executorImageUri") or package.get("pythonModule"))
     return packaged != bool(container.get("imageUri"))
+
+
+def repeated_keys(document: Document) -> list[Problem]:
+    """A warning for each key that appears twice; gcloud warns of it too."""
+    return [
+        replace(
+            problem,
+            message="this key appears twice; gcloud takes the first.",
+            fix="Keep one.",
+            id="gcloud.repeated-key",
+            severity=Severity.WARNING,
+        )
+        for problem in document.repeated
+    ]
 
 
 def task_problems(value: Mapping[str, Any], document: Document) -> list[Problem]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.masking import is_secret, mark_declared, masked
-from tui.domain.profile.gcloud_config import GcloudChecker, refused_tab
+from tui.domain.profile.gcloud_config import GcloudChecker, refused_tab, repeated_keys
 from tui.domain.profile.parameters import (
     PARAMETER,
     Parameter,
@@ -325,11 +325,13 @@ def _placeholders(
 
 def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
     """The profile with its valid parts, and the problems of its shape."""
-    document = read(source, file)
+    document = read(source, file, repeated=True)
     if not isinstance(document.value, Mapping):
         message = f"expected fields at the top level, found {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
     bare = standing_alone({camel(key) for key in document.value})
+    if bare is None and document.repeated:
+        raise ProfileInvalid(list(document.repeated))
     if bare is None:
         return _with_header(document, name)
     profile, problems = _bare(document, name, bare)
@@ -343,7 +345,7 @@ def _bare(document: Document, name: str, format: SpecFormat) -> tuple[Profile, l
     title = name or DEFAULT_NAME
     profile = Profile(
         name, title, "", "", {}, (), None, body, format, document, wrapped=False,
-        warnings=tuple(checker.warnings),
+        warnings=(*repeated_keys(document), *checker.warnings),
     )  # fmt: skip
     return profile, checker.problems
 

@@ -63,6 +63,7 @@ class Document:
     """A parsed file: its value, the place of each path in it, and the words of what is not text.
 
     `other_types` are the texts that gcloud's reader takes for something else, each with what that is.
+    `repeated` are the keys that appear once more; the first one counts.
     """
 
     file: str
@@ -70,6 +71,7 @@ class Document:
     places: Mapping[Path, Place] = field(default_factory=dict)
     texts: Mapping[Path, str] = field(default_factory=dict)
     other_types: Mapping[Path, str] = field(default_factory=dict)
+    repeated: tuple[Problem, ...] = ()
 
     def place(self, path: Path) -> Place:
         """Line and column of `path`, or of the nearest thing around it; zeros where nothing is known."""
@@ -135,8 +137,8 @@ def decode(data: bytes, file: str) -> str:
         raise ProfileInvalid([_syntax(file, line, column, message)]) from error
 
 
-def read(text: str, file: str) -> Document:
-    """Parse one document.
+def read(text: str, file: str, *, repeated: bool = False) -> Document:
+    """Parse one document; with `repeated` a key that is given twice is left to the caller.
 
     Raises:
         ProfileInvalid: for text that is not YAML, more than one document, or a key given twice.
@@ -154,9 +156,9 @@ def read(text: str, file: str) -> Document:
         raise ProfileInvalid([_syntax(file, 0, 0, "the file is empty.")])
     reader = _Reader(file)
     value = reader.build(root, ())
-    if reader.problems:
-        raise ProfileInvalid(reader.problems)
-    return Document(file, value, reader.places, reader.texts, reader.other_types)
+    if reader.problems or (reader.repeated and not repeated):
+        raise ProfileInvalid([*reader.problems, *reader.repeated])
+    return Document(file, value, reader.places, reader.texts, reader.other_types, tuple(reader.repeated))
 
 
 def escaped(text: str) -> str:
@@ -201,6 +203,7 @@ class _Reader:
         self.texts: dict[Path, str] = {}
         self.other_types: dict[Path, str] = {}
         self.problems: list[Problem] = []
+        self.repeated: list[Problem] = []
         self._open: set[int] = set()
         self._left = MOST_VALUES
 
@@ -243,7 +246,8 @@ class _Reader:
                 continue
             key = key_node.real.text
             if key in found:
-                self._refuse(key_node, (*path, key), "this key appears twice; keep one.", "profile.syntax")
+                message = "this key appears twice; keep one."
+                self.repeated.append(self._problem(key_node, (*path, key), message, "profile.syntax"))
                 continue
             self.places[*path, key] = (key_node.line, key_node.column)
             found[key] = self._build(value_node, (*path, key))
@@ -257,9 +261,17 @@ class _Reader:
             inner = self._build(source, (*path, "<<"))
             if isinstance(inner, dict):
                 for key, value in inner.items():
-                    found.setdefault(key, value)
+                    if key not in found:
+                        found[key] = value
+                        self._moved((*path, "<<", key), (*path, key))
             else:
                 self._refuse(source, path, "<< takes fields, or a list of them.", "profile.syntax")
+
+    def _moved(self, source: Path, target: Path) -> None:
+        """Keep the words of a merged value for the place that it comes to."""
+        for words in (self.texts, self.other_types):
+            inside = {p: text for p, text in words.items() if p[: len(source)] == source}
+            words |= {(*target, *p[len(source) :]): text for p, text in inside.items()}
 
     def _scalar(self, node: Node, path: Path) -> Any:
         try:
@@ -274,9 +286,10 @@ class _Reader:
             return None
 
     def _refuse(self, node: Node, path: Path, message: str, rule: str) -> None:
-        self.problems.append(
-            Problem(self._file, node.line, dotted(path), message, id=rule, path=path, column=node.column)
-        )
+        self.problems.append(self._problem(node, path, message, rule))
+
+    def _problem(self, node: Node, path: Path, message: str, rule: str) -> Problem:
+        return Problem(self._file, node.line, dotted(path), message, id=rule, path=path, column=node.column)
 
 
 def is_merge(key: Node) -> bool:

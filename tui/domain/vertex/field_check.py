@@ -13,6 +13,7 @@ from tui.domain.profile.source import Document, Path, Problem, camel, dotted
 from tui.domain.vertex.field_table import ENV, HEADER, OUTPUT_ONLY, STRING, FieldType
 from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import misnomer, misnomers_below
+from tui.domain.vertex.sources import JSON_MAPPING
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 _LONGEST = 315_576_000_000
@@ -75,7 +76,7 @@ class Checker:
         self, path: Path, message: str, fix: str = "", rule: str = "profile.type", *edits: Edit
     ) -> None:
         problem = self._document.problem(path, message, fix, rule)
-        self.problems.append(replace(problem, edits=edits))
+        self.problems.append(replace(problem, edits=edits, source=JSON_MAPPING))
 
     def warn(self, path: Path, message: str, fix: str, rule: str, *edits: Edit) -> None:
         problem = self._document.problem(path, message, fix, rule)

@@ -18,7 +18,7 @@ def read_config(text: str, file: str) -> Mapping[str, Any]:
     Raises:
         ProfileInvalid: where gcloud, or the service after it, refuses the file.
     """
-    document = read(text, file)
+    document = read(text, file, repeated=True)
     names = set(map(camel, document.value)) if isinstance(document.value, Mapping) else set()
     if names and not standing_alone(names):
         message = (

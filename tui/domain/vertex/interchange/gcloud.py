@@ -334,10 +334,12 @@ class _Reader:
         given = ((variable, self.script.values[variable].now) for variable in written.names)
         now = {variable: value for variable, value in given if value is not None}
         try:
+            checked = None
             if len(now) == len(written.names):
-                read_config(str(fill(written.text, now)), name)
+                checked = read_config(str(fill(written.text, now)), name)
             # The profile that is made of it declares its parameters; its fields are checked there.
-            value = read(written.text, name).value
+            open_values = checked is None or written.names
+            value = read(written.text, name).value if open_values else _mapped(dict(checked or {}), literal)
         except ProfileInvalid as error:
             message = f"{name}, which the script writes: "
             self.problems += [

@@ -13,7 +13,7 @@ from tui.domain.job import LAUNCH_LABEL
 from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
-from tui.domain.profile.gcloud_config import task_problems
+from tui.domain.profile.gcloud_config import repeated_keys, task_problems
 from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import Document, Path, camel, dotted, is_json, read
 from tui.domain.spec_format import bodies, format_of, reported_as, standing_alone
@@ -47,11 +47,21 @@ def from_text(
     if gcloud.is_command(text) and not _is_document(text):
         base = around.base if around else ""
         return from_command(gcloud.parse(text, file, config, around), file, base)
-    document = read(text, file)
+    document = read(text, file, repeated=True)
     try:
+        if document.repeated:
+            return _of_repeated(text, document)
         return _from_document(text, document)
     except ProfileInvalid as error:
         raise ProfileInvalid([_in_source(p, document) for p in error.problems]) from error
+
+
+def _of_repeated(text: str, document: Document) -> Imported:
+    """A profile of a file with a key given twice, which gcloud takes; a profile is written without it."""
+    profile = load(text, document.file, stem(document.file))
+    notes = tuple(f"line {p.line}: {p.message}" for p in repeated_keys(document))
+    value = {"displayName": profile.name, profile.format.body: dict(profile.body)}
+    return Imported(slug(profile.name), render_new(value), notes)
 
 
 def _from_document(text: str, document: Document) -> Imported:
