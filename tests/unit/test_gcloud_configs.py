@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tui.domain.profile import ProfileInvalid, inspect, load
-from tui.domain.profile.autofix import apply_fixes
+from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.profile.source import camel
 from tui.domain.vertex.interchange import export, from_text, read_config
 from tui.domain.vertex.rules import Severity
@@ -108,3 +108,12 @@ def test_a_script_with_a_config_that_gcloud_refuses_is_refused() -> None:
     with pytest.raises(ProfileInvalid, match=r"0\.1 has no quotes, and gcloud refuses it"):
         from_text(script.format("0.1", text), "s.sh", lambda _: {})
     assert "--lr=0.1" in from_text(script.format("--lr=0.1", text), "s.sh", lambda _: {}).text
+
+
+def test_a_file_with_a_key_twice_is_not_fixed() -> None:
+    container = "  containerSpec: {imageUri: a/b, args: one}\n"
+    source = f"workerPoolSpecs:\n  replicaCount: 1\n  replicaCount: 2\n{container}"
+    fixed = apply_fixes(source, "a.yaml", "a")
+    assert fixed.text == source and not fixed.fixed
+    assert "gcloud.repeated-key" in {p.id for p in fixed.remaining}
+    assert not any(fixable(p) for p in fixed.remaining)

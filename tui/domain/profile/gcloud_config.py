@@ -157,7 +157,7 @@ def repeated_keys(document: Document) -> list[Problem]:
         replace(
             problem,
             message="this key appears twice; gcloud takes the first.",
-            fix="Keep one.",
+            fix="Keep one; --fix changes no file with a key twice.",
             id="gcloud.repeated-key",
             severity=Severity.WARNING,
         )

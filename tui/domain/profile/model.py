@@ -289,7 +289,9 @@ def inspect(
     places = (place for p in problems for place in (p.path, *(edit.path for edit in p.edits)))
     left_out = {spelled(place) for place in places if place}
     found = problems_of(profile, given, region=region, local=local)
-    return [*problems, *(p for p in found if not _within(spelled(p.path), left_out))]
+    every = [*problems, *(p for p in found if not _within(spelled(p.path), left_out))]
+    # A path that appears twice does not say which place an edit is for.
+    return [replace(p, edits=()) for p in every] if profile.document.repeated else every
 
 
 def problems_of(
