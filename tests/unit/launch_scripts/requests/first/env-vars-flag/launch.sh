@@ -1,0 +1,3 @@
+gcloud ai custom-jobs create --region=us-central1 --display-name=envs \
+  --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/x \
+  --env-vars=WANDB_MODE=offline,STAGE=dev

@@ -1,0 +1,4 @@
+gcloud ai custom-jobs create \
+  --region=us-central1 \ 
+  --display-name=oops \
+  --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/x

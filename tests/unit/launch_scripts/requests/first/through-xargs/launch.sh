@@ -1,0 +1,2 @@
+printf '%s\n' a b | xargs -I{} gcloud ai custom-jobs create --region=us-central1 --display-name={} \
+  --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/x
