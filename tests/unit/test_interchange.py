@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.profile.edit import render_new
 from tui.domain.profile.source import decode
-from tui.domain.vertex.interchange import Imported, export, from_resource, from_text
+from tui.domain.vertex.interchange import ConfigFile, Imported, export, from_resource, from_text
 from tui.domain.vertex.rules import Severity
 
 SPEC: dict[str, Any] = {
@@ -36,6 +36,8 @@ SPEC: dict[str, Any] = {
     "scheduling": {"timeout": "172800s", "strategy": "SPOT"},
     "serviceAccount": "t@p.iam.gserviceaccount.com",
 }
+FOR_GCLOUD = {**SPEC, "workerPoolSpecs": SPEC["workerPoolSpecs"][:1]}
+"""gcloud refuses a file with an empty pool."""
 JOB = {
     "displayName": "my job",
     "labels": {"team": "nlp"},
@@ -44,12 +46,16 @@ JOB = {
 }
 
 
-def no_file(name: str) -> Mapping[str, Any]:
+def config_file(spec: Mapping[str, Any]) -> ConfigFile:
+    return ConfigFile(yaml.safe_dump(dict(spec)), "c.yaml")
+
+
+def no_file(name: str) -> ConfigFile:
     raise OSError(f"{name}: no such file")
 
 
 def taken(text: str, **files: Any) -> Imported:
-    return from_text(text, "given", lambda name: files[name.partition(".")[0]])
+    return from_text(text, "given", lambda name: config_file(files[name.partition(".")[0]]))
 
 
 def profile_of(found: Imported) -> Profile:
@@ -124,11 +130,20 @@ def test_variables_without_a_value_become_parameters() -> None:
 
 def test_a_config_file_is_the_ground_for_flags() -> None:
     text = "gcloud ai custom-jobs create --config=c.yaml --display-name=x --args=z --service-account=$SA"
-    spec = request_of(taken(text, c=SPEC), SA="s")["jobSpec"]
-    assert spec["serviceAccount"] == "s" and spec["scheduling"] == SPEC["scheduling"]
+    spec = request_of(taken(text, c=FOR_GCLOUD), SA="s")["jobSpec"]
+    assert spec["serviceAccount"] == "s" and spec["scheduling"] == FOR_GCLOUD["scheduling"]
     assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["z"]
-    spec = request_of(taken(text.replace(" --args=z", ""), c=SPEC), SA="s")["jobSpec"]
-    assert spec["workerPoolSpecs"] == SPEC["workerPoolSpecs"]
+    spec = request_of(taken(text.replace(" --args=z", ""), c=FOR_GCLOUD), SA="s")["jobSpec"]
+    assert spec["workerPoolSpecs"] == FOR_GCLOUD["workerPoolSpecs"]
+
+
+def test_flags_for_every_pool_change_none_with_underscores_as_in_gcloud() -> None:
+    text = "gcloud ai custom-jobs create --config=c.yaml --display-name=x --args=z --command=run"
+    config = yaml.safe_dump(FOR_GCLOUD).replace("workerPoolSpecs", "worker_pool_specs")
+    found = from_text(text, "given", lambda _: ConfigFile(config, "c.yaml"))
+    assert request_of(found)["jobSpec"]["workerPoolSpecs"] == FOR_GCLOUD["workerPoolSpecs"]
+    (said,) = found.notes
+    assert "--args and --command of line 1 changes nothing" in said
 
 
 def test_python_packages_and_folders_to_pack() -> None:
@@ -280,14 +295,15 @@ def example(form: str, job: dict[str, Any] = JOB) -> tuple[Profile, str]:
 
 
 def test_gcloud_and_back() -> None:
-    profile = load(render_new(JOB), "f", "demo")
+    job = {**JOB, "jobSpec": FOR_GCLOUD}
+    profile = load(render_new(job), "f", "demo")
     done = export(
         profile, profile.check().request, "gcloud", project="p", region="us-east4", file="demo.yaml"
     )
-    assert yaml.safe_load(done.text) == SPEC
+    assert yaml.safe_load(done.text) == FOR_GCLOUD
     assert all(f"#   {line}\n" in done.text for line in done.command.splitlines())
     back = taken(done.command, demo=yaml.safe_load(done.text))
-    assert request_of(back) == JOB and profile_of(back).region == "us-east4"
+    assert request_of(back) == job and profile_of(back).region == "us-east4"
 
 
 def test_rest_and_back() -> None:
@@ -446,7 +462,7 @@ WORDS = [
 def test_any_text_is_imported_or_refused_in_words(parts: list[str]) -> None:
     text = "gcloud ai custom-jobs create " + "".join(parts)
     try:
-        found = from_text(text, "f", lambda _: SPEC)
+        found = from_text(text, "f", lambda _: config_file(SPEC))
     except ProfileInvalid as error:
         assert error.problems and all(p.message for p in error.problems)
         return

@@ -17,7 +17,7 @@ from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.shell import NotRead, Script, read_script
 from tui.domain.shell.scanning import ansi_c, word
 from tui.domain.vertex.interchange import from_text
-from tui.domain.vertex.interchange.gcloud import Surroundings
+from tui.domain.vertex.interchange.gcloud_script import Surroundings
 
 ENVIRONMENT = {"HOME": "/home/me", "PROJECT_ID": "from-outside"}
 
@@ -87,24 +87,28 @@ def words(draw: st.DrawFn, depth: int = 0) -> str:
 def statements(draw: st.DrawFn, depth: int = 0) -> str:
     name, value = draw(names), draw(words())
     # bash 5.2 keeps a mark of an empty quoted part in the word of `case`: it gets a variable.
-    kind = draw(st.integers(0, 8 if depth < 2 else 4))
-    inner = draw(statements(depth + 1)) if kind > 4 else ""
+    kind = draw(st.integers(0, 10 if depth < 2 else 5))
+    inner = draw(statements(depth + 1)) if kind > 5 else ""
+    sign = draw(st.sampled_from(["==", "<", "+", "&&", "||", "*", "%", "!="]))
+    test = f"(( N {sign} {draw(st.integers(1, 4))} ))"
     return [
         f"{name}={value}",
         f"L+=({value} {draw(words())})",
         f"gcloud ai {value} \\\n  ${name} --x={draw(words())}",
         f'gcloud ai "${{L[@]}}" {value}',
+        f"(( N {draw(st.sampled_from(['+=', '-=', '=', '*=']))} {draw(st.integers(1, 3))} ))",
         f"cat > f.yaml <<EOF\na: ${{{name}}}\n  b: \\$x 'q'\nEOF\ngcloud ai --config=f.yaml",
         f"for {name} in a {value} {{1..3}}; do\n{inner}\ndone",
         f"if [[ {value} == {draw(words())} ]]; then\n{inner}\nelse\ngcloud ai no\nfi",
         f'f() {{\nlocal {name}=$1; shift\n{inner}\ngcloud ai "$@" ${name}\n}}\nf {value} {draw(words())}',
+        f"if {test}; then\n{inner}\nfi\n! {test} || (( N++ ))\n{test} && gcloud ai $N",
         f'T={value}\ncase "$T" in a*|b) {inner} ;; *) gcloud ai other ;; esac',
     ][kind]
 
 
 scripts = st.lists(statements(), min_size=1, max_size=6).map(
     lambda parts: (
-        "set -f\nA=a/b.c\nB='x  y'\nC=\nD=zab-1\nL=()\n" + "\n".join(parts) + '\ngcloud ai end $A "$D"\n'
+        "set -f\nA=a/b.c\nB='x  y'\nC=\nD=zab-1\nL=()\nN=2\n" + "\n".join(parts) + '\ngcloud ai end $A "$D"\n'
     )
 )
 
@@ -121,6 +125,7 @@ def test_bash_and_the_reader_agree(text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scripts)
 def test_bash_and_the_reader_agree_on_many(text: str) -> None:

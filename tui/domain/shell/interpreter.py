@@ -111,9 +111,10 @@ class Interpreter(ControlFlow):
         if node.has_error and node.type not in {"program"}:
             return self._not_read(node)
         if method is None:
-            if node.is_named and node.type != "comment":
-                self.forget(node, "is not followed")
-            return True
+            if not node.is_named or node.type == "comment":
+                return True
+            self.forget(node, "is not followed")
+            return None
         self._depth += 1
         try:
             found: bool | None = method(node)
@@ -171,9 +172,17 @@ class Interpreter(ControlFlow):
                 words = f"bash's syntax can't be read here: {short(text)!r}."
             raise NotRead(words, self.source.line(node), self.source.column(start))
 
-    _run_compound_statement = _run_do_group = _run_else_clause = _run_program
+    _run_do_group = _run_else_clause = _run_program
+
+    def _run_compound_statement(self, node: Any) -> bool | None:
+        text = self.source.of(node)
+        return self.arithmetic(text[2:-2], node) if text.startswith("((") else self._run_program(node)
 
     def _run_subshell(self, node: Any) -> bool | None:
+        text = self.source.of(node)
+        if text.startswith("((") and text.endswith("))"):
+            # After `!` the grammar takes arithmetic for one.
+            return self.arithmetic(text[2:-2], node)
         before = self.state.copy()
         try:
             return self._run_program(node)

@@ -6,9 +6,8 @@ import os
 import posixpath
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,8 +15,9 @@ from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
 from tui.domain.profile.source import decode
 from tui.domain.vertex.dry_run import problem_json
-from tui.domain.vertex.interchange import Imported, from_resource, from_text, read_config
-from tui.domain.vertex.interchange.gcloud import Config, Surroundings, is_command
+from tui.domain.vertex.interchange import ConfigFile, Imported, from_resource, from_text
+from tui.domain.vertex.interchange.gcloud import Config
+from tui.domain.vertex.interchange.gcloud_script import Surroundings, is_command
 from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES
@@ -120,10 +120,10 @@ def _of_text(text: str, file: str, folder: Path, command: str) -> Imported:
 def configs(folder: Path) -> Config:
     """Reads the files of `--config` that a command in `folder` names."""
 
-    def config(name: str) -> Mapping[str, Any]:
+    def config(name: str) -> ConfigFile:
         path = folder / Path(name).expanduser()
         with path.open("rb") as file:
-            return read_config(_decoded(file.read(MAX_BYTES + 1), str(path)), str(path))
+            return ConfigFile(_decoded(file.read(MAX_BYTES + 1), str(path)), str(path))
 
     return config
 

@@ -19,7 +19,8 @@ from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.profile.source import decode, dotted, is_json, read
 from tui.domain.text import plain, sentences
-from tui.domain.vertex.interchange.gcloud import is_command, parse
+from tui.domain.vertex.interchange.gcloud import parse
+from tui.domain.vertex.interchange.gcloud_script import is_command
 from tui.domain.vertex.interchange.imports import of_command
 from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import document_notes

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tui.domain.profile import ProfileInvalid, load
 from tui.domain.profile.gcloud_config import task_problems
 from tui.domain.profile.source import camel, read
 from tui.domain.spec_format import standing_alone
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """The text of a file, and its name for a message."""
+
+    text: str
+    file: str
+
+
+def takes_lists(config: Any) -> bool:
+    """Whether gcloud adds `--args` and `--command` to the pools of a config.
+
+    It sends names with underscores as they are, but knows its pools by the name in camel case only.
+    """
+    return isinstance(config, Mapping) and "workerPoolSpecs" in config
 
 
 def read_config(text: str, file: str) -> Mapping[str, Any]:

@@ -13,10 +13,11 @@ from tui.domain.masking.names import looks_secret
 from tui.domain.profile import Problem, ProfileInvalid
 from tui.domain.profile.parameters import fill, literal
 from tui.domain.profile.source import read
-from tui.domain.shell import Call, NotRead, Script, Word, read_script
+from tui.domain.shell import Call, Script, Word
 from tui.domain.vertex.field_check import suggestion
-from tui.domain.vertex.interchange.config_files import read_config
+from tui.domain.vertex.interchange.config_files import ConfigFile, read_config, takes_lists
 from tui.domain.vertex.interchange.gcloud_pools import refusals
+from tui.domain.vertex.interchange.gcloud_script import Surroundings, read_call
 
 _ONE = (
     "display-name", "region", "config", "service-account", "network", "kms-key", "kms-keyring",
@@ -38,8 +39,8 @@ _POOL_KEYS = (
 )  # fmt: skip
 _DELIMITER = re.compile(r"\^([^^]*)\^", re.DOTALL)
 
-Config = Callable[[str], Mapping[str, Any]]
-"""Reads the CustomJobSpec of `--config`; raises ProfileInvalid or OSError."""
+Config = Callable[[str], ConfigFile]
+"""Reads the file of `--config`; raises ProfileInvalid where it is no text, or OSError."""
 
 
 @dataclass(slots=True)
@@ -57,26 +58,6 @@ class Command:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where a script is read: its folder, the environment, its files, and which of its commands is meant.
-
-    `command` is a number from 1 or a display name; "" where there is only one.
-    """
-
-    base: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    read: Callable[[str], str] | None = None
-    command: str = ""
-
-
-def is_command(text: str) -> bool:
-    """Whether the text calls gcloud, alone or in a script."""
-    if re.search(r"(?m)^[ \t$%]*gcloud\s", text) or re.match(r"#!.*sh\b", text):
-        return True
-    return "gcloud" in text and re.search(r"\bcustom-jobs\s", text) is not None
-
-
 def parse(text: str, file: str, config: Config, around: Surroundings | None = None) -> Command:
     """The `gcloud ai custom-jobs create` in a text.
 
@@ -84,17 +65,7 @@ def parse(text: str, file: str, config: Config, around: Surroundings | None = No
         ProfileInvalid: with the place of every flag that can't be understood.
         OSError: when the file of `--config` can't be read.
     """
-    around = around or Surroundings()
-    # A pasted prompt is no part of the command.
-    plain = re.sub(r"(?m)^([ \t]*)[$%](?=[ \t]+gcloud\s)", r"\1 ", text)
-    try:
-        script = read_script(
-            plain, file, "gcloud", base=around.base, environment=around.environment, read=around.read
-        )
-    except NotRead as error:
-        problem = Problem(file, error.line, "", error.message, id="profile.syntax", column=error.column)
-        raise ProfileInvalid([problem]) from error
-    call, words = _chosen(script, file, around.command)
+    script, call, words = read_call(text, file, around or Surroundings())
     reader = _Reader(call, script)
     reader.read(words)
     if reader.problems:
@@ -103,53 +74,6 @@ def parse(text: str, file: str, config: Config, around: Surroundings | None = No
     if reader.problems:
         raise ProfileInvalid(reader.problems)
     return job
-
-
-def _chosen(script: Script, file: str, wanted: str) -> tuple[Call, list[Word]]:
-    """The call that is meant, with the words after `create`."""
-    found = [(call, rest) for call in script.calls if (rest := _create(call.words)) is not None]
-    if not wanted and len(found) == 1:
-        return found[0]
-    names = [_name(rest) for _, rest in found]
-    if wanted.isdigit() and 1 <= int(wanted) <= len(found):
-        return found[int(wanted) - 1]
-    if wanted and names.count(wanted) == 1:
-        return found[names.index(wanted)]
-    message = f"expected one `gcloud ai custom-jobs create`, found {len(found)}"
-    shown = [f"{i} in line {call.line} ({name or 'no name'})"
-             for i, ((call, _), name) in enumerate(zip(found, names, strict=True), 1)]  # fmt: skip
-    message += (": " + ", ".join(shown[:20]) if found else "") + "."
-    fix = "Choose one with --command NUMBER or --command DISPLAY_NAME." if found else ""
-    told = [Problem(file, 0, "", note, id="gcloud.script") for note in script.notes if not found]
-    raise ProfileInvalid([Problem(file, 1, "", message, fix, "gcloud.command"), *told])
-
-
-def _name(words: list[Word]) -> str:
-    """The display name among a call's words."""
-    texts = [word.text for word in words]
-    for text, following in zip(texts, [*texts[1:], ""], strict=True):
-        name, equals, value = text.partition("=")
-        if name == "--display-name":
-            return value if equals else following
-    return ""
-
-
-def _create(words: tuple[Word, ...]) -> list[Word] | None:
-    """The words after `gcloud [alpha|beta] ai custom-jobs create`; with or without flags between them."""
-    wanted = ["ai", "custom-jobs", "create"]
-    rest: list[Word] = []
-    for i, word in enumerate(words[1:], 1):
-        if not wanted:
-            return [*rest, *words[i:]]
-        if word.text == wanted[0]:
-            wanted.pop(0)
-        elif word.text.startswith("-"):
-            rest.append(word)
-        elif word.text not in {"alpha", "beta"} and not (rest and "=" not in rest[-1].text):
-            return None
-        elif rest and word.text not in {"alpha", "beta"}:
-            rest.append(word)
-    return None if wanted else rest
 
 
 @dataclass(slots=True)
@@ -322,24 +246,15 @@ class _Reader:
             if name in {"-", "/dev/stdin"}:
                 self.refuse(here, "config", "the script gives the command no standard input.")
                 return {}
+            file = config(name if call.place == "." else posixpath.join(call.place, name))
+            self._takes_lists(read(file.text, file.file, repeated=True).value)
             # `${…}` in the file is not a shell variable.
-            found: dict[str, Any] = _mapped(
-                dict(config(name if call.place == "." else posixpath.join(call.place, name))), literal
-            )
-            return found
+            return dict(_mapped(dict(read_config(file.text, file.file)), literal))
         if written.problem:
             self.refuse(here, "config", f"{written.problem}.", "Write the file by hand.")
             return {}
-        self.variables |= dict.fromkeys(written.names)
-        given = ((variable, self.script.values[variable].now) for variable in written.names)
-        now = {variable: value for variable, value in given if value is not None}
         try:
-            checked = None
-            if len(now) == len(written.names):
-                checked = read_config(str(fill(written.text, now)), name)
-            # The profile that is made of it declares its parameters; its fields are checked there.
-            open_values = checked is None or written.names
-            value = read(written.text, name).value if open_values else _mapped(dict(checked or {}), literal)
+            value = self._written(written, name)
         except ProfileInvalid as error:
             message = f"{name}, which the script writes: "
             self.problems += [
@@ -351,6 +266,31 @@ class _Reader:
             self.refuse(here, "config", f"{name}, which the script writes, has no fields of a job.")
             return {}
         return dict(value)
+
+    def _written(self, written: Word, name: str) -> Any:
+        """The value of a config that the script writes; a variable without a value is `${…}` in it."""
+        self.variables |= dict.fromkeys(written.names)
+        given = ((variable, self.script.values[variable].now) for variable in written.names)
+        now = {variable: value for variable, value in given if value is not None}
+        checked = None
+        if len(now) == len(written.names):
+            checked = read_config(str(fill(written.text, now)), name)
+        value = read(written.text, name, repeated=True).value
+        self._takes_lists(value)
+        # The profile that is made of it declares its parameters; its fields are checked there.
+        return value if checked is None or written.names else _mapped(dict(checked), literal)
+
+    def _takes_lists(self, config: Any) -> None:
+        """Drop `--args` and `--command` where gcloud does, without a word from it."""
+        dropped = [f"--{flag}" for flag in ("args", "command") if self.lists.get(flag)]
+        if self.pools or not dropped or takes_lists(config):
+            return
+        for flag in dropped:
+            del self.lists[flag[2:]]
+        self.notes.append(
+            f"{' and '.join(dropped)} of line {self.call.line} changes nothing: gcloud finds the pools of a "
+            "config only under workerPoolSpecs."
+        )
 
     def _parameters(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """The parameters of the profile; a count has a whole number."""

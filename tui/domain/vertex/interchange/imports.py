@@ -20,6 +20,7 @@ from tui.domain.spec_format import bodies, format_of, reported_as, standing_alon
 from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY
 from tui.domain.vertex.interchange import gcloud
 from tui.domain.vertex.interchange.config_files import slug, stem
+from tui.domain.vertex.interchange.gcloud_script import Surroundings, is_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,7 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def from_text(
-    text: str, file: str, config: gcloud.Config, around: gcloud.Surroundings | None = None
-) -> Imported:
+def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings | None = None) -> Imported:
     """A profile of a gcloud command line, a gcloud config file, a REST body or a profile.
 
     `around` is where a script is read; its folder is put before the path of one that would be packaged.
@@ -44,7 +43,7 @@ def from_text(
         ProfileInvalid: with every problem that keeps it from being a profile, at its line of `text`.
         OSError: when the file that a command line names can't be read.
     """
-    if gcloud.is_command(text) and not _is_document(text):
+    if is_command(text) and not _is_document(text):
         base = around.base if around else ""
         return from_command(gcloud.parse(text, file, config, around), file, base)
     document = read(text, file, repeated=True)

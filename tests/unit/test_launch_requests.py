@@ -1,0 +1,109 @@
+"""What gcloud sends for a script is what the profile made of the script sends.
+
+Each folder of `launch_scripts/requests` has a script in the manner of public ones, with the files beside it,
+and `expected.json`: the requests that gcloud 578.0.0 made when bash ran the script, or what gcloud refused.
+The clock stood at 2026-03-04 05:06:07 UTC, the user was ada, the commit 0a1b2c3, the project my-project.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud.aiplatform_v1.types import CustomJob
+from google.protobuf import json_format
+
+from tui.domain.profile import Profile, ProfileInvalid, load
+from tui.domain.vertex.interchange import ConfigFile, from_text
+from tui.domain.vertex.interchange.gcloud_script import Surroundings
+
+CASES = sorted(
+    path.parent for path in Path(__file__).parent.glob("launch_scripts/requests/*/*/expected.json")
+)
+NOT_FOLLOWED = {
+    "makefile": "line 6: .*bash's syntax can't be read here",
+    "template-with-envsubst": "line 5: .*what the script writes to job.yaml can't be followed",
+    "template-with-sed": "line 4: .*what the script writes to filled.yaml can't be followed",
+    "through-xargs": "line 1: .*gcloud is called through xargs; call it directly",
+}
+"""Scripts of which gcloud makes a job and we make none: the error says what could not be followed, where."""
+NOW = time.gmtime(1772600767)
+SAID = {
+    "git rev-parse": "0a1b2c3",
+    "whoami": "ada",
+    "gcloud secrets": "s3cr3t",
+    "gcloud config get-value project": "my-project",
+}
+"""What the commands of the scripts printed."""
+
+
+@dataclass
+class Case:
+    """A script, and what gcloud made of it."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.expected: dict[str, Any] = json.loads((self.folder / "expected.json").read_text())
+        names = ("launch.sh", "Makefile", "README.md")
+        self.script = next(self.folder / name for name in names if (self.folder / name).exists())
+
+    def profile(self, command: str = "") -> tuple[Profile, str]:
+        """The profile of its only command, or of the one of this number, with its region."""
+        found = from_text(
+            self.script.read_text(),
+            self.script.name,
+            lambda name: ConfigFile((self.folder / name).read_text(), name),
+            Surroundings(
+                str(self.folder), {"HOME": "/home/ada", "USER": "ada"},
+                lambda name: (self.folder / name).read_text(), command,
+            ),
+        )  # fmt: skip
+        profile = load(found.text, "launch.yaml", found.name)
+        return profile, profile.region
+
+
+def answer(command: str) -> str | None:
+    """What this command of a script printed when gcloud ran."""
+    if form := re.search(r"\bdate (?:-u )?['\"]?\+['\"]?([^'\")]+)", command):
+        return time.strftime(form[1].strip().replace("%s", "1772600767"), NOW)
+    return next((said for words, said in SAID.items() if words in command), None)
+
+
+def sent(profile: Profile) -> dict[str, Any]:
+    """The request, with what the commands in the script printed; without our mark of a secret's variable."""
+    given = {p.name: said for p in profile.parameters if (said := answer(p.help)) is not None}
+    checked = profile.check(given)
+    assert checked.request is not None
+    job = CustomJob.pb(CustomJob())
+    json_format.ParseDict(checked.request.resource, job)
+    for pool in job.job_spec.worker_pool_specs:
+        for at, variable in reversed(list(enumerate(pool.container_spec.env))):
+            if variable.name == "VXTUI_SECRETS":
+                del pool.container_spec.env[at]
+    return dict(json_format.MessageToDict(job))
+
+
+def as_sent(body: dict[str, Any]) -> dict[str, Any]:
+    return dict(json_format.MessageToDict(json_format.ParseDict(body, CustomJob.pb(CustomJob()))))
+
+
+@pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
+def test_a_script_makes_the_requests_that_gcloud_makes(folder: Path) -> None:
+    case = Case(folder)
+    wanted = case.expected["requests"]
+    if folder.name in NOT_FOLLOWED or not wanted:
+        with pytest.raises(ProfileInvalid) as caught:
+            case.profile()
+        told = "\n".join(f"line {p.line}: {p.message}" for p in caught.value.problems)
+        assert re.search(NOT_FOLLOWED.get(folder.name, "line [1-9]"), told), told
+        return
+    for number, request in enumerate(wanted, 1):
+        profile, region = case.profile(str(number) if len(wanted) > 1 else "")
+        assert sent(profile) == as_sent(request["body"])
+        assert f"/locations/{region}/customJobs" in request["path"] or "${" in region
