@@ -87,8 +87,9 @@ def words(draw: st.DrawFn, depth: int = 0) -> str:
 def statements(draw: st.DrawFn, depth: int = 0) -> str:
     name, value = draw(names), draw(words())
     # bash 5.2 keeps a mark of an empty quoted part in the word of `case`: it gets a variable.
-    kind = draw(st.integers(0, 10 if depth < 2 else 5))
+    kind = draw(st.integers(0, 11 if depth < 2 else 5))
     inner = draw(statements(depth + 1)) if kind > 5 else ""
+    ifs = draw(st.sampled_from(["", ",", ": "]))
     sign = draw(st.sampled_from(["==", "<", "+", "&&", "||", "*", "%", "!="]))
     test = f"(( N {sign} {draw(st.integers(1, 4))} ))"
     return [
@@ -102,6 +103,7 @@ def statements(draw: st.DrawFn, depth: int = 0) -> str:
         f"if [[ {value} == {draw(words())} ]]; then\n{inner}\nelse\ngcloud ai no\nfi",
         f'f() {{\nlocal {name}=$1; shift\n{inner}\ngcloud ai "$@" ${name}\n}}\nf {value} {draw(words())}',
         f"if {test}; then\n{inner}\nfi\n! {test} || (( N++ ))\n{test} && gcloud ai $N",
+        f'while IFS={ifs!r} read -r {name} E; do gcloud ai "${name}" "$E"; done <<< {value}',
         f'T={value}\ncase "$T" in a*|b) {inner} ;; *) gcloud ai other ;; esac',
     ][kind]
 

@@ -28,9 +28,27 @@ def value_of(text: str, variables: Mapping[str, str | list[str]] | None = None) 
     if len(source) > 1000 or re.search(r"(?<![\w#])0\d", source):
         raise NotArithmetic
     try:
-        return _of(ast.parse(source.strip(), mode="eval").body, variables or {}, 0)
+        return _of(ast.parse(_chosen(source.strip()), mode="eval").body, variables or {}, 0)
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
         raise NotArithmetic from error
+
+
+def _chosen(text: str) -> str:
+    """`a ? b : c` as Python writes it; the first `?` belongs to the last `:` outside of brackets."""
+    test, mark, rest = text.partition("?")
+    if not mark:
+        return text
+    depth = 0
+    for at in range(len(rest)):
+        depth += {"(": 1, ")": -1, "?": 1, ":": -1}.get(rest[at], 0)
+        if depth < 0:
+            break
+    else:
+        raise NotArithmetic
+    if rest[at] != ":":
+        # The whole stands in brackets.
+        raise NotArithmetic
+    return f"(({_chosen(rest[:at])}) if ({test}) else ({_chosen(rest[at + 1 :])}))"
 
 
 def _of(node: ast.expr, known: Mapping[str, str | list[str]], depth: int) -> int:
@@ -49,6 +67,8 @@ def _of(node: ast.expr, known: Mapping[str, str | list[str]], depth: int) -> int
             return (
                 int(not value) if isinstance(op, ast.Not) else -value if isinstance(op, ast.USub) else value
             )
+        case ast.IfExp(test=test, body=first, orelse=second):
+            return _of(first if _of(test, known, depth) else second, known, depth)
         case ast.BinOp(left=left, op=op, right=right):
             return _binary(op, _of(left, known, depth), _of(right, known, depth))
         case ast.BoolOp(op=op, values=values):

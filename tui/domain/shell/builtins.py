@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.shell.expansion import Stop
 from tui.domain.shell.parameters import OPEN, OpenValue
 from tui.domain.shell.reading import Reading
-from tui.domain.shell.scanning import ansi_c
+from tui.domain.shell.scanning import ansi_c, split_line
 from tui.domain.shell.signals import Exit, Loop, Return
 from tui.domain.shell.syntax import Source
 
@@ -224,8 +224,10 @@ class Builtins:
         stdin, outer, opaque = reading.stdin, reading.output, reading.opaque
         body = node.child_by_field_name("body")
         found = _Redirects()
-        for child in node.children_by_field_name("redirect"):
-            self._redirect(child, found)
+        for child in node.children:
+            # A here-string has no field name.
+            if child.type.endswith("_redirect"):
+                self._redirect(child, found)
         captured = bool(found.targets) or found.piped is not None
         if captured:
             reading.output, reading.opaque = [], False
@@ -330,16 +332,39 @@ class Builtins:
         names = [word for word in words if re.fullmatch(r"[A-Za-z_]\w*", word)]
         if "-p" in words and words.index("-p") + 1 < len(words) and names:
             names = names if words[words.index("-p") + 1] != names[0] else names[1:]
+        options = [word for word in words if word.startswith("-")]
+        if reading.stdin is not None and not OPEN.search(reading.stdin) and set(options) <= {"-r"}:
+            return self._read_line(node, names)
         for name in names or ["REPLY"]:
             value = OpenValue(name, f"what the script reads in line {line}", line)
             reading.state.assign(name, reading.values.add(value))
         return None
 
+    def _read_line(self, node: Any, names: list[str]) -> bool:
+        """Read the next line of a known input; whether there was a whole one."""
+        reading = self._reading
+        text, end, reading.stdin = (reading.stdin or "").partition("\n")
+        before = [c for c in node.children if c.type == "variable_assignment"]
+        given = {reading.source.of(c.child_by_field_name("name")): reading.source.of(c) for c in before}
+        kept = reading.state.variables.get("IFS")
+        if "IFS" in given:
+            value = reading.expander.text(given["IFS"].partition("=")[2], reading.source.line(node))
+        else:
+            value = kept if isinstance(kept, str) else " \t\n"
+        for name, part in zip(names or ["REPLY"], split_line(text, value, len(names)), strict=True):
+            reading.state.assign(name, part)
+        return bool(end)
+
     def _mapfile(self, node: Any, words: list[str]) -> bool:
         reading = self._reading
-        for name in words[-1:]:
-            problem = f"{name} is filled in line {reading.source.line(node)} by what can't be followed"
-            reading.state.assign(name, [reading.unknown(problem)])
+        name = words[-1] if words and not words[-1].startswith("-") else "MAPFILE"
+        if reading.stdin is not None and not OPEN.search(reading.stdin) and set(words) <= {"-t", name}:
+            lines = reading.stdin.splitlines(keepends="-t" not in words)
+            reading.stdin = ""
+            reading.state.assign(name, lines)
+            return True
+        problem = f"{name} is filled in line {reading.source.line(node)} by what can't be followed"
+        reading.state.assign(name, [reading.unknown(problem)])
         return True
 
     def _getopts(self, _node: Any, _words: list[str]) -> bool:

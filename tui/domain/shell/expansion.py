@@ -235,7 +235,8 @@ class Expander:
         if bad is not None:
             return self.unknown(bad.problem)
         default, now = self.values.default(text), self.values.now(text)
-        name = self.values.of(text)[0].name
+        whole = re.match(r"\$\{([A-Za-z_]\w*)", source)
+        name = whole[1] if whole else self.values.of(text)[0].name
         try:
             made = None if default is None else str(change(default))
             current = None if now is None else str(change(now))
@@ -256,7 +257,9 @@ class Expander:
             return self.state.arguments[n - 1] if n <= len(self.state.arguments) else None
         if name == "#":
             return str(len(self.state.arguments))
-        if name in "?$!-":
+        if name == "$":
+            return self.values.add(OpenValue("pid", "the number of the script's process, $$", self.line))
+        if name in "?!-":
             return "0" if name == "?" else self.unknown(f"${name} is known only while the script runs")
         found = self.state.variables.get(name)
         if isinstance(found, list):

@@ -338,7 +338,7 @@ class Interpreter(ControlFlow):
             for start, text in self.source.arguments(nodes)
             for made in self.expander.words(text, self.source.line_at(start))
         ]
-        stdin = self.stdin
+        outer = self.stdin
         if here:
             self.stdin = self.expander.text(self.source.of(here[0].named_children[-1]),
                                             self.source.line(node)) + "\n"  # fmt: skip
@@ -348,7 +348,8 @@ class Interpreter(ControlFlow):
                 return True
             return self.call(node, words)
         finally:
-            self.stdin = stdin
+            if here:
+                self.stdin = outer
 
     def _assignments_before(self, node: Any) -> None:
         """Make the assignments of lines above a command, which the grammar counts to the command."""
@@ -412,7 +413,10 @@ class Interpreter(ControlFlow):
 
     def _record(self, node: Any, words: list[tuple[int, str]]) -> None:
         made = tuple(self.word(text, start) for start, text in words)
-        files = {name: self.word(text, node.start_byte) for name, text in self.state.files.items()}
+        files = {
+            self.values.template(name): self.word(text, node.start_byte)
+            for name, text in self.state.files.items()
+        }
         stdin = None if self.stdin is None else self.word(self.stdin, node.start_byte)
         line = self.source.line(node)
         self.script.calls.append(Call(made, self.source.file, line, stdin, files, self.state.place))

@@ -147,3 +147,27 @@ def _escaped(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"\\{byte:03o}" for byte in character.encode())
+
+
+def split_line(text: str, separators: str, count: int) -> list[str]:
+    """The words that `read` gives `count` names (the last one takes the rest), or the line for none.
+
+    Backslashes are taken as they are, as by `read -r`.
+    """
+    if not count:
+        return [text]
+    blank = "".join(c for c in separators if c in " \t\n")
+    found: list[str] = []
+    rest = text.strip(blank) if blank else text
+    other = re.escape("".join(c for c in separators if c not in blank))
+    around = f"[{re.escape(blank)}]*" if blank else ""
+    between = "|".join([*([f"{around}[{other}]{around}"] if other else []),
+                        *([f"[{re.escape(blank)}]+"] if blank else [])])  # fmt: skip
+    while len(found) < count - 1 and between and (match := re.search(between, rest)):
+        found.append(rest[: match.start()])
+        rest = rest[match.end() :]
+    # One separator at the end of the last word ends it and is no part of it.
+    if other and re.fullmatch(f"[^{other}]*[{other}]{around}", rest):
+        rest = re.sub(f"{around}[{other}]{around}$", "", rest)
+    found.append(rest)
+    return [*found, *[""] * (count - len(found))]

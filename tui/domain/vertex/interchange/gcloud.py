@@ -112,7 +112,7 @@ class _Reader:
                 self._pool(word, value)
             elif flag in {"project", "impersonate-service-account"}:
                 self.notes.append(f"--{flag}={value} was left out: the context decides it.")
-            if flag not in _NOT_THE_JOB:
+            if flag not in _NOT_THE_JOB and flag != "config":
                 self.variables |= dict.fromkeys(word.names)
         self._required()
 
@@ -137,12 +137,8 @@ class _Reader:
             name, equals, value = word.text.removeprefix("--").partition("=")
             if word.text == "-q":
                 continue
-            if word.problem and not word.text.startswith("--"):
-                self.refuse(word, "", f"{word.problem}.", "Write the value.")
-            elif not word.text.startswith("--"):
-                self.refuse(
-                    word, "", f"{word.text!r} belongs to no flag.", "Quote values that contain spaces."
-                )
+            if not word.text.startswith("--"):
+                self._no_flag(word)
             elif name in _SWITCHES or name in _NOT_THE_JOB_SWITCHES:
                 if value.lower() not in {"false", "no"} and name in _SWITCHES:
                     self.switches.add(name)
@@ -163,6 +159,18 @@ class _Reader:
                     self.refuse(word, name, "it needs a value.", f"Write --{name}=VALUE.")
                 else:
                     yield replace(following, line=word.line, column=word.column), name, following.text
+
+    def _no_flag(self, word: Word) -> None:
+        """A word that is neither a flag nor the value of one."""
+        alone = word.names and re.fullmatch(r"(\$\{\w+\})+", word.text)
+        if word.problem:
+            self.refuse(word, "", f"{word.problem}.", "Write the value.")
+        elif alone and all(self.script.values[name].now == "" for name in word.names):
+            # bash makes no word of a variable without a value.
+            self.notes.append(f"{word.text} of line {word.line} was left out: it has no value here.")
+        else:
+            fix = "Quote values that contain spaces."
+            self.refuse(word, "", f"{word.text!r} belongs to no flag.", fix)
 
     def _list(self, word: Word, flag: str, parts: list[str]) -> None:
         """gcloud joins repeated `--args` and `--command`, and takes the last of another flag."""

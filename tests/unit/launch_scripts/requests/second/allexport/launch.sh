@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+set -o allexport
+source .env
+set +o allexport
+gcloud ai custom-jobs create --region=$REGION --display-name="$NAME" --worker-pool-spec=machine-type=n1-standard-8,replica-count=1,container-image-uri=gcr.io/p/x

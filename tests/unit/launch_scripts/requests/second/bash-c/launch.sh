@@ -1,0 +1,3 @@
+#!/bin/bash
+NAME=inner
+bash -c "gcloud ai custom-jobs create --region=us-central1 --display-name=$NAME --worker-pool-spec=machine-type=n1-standard-8,replica-count=1,container-image-uri=gcr.io/p/x"
