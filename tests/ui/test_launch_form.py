@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,13 @@ async def test_an_explanation_is_never_cut(
                 return wanted in words(app, left, right).replace(" ", "")
 
             await until(pilot, is_painted, hint)
+
+
+async def test_a_launch_fills_in_what_it_finds_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stamped = PROFILE.replace("eager: {default: false}", "eager: {at_launch: date -u +%Y}")
+    stamped = stamped.replace('weights: {default: "",', "weights: {at_launch: date -u +%j,")
+    (folder / "profiles/closed.yaml").write_text(stamped)
+    async with profiles(MemoryBackend(), folder, monkeypatch) as (app, pilot, _):
+        await launch_screen(app, pilot, "closed")
+        year, day = (f"{app.clock().astimezone(UTC):{form}}" for form in ("%Y", "%j"))
+        await until(pilot, lambda: (value(app, "eager"), value(app, "weights")) == (year, day), "the values")

@@ -27,6 +27,7 @@ from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.rules.shape import name_problem
 from tui.interrupts import INTERRUPTED
 from tui.session import now
+from tui.store.profiles.launch_values import launch_values
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
 from tui.store.profiles.name_facts import name_facts, named
 from tui.verbs.dry_run import (
@@ -197,7 +198,12 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
     values = assigned(assignments)
     try:
         path = find(reference, profile_folder(run.settings))
-        return check_in(read_profile(path), values, run.context, region)
+        profile = read_profile(path)
+        commands = {p.name: p.at_launch for p in profile.parameters}
+        values = values | launch_values(
+            commands, given=values, project=run.context.project, now=now(), folder=Path.cwd()
+        )
+        return check_in(profile, values, run.context, region)
     except NoProfile as error:
         raise Failure(
             str(error), fix="`vxtui profiles list` lists all.", code="NOT_FOUND", exit_code=3

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.masking import MASK, mask_value
+from tui.domain.profile.launch_command import KNOWN, is_known
 from tui.domain.profile.source import Document, Path, Problem
 from tui.domain.vertex.field_check import REFERENCE, describe, is_reference, text
 
@@ -30,6 +31,8 @@ class Parameter:
     help: str = ""
     secret: bool = False
     """Its value is masked wherever it is shown."""
+    at_launch: str = ""
+    """A command of `launch_command`, whose output a launch fills in where no value is given."""
 
     def parse(self, text: str) -> Value:
         """The value that `text` means.
@@ -94,10 +97,11 @@ def read_parameters(raw: Any, document: Document, path: Path) -> tuple[tuple[Par
 def _one(name: str, settings: Any) -> Parameter:
     if not isinstance(settings, Mapping):
         settings = {"default": settings}
-    unknown = set(settings) - {"type", "default", "choices", "help", "secret"}
+    unknown = set(settings) - {"type", "default", "choices", "help", "secret", "at_launch"}
     if unknown:
         raise ValueError(
-            f"there is no setting {min(unknown)}; a parameter has type, default, choices, help and secret"
+            f"there is no setting {min(unknown)}; a parameter has type, default, choices, help, secret "
+            "and at_launch"
         )
     if not isinstance(secret := settings.get("secret", False), bool):
         raise ValueError(f"secret is true or false, not {describe(secret)}")
@@ -110,7 +114,11 @@ def _one(name: str, settings: Any) -> Parameter:
     for value in (default, *(choices or ())):
         if isinstance(value, Mapping | list):
             raise ValueError(f"a parameter's value is one word or number, not {describe(value)}")
-    plain = Parameter(name, kind, help=str(settings.get("help") or ""), secret=secret)
+    command = str(settings.get("at_launch") or "")
+    if command and (not is_known(command) or default is not None):
+        why = "beside a default" if is_known(command) else repr(command)
+        raise ValueError(f"at_launch takes {', '.join(KNOWN)}, and no default; not {why}")
+    plain = Parameter(name, kind, help=str(settings.get("help") or ""), secret=secret, at_launch=command)
     values = tuple(plain.parse(text(c)) for c in choices or ())
     limited = replace(plain, choices=values)
     return replace(limited, default=None if default is None else limited.parse(text(default)))

@@ -462,7 +462,8 @@ class Interpreter(ControlFlow):
             self.state.restore(before)
         name = self.naming or _name_for(text)
         shown = OPEN.sub("…", " ".join(text.split()))
-        return self.values.add(OpenValue(name, f"$({shown}) in line {line}", line))
+        help = f"$({shown}) in line {line}"
+        return self.values.add(OpenValue(name, help, line, command="" if OPEN.search(text) else text))
 
 
 def _name_for(text: str) -> str:

@@ -24,6 +24,8 @@ class OpenValue:
     default: str | None = None
     now: str | None = None
     problem: str = ""
+    command: str = ""
+    """The command whose output it is."""
 
 
 class OpenValues:

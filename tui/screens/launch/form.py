@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,6 +17,10 @@ from textual.widgets import Input
 from tui.domain.vertex.form.choices import Offer, region_choices
 from tui.screens.launch.field import ChoiceInput, LaunchField, ValueInput
 from tui.store.profiles.entries import REGION, Parameter, ProfileEntry
+from tui.store.profiles.launch_values import launch_values
+
+if TYPE_CHECKING:
+    from tui.screens.console_app import ConsoleApp
 
 NAME = "\x00name"
 """Key of the job's name among what is wrong; no parameter is called like this."""
@@ -50,6 +58,25 @@ class LaunchForm(VerticalScroll, can_focus=False):
     def values(self) -> dict[str, str]:
         """The parameters' texts."""
         return {name: field.value for name, field in self.parameters.items()}
+
+    async def fill_in(self, console: ConsoleApp) -> None:
+        """Fill in the parameters that a launch finds out, but for those that the user has typed."""
+        commands = {p.name: p.at_launch for p in self._entry.parameters if p.at_launch}
+        if not commands:
+            return
+        found = await asyncio.to_thread(
+            partial(
+                launch_values,
+                commands,
+                given=(),
+                project=console.connection.context.project,
+                now=console.clock(),
+                folder=Path.cwd(),
+            )
+        )
+        for name, value in found.items():
+            if not self.parameters[name].value:
+                self.parameters[name].line.value = value
 
     def show_problems(self, found: Mapping[str, str]) -> None:
         """Say at each field what is wrong with its value: by parameter, `REGION` or `NAME`."""

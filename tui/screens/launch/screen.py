@@ -110,6 +110,7 @@ class LaunchScreen(FrameScreen):
         self._prepare()
         if self._prepared is not None and is_template(self._own_name):
             background(self, self._read_facts, "name")
+        background(self, partial(self._form.fill_in, self.console), "values")
         self.console.prices_changed.subscribe(self, lambda _: self._show_shape())
 
     def _show_shape(self) -> None:

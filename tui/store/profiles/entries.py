@@ -44,6 +44,8 @@ class Parameter:
     description: str = ""
     choices: tuple[str, ...] = ()
     secret: bool = False
+    at_launch: str = ""
+    """The command whose output a launch fills in."""
 
 
 @dataclass(frozen=True, slots=True)

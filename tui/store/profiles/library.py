@@ -99,6 +99,7 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
             p.help,
             tuple(map(str, p.choices)),
             p.secret or looks_secret(p.name) or _default(p) != mask_value(p.name, _default(p)),
+            p.at_launch,
         )
         for p in profile.parameters
     )

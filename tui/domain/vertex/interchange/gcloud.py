@@ -11,6 +11,7 @@ from typing import Any
 
 from tui.domain.masking.names import looks_secret
 from tui.domain.profile import Problem, ProfileInvalid
+from tui.domain.profile.launch_command import of_shell
 from tui.domain.profile.parameters import fill, literal
 from tui.domain.profile.source import read
 from tui.domain.shell import Call, Script, Word
@@ -312,6 +313,8 @@ class _Reader:
             elif value.default is not None:
                 whole = name in counts and re.fullmatch(r"[1-9]\d{0,8}|0", value.default)
                 found[name]["default"] = int(value.default) if whole else value.default
+            elif command := of_shell(value.command):
+                found[name]["at_launch"] = command
         return found
 
     def _for_every_pool(self, spec: dict[str, Any]) -> None:

@@ -1,0 +1,46 @@
+"""What a launch fills in for parameters with `at_launch`: the time, the user, the commit, the project."""
+
+from __future__ import annotations
+
+import getpass
+import subprocess
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tui.domain.profile.launch_command import date_format
+from tui.store.profiles.name_facts import GIT_SECONDS
+
+
+def launch_values(
+    commands: Mapping[str, str], *, given: Iterable[str], project: str, now: datetime, folder: Path
+) -> dict[str, str]:
+    """The value of each parameter with a command (as `at_launch` has it) that is not given.
+
+    git looks at `folder`, as it would for the script that the profile was made of. A value that can't be
+    found is left out, so that the launch asks for it. Blocking.
+    """
+    wanted = {name: command for name, command in commands.items() if command and name not in set(given)}
+    values = {name: _value(command, project, now, folder) for name, command in wanted.items()}
+    return {name: value for name, value in values.items() if value}
+
+
+def _value(command: str, project: str, now: datetime, folder: Path) -> str:
+    if (date := date_format(command)) is not None:
+        form, utc = date
+        return (now.astimezone(UTC) if utc else now.astimezone()).strftime(form)
+    if command == "whoami":
+        try:
+            return getpass.getuser()
+        except (OSError, KeyError):
+            return ""
+    return project if command.startswith("gcloud ") else _git(command.split(), folder)
+
+
+def _git(command: list[str], folder: Path) -> str:
+    command = [command[0], "-C", str(folder), *command[1:]]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
