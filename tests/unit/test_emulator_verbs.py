@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -164,6 +165,54 @@ def test_a_start_by_a_verb_is_in_the_journal(place: Path, monkeypatch: pytest.Mo
     assert [(x["action"], x["result"]) for x in audit(place)] == [
         ("emulator.start", result) for result in ("asked", "done", "asked", "failed")
     ]
+
+
+RUNNING = {"pid": 1, "socket": "s", "rest": "http://127.0.0.1:8085", "buckets": "http://127.0.0.1:9/secret"}
+
+
+def test_the_environment_for_gcloud_has_the_emulator_s_addresses_and_no_secret(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "status", lambda _: RUNNING)
+    code, found = call("--context", "p", "emulator", "gcloud")
+    environment = found["environment"]
+    assert code == 0 and environment["CLOUDSDK_CORE_PROJECT"] == "p"
+    assert environment["CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM"] == "http://127.0.0.1:8085/"
+    assert environment["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] == "http://127.0.0.1:9/storage/v1/"
+    assert environment["CLOUDSDK_CONFIG"] == str(place / "emulator" / "gcloud")
+    assert not list(place.glob("audit.jsonl"))
+    text = CliRunner().invoke(cli, ["--context", "p", "emulator", "gcloud"]).output
+    shown = subprocess.run(
+        ["sh", "-c", f"{text}\nenv"], capture_output=True, text=True, check=True, env={}
+    ).stdout.splitlines()
+    assert {f"{name}={value}" for name, value in environment.items()} <= set(shown)
+
+
+def test_the_environment_for_gcloud_is_taken_back_without_an_emulator(place: Path) -> None:
+    code, found = call("emulator", "gcloud", "--unset")
+    text = CliRunner().invoke(cli, ["emulator", "gcloud", "--unset"]).output
+    assert code == 0 and text.splitlines() == [f"unset {name}" for name in found["environment"]]
+    assert not list((place / "emulator").glob("*"))
+
+
+def test_the_environment_for_gcloud_opens_rest_where_it_is_off(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def start(_state: StateDir, **options: Any) -> dict[str, Any]:
+        asked.append(options["rest"])
+        return RUNNING
+
+    monkeypatch.setattr(launcher, "status", lambda _: RUNNING | {"rest": None})
+    monkeypatch.setattr(launcher, "start", start)
+    assert call("--context", "p", "emulator", "gcloud")[0] == 0
+    assert [(x["action"], x["result"]) for x in audit(place)] == [
+        ("emulator.start", "asked"),
+        ("emulator.start", "done"),
+    ]
+    code, refused = call("--read-only", "--context", "p", "emulator", "gcloud")
+    assert code != 0 and refused["error"]["code"] == "READ_ONLY" and asked == ["127.0.0.1:0"]
 
 
 def test_a_start_in_the_foreground_becomes_the_emulator(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

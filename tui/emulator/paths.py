@@ -30,6 +30,7 @@ class StateDir:
         emulator.log             the server's own log
         config.yaml              settings of this emulator, if any
         token                    bearer token of the REST endpoint
+        gcloud/                  configuration of gcloud in the environment of `vxtui emulator gcloud`
         state.db                 jobs, training pipelines, operations (only the server writes)
         logs.db                  log entries and read offsets (only the server writes)
         buckets/BUCKET/…         files of gs://BUCKET and /gcs/BUCKET
@@ -67,6 +68,10 @@ class StateDir:
     @property
     def token(self) -> Path:
         return self.root / "token"
+
+    @property
+    def gcloud_config(self) -> Path:
+        return self.root / "gcloud"
 
     @property
     def database(self) -> Path:
@@ -169,6 +174,10 @@ class AttemptDir:
     def commands(self) -> Path:
         """JSON lines with commands of the server to the runner, see `tui.emulator.runner.plan`."""
         return self.root / "commands.jsonl"
+
+    @property
+    def gcloud_config(self) -> Path:
+        return self.root / "gcloud"
 
     @property
     def database(self) -> Path:

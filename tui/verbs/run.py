@@ -94,7 +94,7 @@ class Run:
 
     def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
         """Start this machine's emulator, inject faults and stop it, for a context of this machine."""
-        return EmulatorOperations(self._runner(context or self._emulator_context))
+        return EmulatorOperations(self._runner(context or self.emulator_context))
 
     @property
     def emulator_jobs(self) -> Context:
@@ -102,10 +102,10 @@ class Run:
         context = self.context
         if context.kind == "group" and all(m.kind == "local" for m in members_of(self.settings, context)):
             return context
-        return self._emulator_context
+        return self.emulator_context
 
     @property
-    def _emulator_context(self) -> Context:
+    def emulator_context(self) -> Context:
         """The context of the emulator: `local` if the open one is of another service."""
         context = self.context
         return context if context.kind == "local" else choose_context(self.settings, LOCAL)
@@ -127,7 +127,7 @@ class Run:
         if not declared.mutates(given):
             return
         found = operation(declared.operation)
-        for context in (self.context, *([self._emulator_context] if found.local else [])):
+        for context in (self.context, *([self.emulator_context] if found.local else [])):
             read_only = self._access(context).read_only
             if read_only is not None:
                 raise Failure(refusal(found, read_only), fix=read_only.fix, code=READ_ONLY)

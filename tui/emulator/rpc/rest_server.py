@@ -72,8 +72,8 @@ async def serve_rest(
     """
     listener = _listen(host, port)
     try:
-        token = read_token(state) if auth else None
-        app = RestApp(routes_of(methods), token)
+        token = read_token(state)  # Without auth too: gcloud needs one, and the buckets ask for it.
+        app = RestApp(routes_of(methods), token if auth else None)
         config = uvicorn.Config(
             app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
             http="h11", timeout_graceful_shutdown=STOP_GRACE,

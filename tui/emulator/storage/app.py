@@ -1,8 +1,9 @@
 """Google Cloud Storage's JSON API over the folders of `buckets/`, as an ASGI application.
 
 A client that can write here can change a package that a job runs. So the path of the address contains a
-secret of the state directory (clients accept such a base address), and the server accepts only loopback
-names and no requests of a browser's page.
+secret of the state directory (clients accept such a base address), or the request has the token of REST, as
+gcloud sends it, which drops the path of an address for uploads. The server accepts only loopback names and
+no requests of a browser's page.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tui.emulator.storage.http import (
 )
 from tui.emulator.storage.names import BadName
 from tui.emulator.storage.objects import Objects
-from tui.emulator.storage.resources import BUCKET_FIELDS, bucket_json
+from tui.emulator.storage.resources import BUCKET_FIELDS, bucket_json, layout_json
 from tui.emulator.storage.store import BucketStore, StoreError
 from tui.emulator.storage.xml_multipart import XmlMultipartUploads
 
@@ -119,6 +120,9 @@ class BucketApp:
     async def _answer(self, request: Request) -> Reply:
         self._authorize(request)
         parts = request.parts
+        if parts[:2] == ["resumable", "upload"]:
+            # gcloud's name for the path of a resumable upload.
+            del parts[0]
         bucket = _bucket_of(parts)
         faults = self._faults.take(bucket)
         request.cut_after = faults.cut_after
@@ -134,6 +138,8 @@ class BucketApp:
                 return await self._buckets(request)
             case ["storage", "v1", "b", name]:
                 return await self._bucket(request, name)
+            case ["storage", "v1", "b", name, "storageLayout"] if request.method == "GET":
+                return Reply.of(layout_json(self._bucket_json(self._store.bucket(name))))
             case ["storage", "v1", "b", name, "iam", "testPermissions"]:
                 self._store.bucket(name)
                 asked = request.queries.get("permissions", [])
@@ -162,14 +168,22 @@ class BucketApp:
         if not self._key:
             return
         given = request.parts[0].encode("utf-8", "replace") if request.parts else b""
-        if not hmac.compare_digest(given, self._key.encode()):
+        if hmac.compare_digest(given, self._key.encode()):
+            del request.parts[0]
+        elif not self._has_token(request):
             raise StoreError(
                 401,
                 "required",
                 "The address lacks this emulator's secret. Set STORAGE_EMULATOR_HOST to the whole address of "
                 "the buckets from `vxtui emulator status`.",
             )
-        del request.parts[0]
+
+    def _has_token(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not self._state.token.exists():
+            return False
+        token = self._state.token.read_bytes().strip()
+        return bool(token) and hmac.compare_digest(given.strip().encode("utf-8", "replace"), token)
 
     async def _buckets(self, request: Request) -> Reply:
         if request.method == "POST":

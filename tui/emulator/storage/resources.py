@@ -41,6 +41,20 @@ def bucket_json(one: Bucket, base: str, project_number: str) -> dict[str, Any]:
     return found | {k: v for k, v in one.body.items() if k in BUCKET_FIELDS and k not in found}
 
 
+def layout_json(bucket: dict[str, Any]) -> dict[str, Any]:
+    """The storage layout of a bucket of `bucket_json`; gcloud asks for it before it lists or copies.
+
+    https://docs.cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
+    """
+    return {
+        "kind": "storage#storageLayout",
+        "bucket": bucket["name"],
+        "location": bucket["location"],
+        "locationType": bucket["locationType"],
+        "hierarchicalNamespace": {"enabled": False},
+    }
+
+
 def object_json(one: StoredObject, base: str) -> dict[str, Any]:
     where = f"b/{one.bucket}/o/{quote(one.name, safe='')}"
     made: dict[str, Any] = {

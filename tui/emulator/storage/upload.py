@@ -249,21 +249,29 @@ async def append(path: Path, start: int, pieces: AsyncIterator[bytes]) -> None:
 
 
 class _Multipart:
-    """The two parts of a multipart/related body, the second one in pieces."""
+    """The two parts of a multipart/related body, the second one in pieces.
+
+    Lines end in CRLF, or in LF as gcloud's do.
+    """
 
     def __init__(self, pieces: AsyncIterator[bytes], boundary: bytes) -> None:
         self._pieces = pieces
         self._line = b"--" + boundary
         self._buffer = b""
+        self._newline = b"\r\n"
         self.kind = "application/octet-stream"
         """Content type of the second part."""
 
     async def resource(self) -> bytes:
         """The first part."""
         await self._until(self._line)
-        await self._until(b"\r\n\r\n")
-        found = await self._until(b"\r\n" + self._line)
-        headers = (await self._until(b"\r\n\r\n")).decode("latin-1").lower()
+        # The padding that may follow a boundary on its line is not a part of its end.
+        if not (await self._until(b"\n")).endswith(b"\r"):
+            self._newline = b"\n"
+        self._buffer = self._newline + self._buffer
+        await self._until(2 * self._newline)
+        found = await self._until(self._newline + self._line)
+        headers = (await self._until(2 * self._newline)).decode("latin-1").lower()
         for line in headers.splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "content-type":
@@ -272,7 +280,7 @@ class _Multipart:
 
     async def content(self) -> AsyncIterator[bytes]:
         """The second part. Raises StoreError 400 when its end is missing."""
-        closing = b"\r\n" + self._line
+        closing = self._newline + self._line
         keep = len(closing) + 8
         buffer = self._buffer
         async for piece in self._pieces:
@@ -298,10 +306,11 @@ class _Multipart:
 
 
 def _boundary(kind: str) -> bytes:
-    match = re.search(r'boundary="?([^";,]+)"?', kind, re.IGNORECASE)
+    """The boundary without its quotes; gcloud's are single ones."""
+    match = re.search(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^";,]+))""", kind, re.IGNORECASE)
     if match is None or not kind.lower().startswith("multipart/"):
         raise StoreError(400, "badContent", "A multipart upload has a Content-Type with its boundary.")
-    return match[1].encode("latin-1")
+    return str(match[match.lastindex or 0]).encode("latin-1")
 
 
 def _client_checksums(request: Request, resource: Mapping[str, Any]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import click
 from tui.actions.operations.emulator import ask
 from tui.emulator.paths import default_state_dir
 from tui.verbs.emulator.faults import fault
+from tui.verbs.emulator.gcloud import gcloud
 from tui.verbs.output import out, print_json
 from tui.verbs.run import READS, Failure, Run, value_of, verb
 
@@ -108,3 +109,4 @@ async def logs(run: Run, lines: int) -> None:
 
 
 emulator.add_command(fault)
+emulator.add_command(gcloud)
