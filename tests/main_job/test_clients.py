@@ -138,6 +138,47 @@ def test_a_local_script_of_the_sdk_runs_in_any_image(place: Home) -> None:
     assert missing.returncode == 3 and "There is no job" in missing.stderr
 
 
+TUNING_JOB = """
+import sys
+import google.oauth2.credentials
+from google.cloud import aiplatform, storage
+from google.cloud.aiplatform import hyperparameter_tuning as hpt
+
+endpoint, token, script = sys.argv[1:]
+credentials = google.oauth2.credentials.Credentials(token)
+storage.Client(project="sdk-project", credentials=credentials).create_bucket("tuning")
+aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
+                api_endpoint=endpoint, credentials=credentials, staging_bucket="gs://tuning")
+code = (
+    "import argparse; from hypertune import HyperTune; parser = argparse.ArgumentParser(); "
+    "parser.add_argument('--lr', type=float); parser.add_argument('--act'); given = parser.parse_args(); "
+    "score = given.lr + (given.act == 'gelu'); "
+    "HyperTune().report_hyperparameter_tuning_metric('score', score, 1)"
+)
+container = {"image_uri": "python:3.11", "command": ["python3", "-c", code]}
+pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1, "container_spec": container}
+job = aiplatform.HyperparameterTuningJob(
+    "sdk-study", metric_spec={"score": "maximize"}, max_trial_count=4, parallel_trial_count=2,
+    custom_job=aiplatform.CustomJob("trial", base_output_dir="gs://tuning/out", worker_pool_specs=[pool]),
+    parameter_spec={"lr": hpt.DoubleParameterSpec(min=0.001, max=1, scale="log"),
+                    "act": hpt.CategoricalParameterSpec(values=["relu", "gelu"])})
+job.run()
+assert job.state.name == "JOB_STATE_SUCCEEDED", (job.state, job.error)
+assert [found.resource_name for found in aiplatform.HyperparameterTuningJob.list()] == [job.resource_name]
+for trial in job.trials:
+    values = {each.parameter_id: each.value for each in trial.parameters}
+    measured = trial.final_measurement.metrics[0].value
+    assert abs(measured - values["lr"] - (values["act"] == "gelu")) < 1e-9, trial
+    assert aiplatform.CustomJob.get(trial.custom_job).state.name == "JOB_STATE_SUCCEEDED"
+assert len(job.trials) == 4
+"""
+
+
+# Seconds: the SDK looks at a job every five of them.
+def test_a_tuning_job_of_the_sdk_runs_over_rest(place: Home) -> None:
+    by_the_sdk(place, TUNING_JOB)
+
+
 async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -> None:
     import asyncio
 

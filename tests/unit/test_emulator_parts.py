@@ -250,7 +250,7 @@ async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     again = Database(tmp_path / "state.db")
     contents = await again.open()
     rows = contents.jobs
-    assert contents.operations == [] and contents.training_pipelines == [] and len(rows) == 1
+    assert contents.operations == contents.training_pipelines == contents.tuning_jobs == [] and len(rows) == 1
     assert rows[0].pb == job.pb and rows[0].pb.state == 5
     assert rows[0].control == Control(attempt=2, port=20001, ports=4) and rows[0].record == job.record
     assert len(job.record.id) == 19 and await again.next_id() > later > int(job.record.id)
@@ -264,7 +264,7 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
     job = await JobTable(database).create("p", "l", CustomJobPb(display_name="old"))
     await database.close()
     with contextlib.closing(sqlite3.connect(path)) as old:
-        old.executescript("DROP TABLE training_pipelines; PRAGMA user_version = 1;")
+        old.executescript("DROP TABLE training_pipelines; DROP TABLE tuning_jobs; PRAGMA user_version = 1;")
 
     again = Database(path)
     contents = await again.open()

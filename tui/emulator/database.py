@@ -1,4 +1,4 @@
-"""The control plane's record on disk: jobs, training pipelines and operations in one SQLite file.
+"""The control plane's record on disk: jobs, their parents and operations in one SQLite file.
 
 Only the server opens it. Every write is one short transaction in a separate thread, committed with a full
 sync before the caller continues; so everything that a client was told survives a crash of the server.
@@ -11,7 +11,7 @@ import contextlib
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +27,15 @@ from tui.emulator.interfaces import (
     ResourceRecord,
     TrainingPipelinePb,
     TrainingPipelineRecord,
+    TuningJobPb,
+    TuningJobRecord,
 )
 from tui.emulator.rpc.methods import WireError
 
 T = TypeVar("T")
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
-VERSION = 2
+VERSION = 3
 FULL_BYTES = 256 * 1024
 """Free space below which a failed write counts as a full disk."""
 _SCHEMA_1 = """
@@ -58,8 +60,19 @@ CREATE TABLE training_pipelines (
     job INTEGER NOT NULL, pipeline BLOB NOT NULL
 );
 """
-_UPGRADES = {0: _SCHEMA_1 + _SCHEMA_2, 1: _SCHEMA_2}
+_SCHEMA_3 = """
+CREATE TABLE tuning_jobs (
+    id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL, job BLOB NOT NULL
+);
+"""
+_UPGRADES = {0: _SCHEMA_1 + _SCHEMA_2 + _SCHEMA_3, 1: _SCHEMA_2 + _SCHEMA_3, 2: _SCHEMA_3}
 """What to execute for a file of an older layout; 0 is a new file."""
+
+_TABLES = {
+    JobRecord: "jobs",
+    TrainingPipelineRecord: "training_pipelines",
+    TuningJobRecord: "tuning_jobs",
+}
 
 
 class DatabaseError(Exception):
@@ -156,8 +169,16 @@ class TrainingPipelineRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TuningJobRow:
+    """One hyperparameter tuning job as it was stored last."""
+
+    record: TuningJobRecord
+    pb: Pb
+
+
+@dataclass(frozen=True, slots=True)
 class OperationRow:
-    """One long-running operation and the id of the job or training pipeline that it is about."""
+    """One long-running operation and the id of the resource that it is about."""
 
     project: str
     location: str
@@ -171,6 +192,7 @@ class Contents:
 
     jobs: list[JobRow]
     training_pipelines: list[TrainingPipelineRow]
+    tuning_jobs: list[TuningJobRow]
     operations: list[OperationRow]
 
 
@@ -238,6 +260,22 @@ class Database:
 
         await self.write(write)
 
+    async def save_tuning_job(self, row: TuningJobRow, jobs: Sequence[JobRow] = ()) -> None:
+        """Insert or replace one tuning job, and in the same transaction custom jobs of its trials.
+
+        Raises:
+            StorageFull: when they could not be written; what is stored is then as it was.
+        """
+
+        def write(db: sqlite3.Connection) -> None:
+            for job in jobs:
+                _put_job(db, job)
+            record = row.record
+            values = (int(record.id), record.project, record.location, row.pb.SerializeToString())
+            db.execute("INSERT OR REPLACE INTO tuning_jobs VALUES (?,?,?,?)", values)
+
+        await self.write(write)
+
     async def save_operation(self, row: OperationRow, *, delete: ResourceRecord | None = None) -> None:
         """Insert or replace one operation, and in the same transaction delete the resource it is about."""
         values = (
@@ -248,8 +286,7 @@ class Database:
         def write(db: sqlite3.Connection) -> None:
             db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
             if delete is not None:
-                table = "jobs" if isinstance(delete, JobRecord) else "training_pipelines"
-                db.execute(f"DELETE FROM {table} WHERE id = ?", (int(delete.id),))
+                db.execute(f"DELETE FROM {_TABLES[type(delete)]} WHERE id = ?", (int(delete.id),))
 
         await self.write(write)
 
@@ -305,10 +342,12 @@ class Database:
             "SELECT id, project, location, job, attempt, preemptions, crashes, port, ports, events FROM jobs"
         )
         pipelines = db.execute("SELECT id, project, location, pipeline, job FROM training_pipelines")
+        tuning = db.execute("SELECT id, project, location, job FROM tuning_jobs")
         operations = db.execute("SELECT project, location, job, operation FROM operations")
         return Contents(
             [_job(row) for row in jobs],
             [_training_pipeline(row) for row in pipelines],
+            [_tuning_job(row) for row in tuning],
             [_operation(row) for row in operations],
         )
 
@@ -352,6 +391,11 @@ def _training_pipeline(row: tuple[Any, ...]) -> TrainingPipelineRow:
     number, project, location, blob, job_id = row
     record = TrainingPipelineRecord(project, location, str(number))
     return TrainingPipelineRow(record, TrainingPipelinePb.FromString(blob), str(job_id))
+
+
+def _tuning_job(row: tuple[Any, ...]) -> TuningJobRow:
+    number, project, location, blob = row
+    return TuningJobRow(TuningJobRecord(project, location, str(number)), TuningJobPb.FromString(blob))
 
 
 def _operation(row: tuple[Any, ...]) -> OperationRow:

@@ -19,7 +19,7 @@ from google.longrunning import operations_pb2
 from google.protobuf.message import DecodeError
 
 from tui.emulator.database import Database, DatabaseError
-from tui.emulator.interfaces import CustomJobPb, TrainingPipelinePb
+from tui.emulator.interfaces import CustomJobPb, TrainingPipelinePb, TuningJobPb
 from tui.emulator.lock import Lock
 from tui.emulator.logging.entry_blocks import damaged_blocks
 from tui.emulator.logging.store import LogStore
@@ -223,6 +223,7 @@ def _drop_unreadable(path: Path) -> None:
     kinds = (
         ("jobs", "job", CustomJobPb),
         ("training_pipelines", "pipeline", TrainingPipelinePb),
+        ("tuning_jobs", "job", TuningJobPb),
         ("operations", "operation", operations_pb2.Operation),
     )
     with _opened(path) as db:

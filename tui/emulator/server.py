@@ -51,6 +51,9 @@ from tui.emulator.runs.training_pipeline_run import TrainingPipelines
 from tui.emulator.services import billing, iam, quota_service, registry
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.storage.server import BucketServer
+from tui.emulator.tuning.service import TuningServer
+from tui.emulator.tuning.table import TuningJobTable
+from tui.emulator.tuning.tuning_runs import TuningRuns
 from tui.emulator.vertex import resource_service
 from tui.emulator.vertex.job_catalog import JobTableCatalog
 from tui.emulator.vertex.job_service import JobServer
@@ -181,6 +184,9 @@ class Emulator:
         pipelines = TrainingPipelineTable(database, table)
         pipelines.load(contents.training_pipelines)
         stack.push_async_callback(pipelines.settle)
+        tuning_table = TuningJobTable(database, table)
+        tuning_table.load(contents.tuning_jobs)
+        stack.push_async_callback(tuning_table.settle)
         catalog = JobTableCatalog(table, quotas)
 
         store, sink = await self._open_logs(config)
@@ -189,6 +195,7 @@ class Emulator:
         )
         scheduler = Scheduler(dependencies)
         training_pipelines = TrainingPipelines(pipelines, table, scheduler)
+        tuning = TuningRuns(tuning_table, table, scheduler, state, sink)
 
         async def forget(job: JobRecord) -> None:
             await sink.forget(job)
@@ -203,6 +210,8 @@ class Emulator:
         scheduler.adopt()
         stack.push_async_callback(training_pipelines.close)
         training_pipelines.adopt()
+        stack.push_async_callback(tuning.close)
+        tuning.adopt()
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
@@ -214,6 +223,7 @@ class Emulator:
         served = [
             *JobServer(table, scheduler, operations).methods(),
             *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),
+            *TuningServer(tuning_table, tuning, operations).methods(),
             *operations.methods(),
             *Locations(catalog).methods(),
             *logging_service.methods(store, catalog),

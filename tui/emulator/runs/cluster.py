@@ -13,6 +13,8 @@ from tui.domain.vertex import catalog
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 
 _TF_ROLES = ("chief", "worker", "ps", "evaluator")
+TRIAL_VARIABLE = "CLOUD_ML_TRIAL_ID"
+"""In the env of every pool of a tuning trial's custom job."""
 _LONGEST = 100_000
 """Bytes of one variable; the kernel refuses to start a program with a variable of 128 KiB."""
 
@@ -48,22 +50,26 @@ def cluster_variables(
 ) -> dict[str, str]:
     """The variables of the replica `me`. The others than CLUSTER_SPEC need several replicas."""
     spec = json_format.MessageToDict(job.job_spec)
-    env = {"CLUSTER_SPEC": _bounded(_cluster_spec(addresses, me), spec)}
+    env = {"CLUSTER_SPEC": _bounded(_cluster_spec(job, addresses, me), spec)}
     if len(addresses) > 1:
         env |= _tf_config(job, record, addresses, me, spec)
         env |= _pytorch(addresses, me, master_port)
     return env
 
 
-def _cluster_spec(addresses: Sequence[ReplicaAddress], me: ReplicaAddress) -> dict[str, Any]:
+def _cluster_spec(
+    job: CustomJobPb, addresses: Sequence[ReplicaAddress], me: ReplicaAddress
+) -> dict[str, Any]:
     hosts: dict[str, list[str]] = {}
     for address in addresses:
         hosts.setdefault(f"workerpool{address.pool}", []).append(address.host)
-    return {
-        "cluster": hosts,
-        "environment": "cloud",
-        "task": {"type": f"workerpool{me.pool}", "index": me.index},
-    }
+    task: dict[str, Any] = {"type": f"workerpool{me.pool}", "index": me.index}
+    pool = job.job_spec.worker_pool_specs[me.pool]
+    given = pool.container_spec if pool.HasField("container_spec") else pool.python_package_spec
+    trial = next((each.value for each in given.env if each.name == TRIAL_VARIABLE), "")
+    if trial:
+        task["trial"] = trial
+    return {"cluster": hosts, "environment": "cloud", "task": task}
 
 
 def _tf_config(

@@ -23,7 +23,12 @@ from tui.emulator.runner import host
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE
 from tui.emulator.runs import gpus
-from tui.emulator.runs.cluster import ReplicaAddress, cluster_variables, replica_addresses
+from tui.emulator.runs.cluster import (
+    TRIAL_VARIABLE,
+    ReplicaAddress,
+    cluster_variables,
+    replica_addresses,
+)
 from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
@@ -39,6 +44,9 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
 STORAGE_HOST = "STORAGE_EMULATOR_HOST"
 """The address that every Cloud Storage client uses: here the emulator's bucket server."""
+METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
+"""Names the file that cloudml-hypertune writes."""
+_METRICS = "hypertune/output.metrics"
 _WORKER_RESTARTS = 5
 """Restarts of one worker in place (vertex facts 3.8)."""
 
@@ -81,6 +89,9 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
         task = _task(pools[address.pool])
         for variable in task.env:
             env[variable.name] = to_local_paths(expand(variable.value, env), state)
+        if TRIAL_VARIABLE in env:
+            # Vertex reads one file of the container; here each trial needs its own.
+            env.setdefault(METRIC_FILE, str(workdir / _METRICS))
         argv = [to_local_paths(word, state) for word in _argv(address, pools[address.pool], images, state)]
         replicas.append(
             ReplicaPlan(

@@ -7,6 +7,7 @@ import logging
 import re
 import shutil
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from google.cloud.aiplatform_v1.types import operation as operation_types
@@ -16,7 +17,7 @@ from google.rpc import code_pb2
 
 from tui.emulator.database import Database, OperationRow
 from tui.emulator.faults import clock
-from tui.emulator.interfaces import JobRecord
+from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
@@ -30,16 +31,22 @@ log = logging.getLogger(__name__)
 SERVICE = "google.longrunning.Operations"
 CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
 TRAINING_PIPELINE_KIND = "aiplatform.googleapis.com/TrainingPipeline"
+TUNING_JOB_KIND = "aiplatform.googleapis.com/HyperparameterTuningJob"
 DELETE_SECONDS = 0.5
 """Seconds that a deletion waits for its files, so that most replies are `done` at once."""
 MAX_WAIT = 60.0
 """Longest WaitOperation, in seconds."""
 
 _NAME = re.compile(
-    r"projects/[^/]+/locations/[^/]+(?:/(?:customJobs|trainingPipelines)/[^/]+)?/operations/([^/]+)"
+    r"projects/[^/]+/locations/[^/]+(?:/(?:customJobs|trainingPipelines|hyperparameterTuningJobs)/[^/]+)?/operations/([^/]+)"
 )
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
 _DeletePb = operation_types.DeleteOperationMetadata.pb()
+
+
+def log_record(record: ResourceRecord) -> JobRecord:
+    """The record under which the log of a resource that is no custom job is kept."""
+    return JobRecord(record.project, record.location, record.id)
 
 
 class Operations:
@@ -88,12 +95,21 @@ class Operations:
         number = await asyncio.shield(asyncio.ensure_future(deletion))
         return self._rows[number].operation
 
+    async def delete_tuning_job(self, table: ResourceTable[R], job: R) -> operations_pb2.Operation:
+        """Delete an ended tuning job and its own log; the custom jobs of its trials stay."""
+        number = await asyncio.shield(asyncio.ensure_future(self._delete_tuning_job(table, job)))
+        return self._rows[number].operation
+
+    async def _delete_tuning_job(self, table: ResourceTable[R], job: R) -> str:
+        number = await self._delete_row(table, job, TUNING_JOB_KIND, done=True)
+        await self._forget(log_record(job.record))
+        return number
+
     async def _delete_pipeline(self, table: TrainingPipelineTable, pipeline: TrainingPipeline) -> str:
         number = await self._delete_row(table, pipeline, TRAINING_PIPELINE_KIND, done=True)
         if self._table.get(pipeline.job_id) is None:
             # The log of its custom job, which was deleted before, stayed for it.
-            record = pipeline.record
-            await self._forget(JobRecord(record.project, record.location, pipeline.job_id))
+            await self._forget(replace(log_record(pipeline.record), id=pipeline.job_id))
         return number
 
     async def _delete_job(self, job: Job) -> str:

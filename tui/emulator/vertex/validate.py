@@ -33,16 +33,16 @@ _ACCOUNT = re.compile(r"[^@\s/]+@[^@\s/]+")
 def job_problems(custom_job: Pb, location: str) -> list[Problem]:
     """Every reason to refuse a custom job in `location`; empty for a good one."""
     return [
-        *_below("custom_job", resource_problems(custom_job, location)),
-        *_below("custom_job.job_spec", spec_problems(custom_job.job_spec)),
+        *below("custom_job", resource_problems(custom_job, location)),
+        *below("custom_job.job_spec", spec_problems(custom_job.job_spec)),
     ]
 
 
 def training_pipeline_problems(pipeline: Pb, job_spec: Pb, location: str) -> list[Problem]:
     """Every reason to refuse a training pipeline whose task inputs say `job_spec`; empty for a good one."""
     return [
-        *_below("training_pipeline", resource_problems(pipeline, location)),
-        *_below("training_pipeline.training_task_inputs", spec_problems(job_spec)),
+        *below("training_pipeline", resource_problems(pipeline, location)),
+        *below("training_pipeline.training_task_inputs", spec_problems(job_spec)),
     ]
 
 
@@ -58,10 +58,11 @@ def spec_problems(spec: Pb) -> Iterator[Problem]:
         yield from rule(spec)
     for position, pool in enumerate(spec.worker_pool_specs[:MAX_POOLS]):
         if not _empty(pool):
-            yield from _below(f"worker_pool_specs[{position}]", pool_problems(pool))
+            yield from below(f"worker_pool_specs[{position}]", pool_problems(pool))
 
 
-def _below(prefix: str, problems: Iterable[Problem]) -> Iterator[Problem]:
+def below(prefix: str, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The problems with `prefix` before their paths."""
     return ((f"{prefix}.{path}", text) for path, text in problems)
 
 

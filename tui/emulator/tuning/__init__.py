@@ -1,0 +1,1 @@
+"""Hyperparameter tuning: a study whose trials are custom jobs."""

@@ -1,0 +1,89 @@
+"""The search space of a study: its parameters, their scales, and those that depend on others.
+
+An algorithm chooses a coordinate of each parameter: a number, or a position among the parameter's values.
+The parameter turns it into the value that a trial gets, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import study as study_types
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+Value = float | str
+"""What a trial gets: a number, or a category."""
+
+_Scale = study_types.StudySpec.ParameterSpec.ScaleType
+LOG, REVERSE_LOG = int(_Scale.UNIT_LOG_SCALE), int(_Scale.UNIT_REVERSE_LOG_SCALE)
+KINDS = ("double_value_spec", "integer_value_spec", "categorical_value_spec", "discrete_value_spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of the study. `low` and `high` bound its coordinate, both included."""
+
+    id: str
+    low: float
+    high: float
+    integer: bool
+    log: bool = False
+    mirrored: bool = False
+    """A reverse log scale: a log scale seen from the upper bound."""
+    values: tuple[Value, ...] = ()
+    """Of a categorical or discrete parameter; its coordinate is the position."""
+    ordered: bool = True
+    """False for categories, which have no distance."""
+
+    @classmethod
+    def of(cls, spec: Pb) -> Parameter:
+        """The parameter of a ParameterSpec that `study_problems` accepts."""
+        kind = spec.WhichOneof("parameter_value_spec")
+        given = getattr(spec, kind)
+        if kind in {"categorical_value_spec", "discrete_value_spec"}:
+            values = tuple(given.values)
+            ordered = kind == "discrete_value_spec"
+            return cls(spec.parameter_id, 0, len(values) - 1, True, values=values, ordered=ordered)
+        log, mirrored = spec.scale_type in {LOG, REVERSE_LOG}, spec.scale_type == REVERSE_LOG
+        integer = kind == "integer_value_spec"
+        return cls(spec.parameter_id, given.min_value, given.max_value, integer, log, mirrored)
+
+    def value(self, coordinate: float) -> Value:
+        """The value at a coordinate."""
+        if self.values:
+            return self.values[int(coordinate)]
+        found = self.low + self.high - coordinate if self.mirrored else coordinate
+        return round(found) if self.integer else min(max(found, self.low), self.high)
+
+    def coordinate(self, value: Value) -> float:
+        """Where a value is."""
+        if self.values:
+            return self.values.index(value)
+        number = float(value)
+        return self.low + self.high - number if self.mirrored else number
+
+
+def choose(specs: Sequence[Pb], pick: Callable[[Parameter], float]) -> dict[str, Value]:
+    """Values by parameter id: `pick` gives the coordinate of each, of dependent ones where they apply."""
+    return dict(_choose(specs, pick))
+
+
+def _choose(specs: Sequence[Pb], pick: Callable[[Parameter], float]) -> Iterator[tuple[str, Value]]:
+    for spec in specs:
+        parameter = Parameter.of(spec)
+        value = parameter.value(pick(parameter))
+        yield parameter.id, value
+        children = [each for each in spec.conditional_parameter_specs if _applies(each, value)]
+        yield from _choose([each.parameter_spec for each in children], pick)
+
+
+def _applies(conditional: Pb, parent: Value) -> bool:
+    kind = conditional.WhichOneof("parent_value_condition")
+    return kind is not None and parent in getattr(conditional, kind).values
+
+
+def text_of(value: Value) -> str:
+    """A value as a trial's flag has it."""
+    return value if isinstance(value, str) else f"{value:.15g}"

@@ -1,0 +1,117 @@
+"""All hyperparameter tuning jobs in memory, each change on disk first, with the custom jobs that it makes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tui.emulator.database import Database, JobRow, Pb, TuningJobRow
+from tui.emulator.faults import clock
+from tui.emulator.interfaces import JobRecord, TuningJobPb, TuningJobRecord
+from tui.emulator.vertex.job_table import TERMINAL, Job, JobTable, State, new_job
+from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
+
+_INPUT_FIELDS = (
+    "display_name", "study_spec", "max_trial_count", "parallel_trial_count", "max_failed_trial_count",
+    "trial_job_spec", "labels",
+)  # fmt: skip
+
+
+@dataclass(eq=False, slots=True)
+class TuningJob(Resource):
+    """A hyperparameter tuning job that exists."""
+
+    record: TuningJobRecord
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    TERMINAL = TERMINAL
+
+
+class TuningJobTable(ResourceTable[TuningJob]):
+    """Tuning jobs by id, and in the order of their keys."""
+
+    def __init__(self, database: Database, jobs: JobTable) -> None:
+        super().__init__()
+        self._database = database
+        self._jobs = jobs
+
+    def load(self, rows: list[TuningJobRow]) -> None:
+        """Take what the database had at the start."""
+        for row in rows:
+            self.add(TuningJob(row.record, row.pb))
+
+    def add(self, resource: TuningJob) -> None:
+        super().add(resource)
+        if resource.pb.state == State.JOB_STATE_CANCELLING:
+            resource.cancelled.set()
+
+    async def create(self, project: str, location: str, requested: Pb) -> TuningJob:
+        """Store a new PENDING tuning job. It is on disk when this returns.
+
+        Raises:
+            StorageFull: when it could not be written; then there is none.
+        """
+        return await self.finish(self._create(project, location, requested))
+
+    async def update(self, job: TuningJob, change: Callable[[Pb], None]) -> None:
+        """Apply `change` to a copy of the resource, store it, then show it.
+
+        Raises:
+            StorageFull: when it could not be written; then nothing has changed.
+        """
+        await self.finish(self._update(job, change))
+
+    async def add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> Job:
+        """Store a new custom job together with the change that it makes to the tuning job.
+
+        `change` gets the tuning job and the custom job's name. Either both are on disk, or neither.
+
+        Raises:
+            StorageFull: when they could not be written.
+        """
+        return await self.finish(self._add_trial(job, custom_job, change))
+
+    async def _create(self, project: str, location: str, requested: Pb) -> TuningJob:
+        record = TuningJobRecord(project, location, str(await self._database.next_id()))
+        pb = TuningJobPb(
+            name=record.name,
+            state=State.JOB_STATE_PENDING,
+            **{name: getattr(requested, name) for name in _INPUT_FIELDS},
+        )
+        if requested.HasField("encryption_spec"):
+            pb.encryption_spec.CopyFrom(requested.encryption_spec)
+        now = timestamp(clock.time())
+        pb.create_time.CopyFrom(now)
+        pb.update_time.CopyFrom(now)
+        job = TuningJob(record, pb)
+        await self._database.save_tuning_job(TuningJobRow(record, pb))
+        self.add(job)
+        return job
+
+    async def _update(self, job: TuningJob, change: Callable[[Pb], None]) -> None:
+        async with job.lock:
+            pb = _changed(job.pb, change)
+            await self._database.save_tuning_job(TuningJobRow(job.record, pb))
+            job.pb = pb
+
+    async def _add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> Job:
+        number = await self._database.next_id()
+        record = JobRecord(job.record.project, job.record.location, str(number))
+        child = new_job(record, custom_job)
+        async with job.lock:
+            pb = _changed(job.pb, lambda pb: change(pb, record.name))
+            await self._database.save_tuning_job(
+                TuningJobRow(job.record, pb), [JobRow(record, child.pb, child.control)]
+            )
+            self._jobs.add(child)
+            job.pb = pb
+        return child
+
+
+def _changed(pb: Pb, change: Callable[[Pb], None]) -> Pb:
+    found = TuningJobPb()
+    found.CopyFrom(pb)
+    change(found)
+    found.update_time.CopyFrom(timestamp(clock.time()))
+    return found

@@ -1,0 +1,291 @@
+"""Runs every tuning job: starts its trials, reads what they report, and ends it.
+
+Each decision is on disk before it takes effect, and a trial is stored together with its custom job. So the
+next server goes on wherever this one ends, and neither loses nor repeats a trial.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from google.rpc import code_pb2, status_pb2
+
+from tui.emulator.database import Pb
+from tui.emulator.faults import clock
+from tui.emulator.interfaces import LogSink
+from tui.emulator.paths import StateDir
+from tui.emulator.rpc.methods import WireError, failed_precondition
+from tui.emulator.runner.plan import AttemptPlan
+from tui.emulator.runs.environment import METRIC_FILE
+from tui.emulator.runs.job_run import store_with_retry
+from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.tuning import trials
+from tui.emulator.tuning.measurements import Report, add_reports, is_hopeless, read_reports
+from tui.emulator.tuning.search import suggest
+from tui.emulator.tuning.table import TuningJob, TuningJobTable
+from tui.emulator.tuning.trials import Trial
+from tui.emulator.vertex.job_table import TERMINAL, Job, JobTable, State
+from tui.emulator.vertex.operations import log_record
+from tui.emulator.vertex.resource_table import timestamp
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+"""Between two reads of the trials' metric files."""
+ENOUGH_FAILURES = 3
+"""Failed trials, and no successful one, after which a job fails that leaves their number to the service."""
+
+
+class TuningRuns:
+    """Runs tuning jobs until `close`, which leaves the trials' custom jobs alone."""
+
+    def __init__(
+        self, table: TuningJobTable, jobs: JobTable, scheduler: Scheduler, state: StateDir, sink: LogSink
+    ) -> None:
+        self._table, self._jobs, self._scheduler = table, jobs, scheduler
+        self._state, self._sink = state, sink
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def adopt(self) -> None:
+        """Resume every tuning job that had not ended when the last server stopped."""
+        for job in self._table.active():
+            self.admit(job)
+
+    def admit(self, job: TuningJob) -> None:
+        """Run a new or adopted tuning job to its end."""
+        run = TuningRun(job, self._table, self._jobs, self._scheduler, self._state, self._sink)
+        task = asyncio.create_task(run.run(), name=f"tuning job {job.record.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def cancel(self, job: TuningJob) -> None:
+        """Store CANCELLING; the trials' custom jobs are cancelled soon after.
+
+        Raises:
+            WireError: when the job ended meanwhile, or the request could not be stored.
+        """
+
+        def change(pb: Pb) -> None:
+            if pb.state in TERMINAL:
+                raise failed_precondition(pb.name, f"The job {pb.name} has just ended.")
+            pb.state = State.JOB_STATE_CANCELLING
+
+        if not job.cancelled.is_set():
+            await self._table.update(job, change)
+            job.cancelled.set()
+
+    async def close(self) -> None:
+        """Stop running them."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class TuningRun:
+    """One tuning job from its present state to its end."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        job: TuningJob,
+        table: TuningJobTable,
+        jobs: JobTable,
+        scheduler: Scheduler,
+        state: StateDir,
+        sink: LogSink,
+    ) -> None:
+        self.job = job
+        self._table, self._jobs, self._scheduler = table, jobs, scheduler
+        self._state, self._sink = state, sink
+        self._exhausted = False
+        """Whether the search has no more values."""
+        self._failure: tuple[int, int, str] | None = None
+        """The end by failed trials, which its cancellations don't add to."""
+
+    async def run(self) -> None:
+        """Return when the job has ended."""
+        try:
+            while not self.job.terminal:
+                await self._advance()
+                if not self.job.terminal:
+                    await self._wait()
+        except Exception:
+            log.exception("tuning job %s", self.job.record.name)
+            await self._cancel_trials()
+            await self._end(
+                State.JOB_STATE_FAILED,
+                code_pb2.INTERNAL,
+                "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason.",
+            )
+
+    async def _advance(self) -> None:
+        for trial in trials.active(self.job.pb.trials):
+            await self._observe(trial)
+        ending = self._ending()
+        if ending is None:
+            await self._start_trials()
+            ending = self._ending()
+        if ending is not None:
+            await self._cancel_trials()
+            if not trials.active(self.job.pb.trials):
+                await self._end(*ending)
+
+    def _ending(self) -> tuple[int, int, str] | None:
+        """State, code and message of the end, where there is nothing more to start."""
+        pb = self.job.pb
+        if self.job.cancelled.is_set():
+            return State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled."
+        bad = len(trials.failed(pb.trials))
+        limit = pb.max_failed_trial_count
+        hopeless = not trials.completed(pb.trials) and bad >= min(ENOUGH_FAILURES, pb.max_trial_count)
+        if self._failure is None and (bad > limit if limit else hopeless):
+            last = trials.failed(pb.trials)[-1]
+            text = f"{bad} of {len(pb.trials)} trials failed. Trial {last.id}: {last.infeasible_reason}"
+            self._failure = State.JOB_STATE_FAILED, code_pb2.INVALID_ARGUMENT, text
+        if self._failure is not None:
+            return self._failure
+        started_all = self._exhausted or len(pb.trials) >= pb.max_trial_count
+        if started_all and not trials.active(pb.trials):
+            return State.JOB_STATE_SUCCEEDED, 0, ""
+        return None
+
+    async def _start_trials(self) -> None:
+        pb = self.job.pb
+        room = min(
+            pb.parallel_trial_count - len(trials.active(pb.trials)), pb.max_trial_count - len(pb.trials)
+        )
+        for _ in range(room):
+            if self.job.cancelled.is_set() or not await self._start_trial():
+                return
+
+    async def _start_trial(self) -> bool:
+        """Start the next trial; False where the search has no more values."""
+        pb = self.job.pb
+        seed = zlib.crc32(self.job.record.id.encode())
+        # The default search takes up to a second.
+        values = await asyncio.to_thread(
+            suggest, pb.study_spec, trials.past_trials(pb), seed, pb.max_trial_count
+        )
+        if values is None:
+            self._exhausted = True
+            return False
+        trial_id = str(len(pb.trials) + 1)
+
+        def change(pb: Pb, job_name: str) -> None:
+            trials.add_trial(pb, trial_id, values, job_name)
+            if pb.state == State.JOB_STATE_PENDING:
+                pb.state = State.JOB_STATE_RUNNING
+                pb.start_time.CopyFrom(timestamp(clock.time()))
+
+        made: list[Job] = []
+
+        async def store() -> None:
+            job = trials.custom_job(pb, trial_id, values)
+            made.append(await self._table.add_trial(self.job, job, change))
+
+        await store_with_retry(store, self.job.record.name)
+        self._scheduler.admit(made[-1])
+        trial = self.job.pb.trials[-1]
+        await self._log(f"Trial {trial_id} started: {trials.summary(trial)}. Its job is {trial.custom_job}.")
+        return True
+
+    async def _observe(self, trial: Pb) -> None:
+        """Store what a trial has reported since, and its end."""
+        job = self._jobs.get(trial.custom_job.rsplit("/", 1)[1])
+        # The state first: what was reported before the end is then in the file.
+        state = job.pb.state if job is not None else State.JOB_STATE_FAILED
+        error = job.pb.error.message if job is not None else "Its custom job was deleted."
+        reports = await asyncio.to_thread(self._reports, job) if job is not None else []
+        study, known = self.job.pb.study_spec, trials.completed(self.job.pb.trials)
+        now = type(trial)()
+        now.CopyFrom(trial)
+        changed = add_reports(now, reports)
+        if state in TERMINAL:
+            stopped = trial.state == Trial.STOPPING and not self.job.cancelled.is_set()
+            succeeded = state == State.JOB_STATE_SUCCEEDED or stopped
+            trials.end_trial(now, study, "" if succeeded else error or "Its custom job did not succeed.")
+        elif trial.state == Trial.ACTIVE and changed and is_hopeless(now, known, study):
+            now.state = Trial.STOPPING
+        if changed or now.state != trial.state:
+            await self._store(lambda pb: _trial(pb, trial.id).CopyFrom(now))
+        if now.state == Trial.STOPPING and job is not None:
+            await self._cancel(job)
+        if now.state not in trials.RUNNING:
+            await self._log_end(now)
+
+    def _reports(self, job: Job) -> list[Report]:
+        """What the replicas of a trial's last attempt have in their metric files."""
+        attempt = self._state.attempt(job.record.id, job.control.attempt)
+        try:
+            plan = AttemptPlan.load(attempt.plan)
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+        ids = [each.metric_id for each in self.job.pb.study_spec.metrics]
+        files = [Path(replica.env[METRIC_FILE]) for replica in plan.replicas if METRIC_FILE in replica.env]
+        return sorted((found for file in files for found in read_reports(file, ids)), key=lambda r: r.time)
+
+    async def _cancel_trials(self) -> None:
+        for trial in trials.active(self.job.pb.trials):
+            job = self._jobs.get(trial.custom_job.rsplit("/", 1)[1])
+            if job is not None:
+                await self._cancel(job)
+
+    async def _cancel(self, job: Job) -> None:
+        if not job.terminal and not job.cancelled.is_set():
+            # It may end meanwhile, or the disk be full: the next round looks again.
+            with contextlib.suppress(WireError):
+                await self._scheduler.cancel(job)
+
+    async def _wait(self) -> None:
+        """Until a trial's job changes, the job is cancelled, or it is time to read the metrics."""
+        jobs = [
+            self._jobs.get(each.custom_job.rsplit("/", 1)[1]) for each in trials.active(self.job.pb.trials)
+        ]
+        events = [job.changed for job in jobs if job is not None]
+        if not self.job.cancelled.is_set():
+            events.append(self.job.cancelled)
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(waits, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _end(self, state: int, code: int, message: str) -> None:
+        severity = "ERROR" if state == State.JOB_STATE_FAILED else "INFO"
+        await self._log(message or "Job completed successfully.", severity)
+
+        def change(pb: Pb) -> None:
+            pb.state = state
+            pb.end_time.CopyFrom(timestamp(clock.time()))
+            if code:
+                pb.error.CopyFrom(status_pb2.Status(code=code, message=message))
+
+        await self._store(change)
+
+    async def _log_end(self, trial: Pb) -> None:
+        if trial.state == Trial.INFEASIBLE:
+            await self._log(f"Trial {trial.id} is infeasible: {trial.infeasible_reason}", "ERROR")
+            return
+        found = ", ".join(f"{each.metric_id}={each.value:g}" for each in trial.final_measurement.metrics)
+        step = trial.final_measurement.step_count
+        await self._log(f"Trial {trial.id} completed: {found} at step {step}.")
+
+    async def _log(self, text: str, severity: str = "INFO") -> None:
+        try:
+            await self._sink.service_message(log_record(self.job.record), text, severity)
+        except (OSError, sqlite3.Error, WireError) as error:
+            log.error("the log of %s could not be written: %s", self.job.record.name, error)
+
+    async def _store(self, change: Callable[[Pb], None]) -> None:
+        await store_with_retry(lambda: self._table.update(self.job, change), self.job.record.name)
+
+
+def _trial(pb: Pb, trial_id: str) -> Pb:
+    return next(each for each in pb.trials if each.id == trial_id)
