@@ -264,7 +264,9 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
     job = await JobTable(database).create("p", "l", CustomJobPb(display_name="old"))
     await database.close()
     with contextlib.closing(sqlite3.connect(path)) as old:
-        old.executescript("DROP TABLE training_pipelines; DROP TABLE tuning_jobs; PRAGMA user_version = 1;")
+        for table in ("training_pipelines", "tuning_jobs", "resources", "links", "points"):
+            old.execute(f"DROP TABLE {table}")
+        old.execute("PRAGMA user_version = 1")
 
     again = Database(path)
     contents = await again.open()

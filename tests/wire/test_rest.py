@@ -177,7 +177,7 @@ async def test_a_bad_query_is_refused_by_name(idle: Place, params: dict[str, str
 
 
 async def test_unknown_paths_and_verbs(idle: Place) -> None:
-    for path in ("/v1/nothing", "/v1beta1/projects/p/locations/l/metadataStores/default"):
+    for path in ("/v1/nothing", "/v1beta1/projects/p/locations/l/featurestores/default"):
         missing = await idle.http.get(path)
         error = missing.json()["error"]
         assert missing.status_code == 501 and error["status"] == "UNIMPLEMENTED"

@@ -35,7 +35,6 @@ from tui.emulator.rpc.methods import WireError
 T = TypeVar("T")
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
-VERSION = 3
 FULL_BYTES = 256 * 1024
 """Free space below which a failed write counts as a full disk."""
 _SCHEMA_1 = """
@@ -65,7 +64,20 @@ CREATE TABLE tuning_jobs (
     id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL, job BLOB NOT NULL
 );
 """
-_UPGRADES = {0: _SCHEMA_1 + _SCHEMA_2 + _SCHEMA_3, 1: _SCHEMA_2 + _SCHEMA_3, 2: _SCHEMA_3}
+_SCHEMA_4 = """
+CREATE TABLE resources (name TEXT PRIMARY KEY, created INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE links (
+    kind INTEGER NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (kind, source, target)
+);
+CREATE TABLE points (
+    series TEXT NOT NULL, step INTEGER NOT NULL, wall_time INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (series, step)
+);
+"""
+_SCHEMAS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
+VERSION = len(_SCHEMAS)
+_UPGRADES = {version: "".join(_SCHEMAS[version:]) for version in range(VERSION)}
 """What to execute for a file of an older layout; 0 is a new file."""
 
 _TABLES = {
@@ -306,12 +318,28 @@ class Database:
         except sqlite3.Error as error:
             raise StorageFull(self.path, error) from error
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work`, which changes nothing, after the writes before it.
+
+        Raises:
+            StorageFull: when the file can't be read.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, lambda: work(self._connection))
+        except sqlite3.Error as error:
+            raise StorageFull(self.path, error) from error
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
         assert self._db is not None
-        with self._db:
-            self._db.execute("BEGIN IMMEDIATE")
+        return self._db
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._connection as db:
+            db.execute("BEGIN IMMEDIATE")
             self._before_write()
-            return work(self._db)
+            return work(db)
 
     def _open(self) -> Contents:
         new = not self.path.exists()

@@ -19,6 +19,7 @@ from google.longrunning import operations_pb2
 from google.protobuf.message import DecodeError
 
 from tui.emulator.database import Database, DatabaseError
+from tui.emulator.experiments.kinds import kind_of
 from tui.emulator.interfaces import CustomJobPb, TrainingPipelinePb, TuningJobPb
 from tui.emulator.lock import Lock
 from tui.emulator.logging.entry_blocks import damaged_blocks
@@ -235,6 +236,11 @@ def _drop_unreadable(path: Path) -> None:
                     message.FromString(data)
                 except (DecodeError, TypeError):
                     db.execute(f"DELETE FROM {table} WHERE id = ?", (number,))
+        for name, data in db.execute("SELECT name, body FROM resources").fetchall():
+            try:
+                kind_of(name).message.FromString(data)
+            except (DecodeError, TypeError, LookupError):
+                db.execute("DELETE FROM resources WHERE name = ?", (name,))
         last = db.execute("SELECT max(last) FROM ids").fetchone()[0] or 0
         db.execute("DELETE FROM ids")
         db.execute("INSERT INTO ids VALUES (?)", (max(last, newest),))

@@ -27,6 +27,9 @@ from tui import __version__
 from tui.emulator.admin import Admin
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
+from tui.emulator.experiments.metadata_service import MetadataServer
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.experiments.tensorboard_service import TensorboardServer
 from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
@@ -106,7 +109,8 @@ class Emulator:
         self._lock = Lock(state)
         self._rest = rest
         self._auth = auth
-        self._methods: list[Method] = []
+        self.methods: list[Method] = []
+        """The RPCs that are served, once it has started."""
         self._opening_rest = asyncio.Lock()
         self._started_at = ""
         self._stack = contextlib.AsyncExitStack()
@@ -165,8 +169,8 @@ class Emulator:
         self._stack.callback(lambda: remove_stale_files(*files) if self._lock.held else None)
         self.buckets.open()
         self._stack.push_async_callback(self.buckets.close)
-        self._methods = await self._open_services()
-        await self._serve_grpc(self._methods)
+        self.methods = await self._open_services()
+        await self._serve_grpc(self.methods)
         if self._rest is not None:
             await self._serve_rest(*parse_address(self._rest))
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -187,6 +191,9 @@ class Emulator:
         tuning_table = TuningJobTable(database, table)
         tuning_table.load(contents.tuning_jobs)
         stack.push_async_callback(tuning_table.settle)
+        experiments = ResourceStore(database)
+        await experiments.open()
+        stack.push_async_callback(experiments.settle)
         catalog = JobTableCatalog(table, quotas)
 
         store, sink = await self._open_logs(config)
@@ -224,6 +231,8 @@ class Emulator:
             *JobServer(table, scheduler, operations).methods(),
             *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),
             *TuningServer(tuning_table, tuning, operations).methods(),
+            *MetadataServer(experiments, operations).methods(),
+            *TensorboardServer(experiments, operations, config, checks).methods(),
             *operations.methods(),
             *Locations(catalog).methods(),
             *logging_service.methods(store, catalog),
@@ -289,7 +298,7 @@ class Emulator:
         # Imports an HTTP server, which most emulators never need.
         from tui.emulator.rpc.rest_server import serve_rest  # noqa: PLC0415
 
-        server = await serve_rest(self._methods, self.state, host, port, self._auth)
+        server = await serve_rest(self.methods, self.state, host, port, self._auth)
         self._stack.push_async_callback(server.close)
         self.rest_url = server.url
 

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from google.rpc import code_pb2
 
 from tui.emulator.rpc.methods import WireError, invalid
+from tui.emulator.rpc.rest_routes import FIELD_SEPARATOR
 
 # System parameters of every Google API: they select the form of the reply.
 _SYSTEM = frozenset(
@@ -65,7 +66,11 @@ def read_request(
         # Parsing nothing into a Struct would clear it.
         _parse(asked, message, "")
     for name, value in path.items():
-        setattr(message, name, value)
+        *above, field = name.split(FIELD_SEPARATOR)
+        target = message
+        for each in above:
+            target = getattr(target, each)
+        setattr(target, field, value)
 
 
 def write_response(message: Message, *, integer_enums: bool) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tui.emulator.rpc.methods import Method
 
+FIELD_SEPARATOR = "__"
 _AIPLATFORM = "google.cloud.aiplatform.v1"
 _OPERATION = "/v1/{name=projects/*/locations/**/operations/*}"
 
@@ -55,12 +56,57 @@ _BINDINGS: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ),
 }
 
-_VARIABLE = re.compile(r"\{(\w+)=([^}]*)\}")
+_STORE = "projects/*/locations/*/metadataStores/*"
+_BOARD = "projects/*/locations/*/tensorboards/*"
+_EXPERIMENT = f"{_BOARD}/experiments/*"
+_RUN = f"{_EXPERIMENT}/runs/*"
+_SERIES = f"{_RUN}/timeSeries/*"
+_NESTED = {
+    "Context": _STORE, "Execution": _STORE, "Artifact": _STORE, "MetadataSchema": _STORE,
+    "TensorboardExperiment": _BOARD, "TensorboardRun": _EXPERIMENT, "TensorboardTimeSeries": _RUN,
+}  # fmt: skip
+"""Kinds of aiplatform that live below another resource, and its pattern."""
+_SHORT = {
+    "TensorboardExperiment": "experiments",
+    "TensorboardRun": "runs",
+    "TensorboardTimeSeries": "timeSeries",
+}
+_VERBS: dict[str, tuple[str, str, str]] = {
+    "AddContextArtifactsAndExecutions": (
+        "POST", f"/v1/{{context={_STORE}/contexts/*}}:addContextArtifactsAndExecutions", "*"
+    ),
+    "AddContextChildren": ("POST", f"/v1/{{context={_STORE}/contexts/*}}:addContextChildren", "*"),
+    "RemoveContextChildren": ("POST", f"/v1/{{context={_STORE}/contexts/*}}:removeContextChildren", "*"),
+    "QueryContextLineageSubgraph": (
+        "GET", f"/v1/{{context={_STORE}/contexts/*}}:queryContextLineageSubgraph", ""
+    ),
+    "AddExecutionEvents": ("POST", f"/v1/{{execution={_STORE}/executions/*}}:addExecutionEvents", "*"),
+    "QueryExecutionInputsAndOutputs": (
+        "GET", f"/v1/{{execution={_STORE}/executions/*}}:queryExecutionInputsAndOutputs", ""
+    ),
+    "QueryArtifactLineageSubgraph": (
+        "GET", f"/v1/{{artifact={_STORE}/artifacts/*}}:queryArtifactLineageSubgraph", ""
+    ),
+    "BatchCreateTensorboardRuns": ("POST", f"/v1/{{parent={_EXPERIMENT}}}/runs:batchCreate", "*"),
+    "BatchCreateTensorboardTimeSeries": ("POST", f"/v1/{{parent={_EXPERIMENT}}}:batchCreate", "*"),
+    "WriteTensorboardRunData": ("POST", f"/v1/{{tensorboard_run={_RUN}}}:write", "*"),
+    "WriteTensorboardExperimentData": ("POST", f"/v1/{{tensorboard_experiment={_EXPERIMENT}}}:write", "*"),
+    "ReadTensorboardTimeSeriesData": ("GET", f"/v1/{{tensorboard_time_series={_SERIES}}}:read", ""),
+    "BatchReadTensorboardTimeSeriesData": ("GET", f"/v1/{{tensorboard={_BOARD}}}:batchRead", ""),
+    "ExportTensorboardTimeSeriesData": (
+        "POST", f"/v1/{{tensorboard_time_series={_SERIES}}}:exportTensorboardTimeSeries", "*"
+    ),
+}  # fmt: skip
+"""RPCs of aiplatform whose paths end in a verb."""
+_VARIABLE = re.compile(r"\{([\w.]+)=([^}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One RPC with an HTTP method and a path; the path's named groups are request fields."""
+    """One RPC with an HTTP method and a path; the path's named groups are request fields.
+
+    A field of a field has FIELD_SEPARATOR in the group's name.
+    """
 
     http_method: str
     path: re.Pattern[str]
@@ -69,32 +115,42 @@ class Route:
 
 
 def routes_of(methods: Iterable[Method]) -> list[Route]:
-    """Routes of the methods that REST supports: unary ones with a documented path."""
-    found = []
+    """Routes of the methods that REST supports: unary ones with a documented path.
+
+    Those with a verb come first: `contexts/1:addContextChildren` has the form of a name too.
+    """
+    found: list[tuple[str, Route]] = []
     for method in methods:
         if method.unary is None:
             continue
         bindings = _BINDINGS.get((method.service, method.name)) or _standard(method)
-        found += [Route(verb, _compile(path), body, method) for verb, path, body in bindings]
-    return found
+        found += [(path, Route(verb, _compile(path), body, method)) for verb, path, body in bindings]
+    return [route for _, route in sorted(found, key=lambda each: ":" not in each[0])]
 
 
 def _standard(method: Method) -> tuple[tuple[str, str, str], ...]:
-    """Paths of Vertex's resources, which have one pattern: create, get, list, cancel and delete."""
-    match = re.fullmatch(r"(Create|Get|List|Cancel|Delete)(\w+)", method.name)
-    if match is None or not method.service.startswith(f"{_AIPLATFORM}."):
+    """Paths of Vertex's resources, which have one pattern for each verb."""
+    match = re.fullmatch(r"(Create|Get|List|Cancel|Update|Delete|Purge)(\w+)", method.name)
+    if not method.service.startswith(f"{_AIPLATFORM}."):
         return ()
+    if match is None or method.name in _VERBS:
+        return (_VERBS[method.name],)
     verb, kind = match.groups()
-    collection = kind[0].lower() + kind[1:] + ("" if verb == "List" else "s")
-    parent = f"/v1/{{parent=projects/*/locations/*}}/{collection}"
-    name = f"/v1/{{name=projects/*/locations/*/{collection}/*}}"
+    if verb in {"List", "Purge"} and not kind.endswith("Series"):
+        kind = kind.removesuffix("s")
+    collection = _SHORT.get(kind, kind[0].lower() + kind[1:] + "s")
+    above = _NESTED.get(kind, "projects/*/locations/*")
+    parent = f"/v1/{{parent={above}}}/{collection}"
+    name = f"/v1/{{name={above}/{collection}/*}}"
     body = re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
     return {
         "Create": (("POST", parent, body),),
         "Get": (("GET", name, ""),),
         "List": (("GET", parent, ""),),
         "Cancel": (("POST", f"{name}:cancel", "*"),),
+        "Update": (("PATCH", name.replace("{name=", f"{{{body}.name="), body),),
         "Delete": (("DELETE", name, ""),),
+        "Purge": (("POST", f"{parent}:purge", "*"),),
     }[verb]
 
 
@@ -104,7 +160,7 @@ def _compile(template: str) -> re.Pattern[str]:
     for match in _VARIABLE.finditer(template):
         pattern += re.escape(template[at : match.start()])
         segments = re.escape(match[2]).replace(r"\*\*", ".+").replace(r"\*", "[^/]+")
-        pattern += f"(?P<{match[1]}>{segments})"
+        pattern += f"(?P<{match[1].replace('.', FIELD_SEPARATOR)}>{segments})"
         at = match.end()
     pattern += re.escape(template[at:])
     return re.compile(re.sub(r"^/v1/", "/v1(?:beta1)?/", pattern))

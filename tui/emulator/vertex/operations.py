@@ -15,7 +15,7 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 from google.rpc import code_pb2
 
-from tui.emulator.database import Database, OperationRow
+from tui.emulator.database import Database, OperationRow, Pb
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.paths import StateDir
@@ -99,6 +99,17 @@ class Operations:
         """Delete an ended tuning job and its own log; the custom jobs of its trials stay."""
         number = await asyncio.shield(asyncio.ensure_future(self._delete_tuning_job(table, job)))
         return self._rows[number].operation
+
+    async def done(self, project: str, location: str, reply: Pb) -> operations_pb2.Operation:
+        """An operation that has ended with this reply, for a method that works at once."""
+        number = str(await self._database.next_id())
+        name = f"projects/{project}/locations/{location}/operations/{number}"
+        operation = operations_pb2.Operation(name=name, done=True)
+        operation.response.Pack(reply)
+        row = OperationRow(project, location, "0", operation)
+        await self._database.save_operation(row)
+        self._rows[number] = row
+        return operation
 
     async def _delete_tuning_job(self, table: ResourceTable[R], job: R) -> str:
         number = await self._delete_row(table, job, TUNING_JOB_KIND, done=True)

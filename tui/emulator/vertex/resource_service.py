@@ -1,20 +1,14 @@
-"""Persistent resources and TensorBoards of the configuration, read-only.
+"""Persistent resources of the configuration, read-only.
 
-Services `PersistentResourceService` and `TensorboardService` of google.cloud.aiplatform.v1. A persistent
-resource can be read; no job runs on one here (see `validate.check_persistent_resource`).
+Service `PersistentResourceService` of google.cloud.aiplatform.v1. A persistent resource can be read; no job
+runs on one here (see `validate.check_persistent_resource`).
 """
 
 from __future__ import annotations
 
-import fnmatch
 import re
 
-from google.cloud.aiplatform_v1.types import (
-    persistent_resource,
-    persistent_resource_service,
-    tensorboard,
-    tensorboard_service,
-)
+from google.cloud.aiplatform_v1.types import persistent_resource, persistent_resource_service
 from google.protobuf import json_format
 
 from tui.emulator.config import ConfigError, EmulatorConfig
@@ -23,11 +17,8 @@ from tui.emulator.rpc.methods import Method, invalid, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 
 RESOURCES = "google.cloud.aiplatform.v1.PersistentResourceService"
-BOARDS = "google.cloud.aiplatform.v1.TensorboardService"
 ResourcePb = persistent_resource.PersistentResource.pb()
-BoardPb = tensorboard.Tensorboard.pb()
 _RESOURCE = re.compile(r"projects/[^/]+/locations/[^/]+/persistentResources/(?P<id>[^/]+)")
-_BOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
 
 
 class Resources:
@@ -53,21 +44,10 @@ class Resources:
         found.name = request.name
         return found
 
-    async def get_board(self, request: Pb) -> Pb:
-        name = request.name
-        if _BOARD.fullmatch(name) is None:
-            raise invalid(("name", f"{name!r} is not the name of a TensorBoard"))
-        known = any(fnmatch.fnmatchcase(name, pattern) for pattern in self._config.tensorboards)
-        if not known or self._board.current.misses(name, name.rpartition("/")[2]):
-            raise not_found("aiplatform.googleapis.com/Tensorboard", name)
-        return BoardPb(name=name, display_name=name.rpartition("/")[2])
-
 
 def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
-    """The RPCs that read. Raises ConfigError."""
+    """The RPC that reads. Raises ConfigError."""
     here = Resources(config, board)
     get_resource = persistent_resource_service.GetPersistentResourceRequest.pb()
-    get_board = tensorboard_service.GetTensorboardRequest.pb()
     resources = [Method(RESOURCES, "GetPersistentResource", get_resource, ResourcePb, here.get_resource)]
-    boards = [Method(BOARDS, "GetTensorboard", get_board, BoardPb, here.get_board)]
-    return [*board.apply("resources", resources), *board.apply("boards", boards)]
+    return list(board.apply("resources", resources))

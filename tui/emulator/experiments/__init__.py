@@ -1,0 +1,1 @@
+"""Vertex ML Metadata and TensorBoard: what the SDK's experiments write and read."""

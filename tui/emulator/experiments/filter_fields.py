@@ -1,0 +1,119 @@
+"""What the list filters of experiments' resources may speak of.
+
+After the docstrings of ListContextsRequest.filter and those of executions and artifacts:
+`name`, `display_name`, `schema_title`, `create_time`, `update_time`, `labels.KEY`,
+`metadata.KEY.number_value|string_value|bool_value`, `in_context("CONTEXT")`, `parent_contexts:"CONTEXT"` and
+`child_contexts:"CONTEXT"`. Of TensorBoards the SDK asks for `is_default`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf import json_format
+
+from tui.emulator.experiments.kinds import ARTIFACT, BOARD, CONTEXT, EXECUTION, Kind
+from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, ResourceStore
+from tui.emulator.filters import (
+    MISSING,
+    ORDER,
+    Call,
+    Comparison,
+    Condition,
+    Field,
+    FieldEntry,
+    FieldTable,
+    FilterError,
+    Ordered,
+    UnknownField,
+    WildcardText,
+    rfc3339_value,
+)
+from tui.emulator.vertex.filter_fields import MAX_NESTING
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+_TEXT = WildcardText()
+_TIME = Ordered(rfc3339_value, ORDER)
+_TYPES = {float: "number_value", int: "number_value", str: "string_value", bool: "bool_value"}
+_VALUES = tuple(dict.fromkeys(_TYPES.values()))
+
+
+class Members:
+    """A list of names, of which `:` and `=` ask for one."""
+
+    operators = (":", "=")
+
+    def test(self, comparison: Comparison) -> Callable[[Any], bool]:
+        if isinstance(comparison.value, Call):
+            raise FilterError("write the name of a context in quotes", comparison.position)
+        wanted = comparison.value.text
+        return lambda found: wanted in found
+
+
+def fields_of(kind: Kind, store: ResourceStore) -> FieldTable[Pb]:
+    """The fields of a kind's list filter."""
+    present = kind.message.DESCRIPTOR.fields_by_name
+    texts = ("name", "display_name", "schema_title", "schema_version", "uri", "description", "source")
+    fields: dict[str, FieldEntry[Pb]] = {
+        name: Field(_reader(name), _TEXT) for name in texts if name in present
+    }
+    fields |= {name: Field(_time(name), _TIME) for name in ("create_time", "update_time")}
+    functions: dict[str, Callable[[Call, FieldTable[Pb]], Condition[Pb]]] = {}
+    if "labels" in present:
+        fields["labels"] = _label
+    if "metadata" in present and kind in {CONTEXT, EXECUTION, ARTIFACT}:
+        fields["metadata"] = _metadata
+    if kind in {EXECUTION, ARTIFACT}:
+        fields["state"] = Field(lambda pb: kind.message.State.Name(pb.state), _TEXT)
+        functions["in_context"] = _in_context(store, ASSOCIATION if kind is EXECUTION else ATTRIBUTION)
+    if kind is CONTEXT:
+        fields["parent_contexts"] = Field(lambda pb: list(pb.parent_contexts), Members())
+        fields["child_contexts"] = Field(
+            lambda pb: [link.target for link in store.links(CHILD, pb.name)], Members()
+        )
+    if kind is BOARD:
+        fields["is_default"] = Field(lambda pb: pb.is_default)
+    return FieldTable(fields, hint=f"use {', '.join(fields)}", functions=functions, max_nesting=MAX_NESTING)
+
+
+def _reader(name: str) -> Callable[[Pb], str]:
+    return lambda pb: str(getattr(pb, name))
+
+
+def _time(name: str) -> Callable[[Pb], int]:
+    return lambda pb: int(getattr(pb, name).ToNanoseconds())
+
+
+def _label(rest: tuple[str, ...]) -> Field[Pb]:
+    if len(rest) != 1:
+        raise UnknownField("write labels.KEY; a KEY with dots stands in quotes")
+    (key,) = rest
+    return Field(lambda pb: pb.labels.get(key, MISSING), _TEXT, missing_differs=True)
+
+
+def _metadata(rest: tuple[str, ...]) -> Field[Pb]:
+    if len(rest) < 2 or rest[-1] not in _VALUES:
+        raise UnknownField(f"write metadata.KEY.TYPE with one of {', '.join(_VALUES)} as TYPE")
+    *keys, kind = rest
+
+    def get(pb: Pb) -> Any:
+        found: Any = json_format.MessageToDict(pb.metadata)
+        for key in keys:
+            if not isinstance(found, dict) or key not in found:
+                return MISSING
+            found = found[key]
+        return found if _TYPES.get(type(found)) == kind else MISSING
+
+    return Field(get)
+
+
+def _in_context(store: ResourceStore, kind: int) -> Callable[[Call, FieldTable[Pb]], Condition[Pb]]:
+    def condition(call: Call, _table: FieldTable[Pb]) -> Condition[Pb]:
+        if len(call.texts) != 1:
+            raise FilterError('write in_context("the full name of a context")', call.position)
+        members = {link.target for link in store.links(kind, call.texts[0])}
+        return lambda pb: pb.name in members
+
+    return condition

@@ -1,0 +1,185 @@
+"""MetadataService: contexts, executions, artifacts, and how they are linked.
+
+Chosen here, not documented for Vertex: a context that would be its own ancestor is refused; linking what is
+linked already changes nothing; a new parent leaves a context's etag, as the SDK goes on with the one that it
+has; an event has the time of its arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from google.cloud.aiplatform_v1.types import event as event_types
+from google.cloud.aiplatform_v1.types import lineage_subgraph, metadata_service
+
+from tui.emulator.database import Pb
+from tui.emulator.experiments.kinds import ARTIFACT, CONTEXT, EXECUTION, METADATA, SCHEMA, STORE
+from tui.emulator.experiments.resource_service import ResourceServer
+from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, EVENT, Link, ResourceStore
+from tui.emulator.faults import clock
+from tui.emulator.rpc.methods import Method, invalid
+from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.resource_table import timestamp
+
+EventPb = event_types.Event.pb()
+SubgraphPb = lineage_subgraph.LineageSubgraph.pb()
+MAX_HOPS = 100
+"""Largest depth of an artifact's lineage, as documented; 0 asks for it too."""
+_t = metadata_service
+
+
+class MetadataServer:
+    """Handlers of one emulator. They take and return plain protobuf."""
+
+    def __init__(self, store: ResourceStore, operations: Operations) -> None:
+        self._store = store
+        kinds = STORE, CONTEXT, EXECUTION, ARTIFACT, SCHEMA
+        self._servers = {kind: ResourceServer(kind, store, operations) for kind in kinds}
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        linking = [
+            (
+                "AddContextArtifactsAndExecutions",
+                _t.AddContextArtifactsAndExecutionsResponse.pb(),
+                self.add_members,
+            ),
+            ("AddContextChildren", _t.AddContextChildrenResponse.pb(), self.add_children),
+            ("RemoveContextChildren", _t.RemoveContextChildrenResponse.pb(), self.remove_children),
+            ("AddExecutionEvents", _t.AddExecutionEventsResponse.pb(), self.add_events),
+            ("QueryContextLineageSubgraph", SubgraphPb, self.context_lineage),
+            ("QueryExecutionInputsAndOutputs", SubgraphPb, self.inputs_and_outputs),
+            ("QueryArtifactLineageSubgraph", SubgraphPb, self.artifact_lineage),
+        ]
+        return [
+            *(method for server in self._servers.values() for method in server.methods()),
+            *(
+                Method(METADATA, name, getattr(_t, f"{name}Request").pb(), reply, handler)
+                for name, reply, handler in linking
+            ),
+        ]
+
+    async def add_members(self, request: Pb) -> Pb:
+        """Put artifacts and executions into a context."""
+        context = self._find(CONTEXT, request.context)
+        links = [
+            Link(kind, context.name, self._find(of, name).name)
+            for kind, of, names in (
+                (ATTRIBUTION, ARTIFACT, request.artifacts),
+                (ASSOCIATION, EXECUTION, request.executions),
+            )
+            for name in names
+        ]
+        await self._store.put(links=links)
+        return _t.AddContextArtifactsAndExecutionsResponse.pb()()
+
+    async def add_children(self, request: Pb) -> Pb:
+        """Make contexts the children of another one."""
+        context = self._find(CONTEXT, request.context)
+        above = {context.name, *self._ancestors(context)}
+        changed = []
+        for name in request.child_contexts:
+            child = self._find(CONTEXT, name)
+            if child.name in above:
+                raise invalid(("child_contexts", f"{name} is the context itself or one above it"))
+            if context.name not in child.parent_contexts:
+                found = _copy(child)
+                found.parent_contexts.append(context.name)
+                changed.append(found)
+        links = [Link(CHILD, context.name, each.name) for each in changed]
+        await self._store.put(*changed, links=links)
+        return _t.AddContextChildrenResponse.pb()()
+
+    async def remove_children(self, request: Pb) -> Pb:
+        context = self._find(CONTEXT, request.context)
+        changed = []
+        for name in request.child_contexts:
+            found = _copy(self._find(CONTEXT, name))
+            if context.name in found.parent_contexts:
+                found.parent_contexts.remove(context.name)
+                changed.append(found)
+        await self._store.put(*changed, unlink=[Link(CHILD, context.name, each.name) for each in changed])
+        return _t.RemoveContextChildrenResponse.pb()()
+
+    async def add_events(self, request: Pb) -> Pb:
+        """Say which artifacts an execution has read and written."""
+        execution = self._find(EXECUTION, request.execution)
+        links = []
+        for given in request.events:
+            event = EventPb(artifact=self._find(ARTIFACT, given.artifact).name, execution=execution.name)
+            event.type_ = given.type_
+            event.labels.update(given.labels)
+            event.event_time.CopyFrom(timestamp(clock.time()))
+            links.append(Link(EVENT, execution.name, event.artifact, event.SerializeToString()))
+        await self._store.put(links=links)
+        return _t.AddExecutionEventsResponse.pb()()
+
+    async def context_lineage(self, request: Pb) -> Pb:
+        """The artifacts and executions of a context, and the events between them."""
+        context = self._find(CONTEXT, request.context)
+        artifacts = {link.target for link in self._store.links(ATTRIBUTION, context.name)}
+        executions = {link.target for link in self._store.links(ASSOCIATION, context.name)}
+        events = [
+            link for name in executions for link in self._store.links(EVENT, name) if link.target in artifacts
+        ]
+        return self._graph(artifacts, executions, events)
+
+    async def inputs_and_outputs(self, request: Pb) -> Pb:
+        """An execution with its events and their artifacts."""
+        execution = self._find(EXECUTION, request.execution)
+        events = self._store.links(EVENT, execution.name)
+        return self._graph({link.target for link in events}, {execution.name}, events)
+
+    async def artifact_lineage(self, request: Pb) -> Pb:
+        """What an artifact was made of and what was made of it, up to so many events away."""
+        if not 0 <= request.max_hops <= MAX_HOPS:
+            raise invalid(("max_hops", f"is {request.max_hops}; give 0 to {MAX_HOPS}"))
+        if request.filter:
+            raise invalid(("filter", "is not served by the emulator"))
+        seen = {self._find(ARTIFACT, request.artifact).name}
+        edges: dict[tuple[str, str], Link] = {}
+        edge, executions = set(seen), set[str]()
+        for hop in range(request.max_hops or MAX_HOPS):
+            if hop % 2 == 0:
+                found = [link for name in edge for link in self._store.linked_to(EVENT, name)]
+                edge = {link.source for link in found} - executions
+                executions |= edge
+            else:
+                found = [link for name in edge for link in self._store.links(EVENT, name)]
+                edge = {link.target for link in found} - seen
+                seen |= edge
+            edges |= {(link.source, link.target): link for link in found}
+            if not edge:
+                break
+        return self._graph(seen, executions, edges.values())
+
+    def _graph(self, artifacts: Iterable[str], executions: Iterable[str], events: Iterable[Link]) -> Pb:
+        return SubgraphPb(
+            artifacts=self._resources(artifacts),
+            executions=self._resources(executions),
+            events=[EventPb.FromString(link.body) for link in events],
+        )
+
+    def _resources(self, names: Iterable[str]) -> Sequence[Pb]:
+        found = [self._store.get(name) for name in sorted(names)]
+        return [pb for pb in found if pb is not None]
+
+    def _ancestors(self, context: Pb) -> set[str]:
+        found: set[str] = set()
+        left = list(context.parent_contexts)
+        while left:
+            name = left.pop()
+            above = self._store.get(name)
+            if name not in found and above is not None:
+                found.add(name)
+                left += above.parent_contexts
+        return found
+
+    def _find(self, kind: object, name: str) -> Pb:
+        return next(server for each, server in self._servers.items() if each is kind).find(name)
+
+
+def _copy(pb: Pb) -> Pb:
+    found = type(pb)()
+    found.CopyFrom(pb)
+    return found

@@ -1,0 +1,211 @@
+"""Resources by name and the links between them, in memory, each change on disk first.
+
+The points of time series stay on disk; they are read when a client asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tui.emulator.database import Database, created_us
+from tui.emulator.experiments.kinds import Kind, kind_of
+
+T = TypeVar("T")
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+ATTRIBUTION, ASSOCIATION, CHILD, EVENT = 1, 2, 3, 4
+"""Context to artifact, context to execution, context to its child, execution to artifact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A directed link. `body` is the serialized Event of an EVENT."""
+
+    kind: int
+    source: str
+    target: str
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a time series: step, wall time (µs since the epoch) and the serialized data point."""
+
+    step: int
+    wall_time: int
+    body: bytes
+
+
+class ResourceStore:
+    """What one emulator has of experiments. Use it in the event loop."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._resources: dict[str, Pb] = {}
+        self._children: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        self._links: dict[int, dict[str, dict[str, Link]]] = {
+            kind: defaultdict(dict) for kind in (ATTRIBUTION, ASSOCIATION, CHILD, EVENT)
+        }
+        self._writes: set[asyncio.Task[Any]] = set()
+
+    async def open(self) -> None:
+        """Read what the database has.
+
+        Raises:
+            StorageFull: when it can't be read.
+        """
+        resources, links = await self._database.read(_read)
+        for name, body in resources:
+            self._show(kind_of(name).message.FromString(body))
+        for row in links:
+            link = Link(*row)
+            self._links[link.kind][link.source][link.target] = link
+
+    async def settle(self) -> None:
+        """Wait for the writes under way."""
+        await asyncio.gather(*self._writes, return_exceptions=True)
+
+    def get(self, name: str) -> Pb | None:
+        """A resource; it is never altered in place."""
+        return self._resources.get(name)
+
+    def below(self, parent: str, kind: Kind) -> list[Pb]:
+        """The resources of a kind below a parent, oldest first. An id `-` in the parent means every one."""
+        wanted = parent.split("/")
+        if "-" not in wanted:
+            return [self._resources[name] for name in self._children.get((parent, kind.collection), ())]
+        parents = [
+            above for above, collection in self._children
+            if collection == kind.collection and _matches(above.split("/"), wanted)
+        ]  # fmt: skip
+        names = [name for above in parents for name in self._children[above, kind.collection]]
+        return sorted((self._resources[name] for name in names), key=lambda pb: (created_us(pb), pb.name))
+
+    def links(self, kind: int, source: str) -> Sequence[Link]:
+        """Links of a kind from a resource."""
+        return list(self._links[kind].get(source, {}).values())
+
+    def linked_to(self, kind: int, target: str) -> Sequence[Link]:
+        """Links of a kind to a resource."""
+        return [found[target] for found in self._links[kind].values() if target in found]
+
+    async def put(self, *resources: Pb, links: Iterable[Link] = (), unlink: Iterable[Link] = ()) -> None:
+        """Store resources and links in one transaction, then show them.
+
+        Raises:
+            StorageFull: when they could not be written; then nothing has changed.
+        """
+        await self._finish(self._put(resources, list(links), list(unlink)))
+
+    async def delete(self, names: Iterable[str]) -> None:
+        """Delete resources with all that is below them, and their links.
+
+        Raises:
+            StorageFull: when it could not be written; then nothing has changed.
+        """
+        await self._finish(self._delete(list(names)))
+
+    async def add_points(self, points: Sequence[tuple[str, Point]], *resources: Pb) -> None:
+        """Store points by the names of their series, and changed resources. A step is replaced.
+
+        Raises:
+            StorageFull: when they could not be written; then there are none of them.
+        """
+        await self._finish(self._put(resources, [], [], points))
+
+    async def points(self, series: str) -> list[Point]:
+        """The points of a time series, by step and time."""
+
+        def read(db: sqlite3.Connection) -> list[Point]:
+            columns = "SELECT step, wall_time, body FROM points"
+            found = db.execute(f"{columns} WHERE series = ? ORDER BY step, wall_time", (series,))
+            return [Point(*row) for row in found]
+
+        return await self._database.read(read)
+
+    async def _put(
+        self,
+        resources: Sequence[Pb],
+        links: Sequence[Link],
+        unlink: Sequence[Link],
+        points: Sequence[tuple[str, Point]] = (),
+    ) -> None:
+        latest = {(name, point.step): point for name, point in points}
+
+        def write(db: sqlite3.Connection) -> None:
+            db.executemany(
+                "INSERT OR REPLACE INTO resources VALUES (?,?,?)",
+                [(pb.name, created_us(pb), pb.SerializeToString()) for pb in resources],
+            )
+            _unlink(db, unlink)
+            db.executemany(
+                "INSERT OR REPLACE INTO links VALUES (?,?,?,?)",
+                [(each.kind, each.source, each.target, each.body) for each in links],
+            )
+            db.executemany("DELETE FROM points WHERE series = ? AND step = ?", list(latest))
+            db.executemany(
+                "INSERT INTO points VALUES (?,?,?,?)",
+                [(name, step, point.wall_time, point.body) for (name, step), point in latest.items()],
+            )
+
+        await self._database.write(write)
+        for pb in resources:
+            self._show(pb)
+        for each in unlink:
+            self._links[each.kind][each.source].pop(each.target, None)
+        for each in links:
+            self._links[each.kind][each.source][each.target] = each
+
+    async def _delete(self, names: Sequence[str]) -> None:
+        gone = {name for name in self._resources if any(name == n or name.startswith(f"{n}/") for n in names)}
+        dead = [
+            link for by_source in self._links.values() for found in by_source.values()
+            for link in found.values() if link.source in gone or link.target in gone
+        ]  # fmt: skip
+
+        def write(db: sqlite3.Connection) -> None:
+            rows = [(name,) for name in gone]
+            db.executemany("DELETE FROM resources WHERE name = ?", rows)
+            db.executemany("DELETE FROM points WHERE series = ?", rows)
+            _unlink(db, dead)
+
+        await self._database.write(write)
+        for name in gone:
+            del self._resources[name]
+            parent, collection, _ = name.rsplit("/", 2)
+            self._children[parent, collection].pop(name, None)
+        for link in dead:
+            self._links[link.kind][link.source].pop(link.target, None)
+
+    def _show(self, pb: Pb) -> None:
+        parent, collection, _ = pb.name.rsplit("/", 2)
+        self._resources[pb.name] = pb
+        self._children[parent, collection][pb.name] = None
+
+    async def _finish(self, write: Coroutine[Any, Any, T]) -> T:
+        """Complete `write` even if the caller is cancelled: disk and memory must agree."""
+        task = asyncio.ensure_future(write)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        return await asyncio.shield(task)
+
+
+def _matches(found: Sequence[str], wanted: Sequence[str]) -> bool:
+    return len(found) == len(wanted) and all(w in {"-", f} for f, w in zip(found, wanted, strict=True))
+
+
+def _read(db: sqlite3.Connection) -> tuple[list[tuple[str, bytes]], list[tuple[int, str, str, bytes]]]:
+    resources = db.execute("SELECT name, body FROM resources ORDER BY created, name").fetchall()
+    return resources, db.execute("SELECT kind, source, target, body FROM links").fetchall()
+
+
+def _unlink(db: sqlite3.Connection, links: Iterable[Link]) -> None:
+    db.executemany(
+        "DELETE FROM links WHERE kind = ? AND source = ? AND target = ?",
+        [(each.kind, each.source, each.target) for each in links],
+    )

@@ -1,0 +1,234 @@
+"""TensorboardService: TensorBoards, their experiments, runs and time series, and the data of these.
+
+A TensorBoard that config.yaml names is there without being created; what is created below it is stored.
+Points are kept as they were written: a step that is written again replaces the point that it had (the
+service's docstring of TimeSeriesDataPoint says so). Blobs are not served.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import tensorboard_data, tensorboard_service
+
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.database import Pb
+from tui.emulator.experiments.kinds import BOARD, EXPERIMENT, RUN, SERIES, TENSORBOARD
+from tui.emulator.experiments.resource_service import ResourceServer, touched
+from tui.emulator.experiments.store import Point, ResourceStore
+from tui.emulator.filters import Field, FieldTable, FilterError, Ordered, compile_filter, rfc3339_value
+from tui.emulator.rpc.methods import Method, invalid
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import query_digest
+from tui.emulator.services.check_faults import ActiveCheckFaults
+from tui.emulator.vertex.operations import Operations
+
+DataPb = tensorboard_data.TimeSeriesData.pb()
+PointPb = tensorboard_data.TimeSeriesDataPoint.pb()
+DEFAULT_POINTS = 1000
+"""Of a read without max_data_points, as documented; also the page of an export."""
+MAX_POINTS = 10_000
+_t = tensorboard_service
+_POINT_FIELDS: FieldTable[Pb] = FieldTable(
+    {
+        "step": Field(lambda point: int(point.step), Ordered(int)),
+        "wall_time": Field(lambda point: point.wall_time.ToNanoseconds(), Ordered(rfc3339_value)),
+    },
+    hint="use step or wall_time",
+)
+
+
+class BoardServer(ResourceServer):
+    """Also the TensorBoards of the configuration, without which nothing can be created below them."""
+
+    def __init__(
+        self,
+        kind: Any,
+        store: ResourceStore,
+        operations: Operations,
+        config: EmulatorConfig,
+        faults: ActiveCheckFaults,
+    ) -> None:
+        super().__init__(kind, store, operations)
+        self._config, self._faults = config, faults
+
+    def find(self, name: str) -> Pb:
+        configured = self._configured(name) if self.kind is BOARD else None
+        return configured if configured is not None else super().find(name)
+
+    def _must_exist(self, parent: str) -> None:
+        if self._configured(parent) is None:
+            super()._must_exist(parent)
+
+    def _configured(self, name: str) -> Pb | None:
+        if not BOARD.names.fullmatch(name) or self._store.get(name) is not None:
+            return None
+        known = any(fnmatch.fnmatchcase(name, pattern) for pattern in self._config.tensorboards)
+        if not known or self._faults.current.misses(name, name.rpartition("/")[2]):
+            return None
+        return BOARD.message(name=name, display_name=name.rpartition("/")[2])
+
+
+class TensorboardServer:
+    """Handlers of one emulator. They take and return plain protobuf."""
+
+    def __init__(
+        self, store: ResourceStore, operations: Operations, config: EmulatorConfig, faults: ActiveCheckFaults
+    ) -> None:
+        self._store = store
+        kinds = BOARD, EXPERIMENT, RUN, SERIES
+        self._servers = [BoardServer(kind, store, operations, config, faults) for kind in kinds]
+        self._boards, self._experiments, self._runs, self._series = self._servers
+        self._faults = faults
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        data = [
+            ("BatchCreateTensorboardRuns", self.create_runs),
+            ("BatchCreateTensorboardTimeSeries", self.create_series),
+            ("WriteTensorboardRunData", self.write_run),
+            ("WriteTensorboardExperimentData", self.write_experiment),
+            ("ReadTensorboardTimeSeriesData", self.read),
+            ("BatchReadTensorboardTimeSeriesData", self.read_several),
+            ("ExportTensorboardTimeSeriesData", self.export),
+        ]
+        found = [method for server in self._servers for method in server.methods()]
+        found += [
+            Method(
+                TENSORBOARD, name, getattr(_t, f"{name}Request").pb(), getattr(_t, f"{name}Response").pb(), fn
+            )
+            for name, fn in data
+        ]
+        return list(self._faults.apply("boards", found))
+
+    async def create_runs(self, request: Pb) -> Pb:
+        """Create runs of one experiment, all or none."""
+        self._experiments.find(request.parent)
+        made = [
+            self._runs.new(each.parent or request.parent, each.tensorboard_run, each.tensorboard_run_id)
+            for each in request.requests
+        ]
+        await self._store.put(*_distinct(made))
+        return _t.BatchCreateTensorboardRunsResponse.pb()(tensorboard_runs=made)
+
+    async def create_series(self, request: Pb) -> Pb:
+        """Create time series of runs of one experiment, all or none."""
+        self._experiments.find(request.parent)
+        made = [
+            self._series.new(each.parent, each.tensorboard_time_series, each.tensorboard_time_series_id)
+            for each in request.requests
+        ]
+        await self._store.put(*_distinct(made))
+        return _t.BatchCreateTensorboardTimeSeriesResponse.pb()(tensorboard_time_series=made)
+
+    async def write_run(self, request: Pb) -> Pb:
+        """Write points of series of one run, all or none."""
+        await self._write([(request.tensorboard_run, request.time_series_data)])
+        return _t.WriteTensorboardRunDataResponse.pb()()
+
+    async def write_experiment(self, request: Pb) -> Pb:
+        """Write points of series of several runs, all or none."""
+        self._experiments.find(request.tensorboard_experiment)
+        await self._write([(r.tensorboard_run, r.time_series_data) for r in request.write_run_data_requests])
+        return _t.WriteTensorboardExperimentDataResponse.pb()()
+
+    async def read(self, request: Pb) -> Pb:
+        series = self._series.find(request.tensorboard_time_series)
+        wanted = _condition(request.filter)
+        found = [point for point in await self._points(series) if wanted(point)]
+        limit = request.max_data_points or DEFAULT_POINTS
+        return _t.ReadTensorboardTimeSeriesDataResponse.pb()(
+            time_series_data=_data(series, _thinned(found, limit))
+        )
+
+    async def read_several(self, request: Pb) -> Pb:
+        found = []
+        for name in request.time_series:
+            if not name.startswith(f"{request.tensorboard}/"):
+                raise invalid(("time_series", f"{name} is not of the TensorBoard {request.tensorboard}"))
+            series = self._series.find(name)
+            found.append(_data(series, _thinned(await self._points(series), DEFAULT_POINTS)))
+        return _t.BatchReadTensorboardTimeSeriesDataResponse.pb()(time_series_data=found)
+
+    async def export(self, request: Pb) -> Pb:
+        """One page of all points, by step."""
+        series = self._series.find(request.tensorboard_time_series)
+        wanted = _condition(request.filter)
+        if request.order_by not in {"", "step", "step asc"}:
+            raise invalid(("order_by", f"{request.order_by!r} is not served; the order is that of the steps"))
+        size = min(request.page_size or DEFAULT_POINTS, MAX_POINTS)
+        digest = query_digest(series.name, request.filter)
+        last = read_token(request.page_token, digest, (int,))
+        at = int(last[0]) if last else 0
+        found = [point for point in await self._points(series) if wanted(point)]
+        token = write_token((at + size,), digest) if len(found) > at + size else ""
+        return _t.ExportTensorboardTimeSeriesDataResponse.pb()(
+            time_series_data_points=found[at : at + size], next_page_token=token
+        )
+
+    async def _write(self, runs: Sequence[tuple[str, Sequence[Pb]]]) -> None:
+        points: list[tuple[str, Point]] = []
+        changed: dict[str, Pb] = {}
+        for run, given in runs:
+            self._runs.find(run)
+            for data in given:
+                name = f"{run}/{SERIES.collection}/{data.tensorboard_time_series_id}"
+                series = changed.get(name)
+                if series is None:
+                    series = SERIES.message()
+                    series.CopyFrom(self._series.find(name))
+                    changed[name] = touched(series)
+                points += [(name, _point(series, data, value)) for value in data.values]
+        if len(points) > MAX_POINTS:
+            raise invalid(("time_series_data", f"has {len(points)} points; {MAX_POINTS} at most"))
+        await self._store.add_points(points, *changed.values())
+
+    async def _points(self, series: Pb) -> list[Pb]:
+        return [PointPb.FromString(point.body) for point in await self._store.points(series.name)]
+
+
+def _point(series: Pb, data: Pb, value: Pb) -> Point:
+    """Check a point and note it in the series' own figures. Raises WireError."""
+    if data.value_type != series.value_type:
+        kinds = tensorboard_data.TimeSeriesData.pb().DESCRIPTOR.fields_by_name["value_type"].enum_type
+        name = kinds.values_by_number[series.value_type].name
+        raise invalid(("time_series_data.value_type", f"the series {series.name} has {name}"))
+    held = value.WhichOneof("value")
+    if held == "blobs" or held is None:
+        raise invalid(("time_series_data.values", "a point has a scalar or a tensor; blobs are not served"))
+    figures = series.metadata
+    figures.max_step = max(figures.max_step, value.step)
+    if value.wall_time.ToNanoseconds() > figures.max_wall_time.ToNanoseconds():
+        figures.max_wall_time.CopyFrom(value.wall_time)
+    return Point(value.step, value.wall_time.ToMicroseconds(), value.SerializeToString())
+
+
+def _data(series: Pb, points: Sequence[Pb]) -> Pb:
+    identity = series.name.rpartition("/")[2]
+    return DataPb(tensorboard_time_series_id=identity, value_type=series.value_type, values=points)
+
+
+def _thinned(points: Sequence[Pb], limit: int) -> Sequence[Pb]:
+    """At most `limit` points, evenly spaced, the first and the last among them."""
+    if len(points) <= limit:
+        return points
+    if limit == 1:
+        return points[-1:]
+    return [points[round(at * (len(points) - 1) / (limit - 1))] for at in range(limit)]
+
+
+def _condition(text: str) -> Callable[[Pb], Any]:
+    try:
+        return compile_filter(text, _POINT_FIELDS)
+    except FilterError as error:
+        raise invalid(("filter", str(error))) from error
+
+
+def _distinct(made: Sequence[Pb]) -> Sequence[Pb]:
+    names = [pb.name for pb in made]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise invalid(("requests", f"{double} is created twice"))
+    return made
