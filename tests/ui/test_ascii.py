@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
+from rich.segment import Segment
 from textual.app import App
+from textual.color import Color
 
+import tui
 from tests.ui.double import MemoryBackend, console, fleet, job
 from tests.ui.job_double import step
 from tests.ui.test_job_screen import backend_of
 from tests.ui.test_job_screen import opened as job_opened
 from tests.ui.test_jobs_screen import opened, said, until
 from tui.config.settings import Settings
+from tui.display.ascii_filter import AsciiFilter
 from tui.screens.profile_form.screen import FormScreen
 from tui.store.profiles.library import entries
 from tui.widgets.table.table import Table
@@ -73,3 +78,20 @@ def test_without_it_nothing_is_filtered(tmp_path: Path) -> None:
     assert "AsciiFilter" in [
         type(each).__name__ for each in console(MemoryBackend(), tmp_path, settings=ASCII).get_line_filters()
     ]
+
+
+KEPT = {"µ", "∞"}
+"""Signs of code page 437, which every font has."""
+
+
+def test_every_sign_that_a_screen_draws_has_a_replacement() -> None:
+    """Those of literals in the code; what a user wrote stays as it is."""
+    drawn: dict[str, str] = {}
+    for folder in ("screens", "widgets", "display"):
+        for file in (Path(tui.__file__).parent / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    drawn |= dict.fromkeys(node.value, file.name)
+    (segment,) = AsciiFilter().apply([Segment("".join(sorted(drawn)))], Color(0, 0, 0))
+    left = {sign: drawn[sign] for sign in segment.text if not sign.isascii()}
+    assert left.keys() <= KEPT, left

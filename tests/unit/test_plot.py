@@ -8,9 +8,15 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tui.domain.formatting import figure
 from tui.screens.job.training_charts import clock_text
-from tui.widgets.plot.chart import downsample, nice_ticks
+from tui.widgets.plot.chart import LABEL, axis_label, distinct_ticks, downsample, nice_ticks
 from tui.widgets.plot.view_range import ViewRange, value_at
+
+
+def label(value: float) -> str:
+    return axis_label(figure(value))
+
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -40,6 +46,21 @@ def test_ticks_are_round() -> None:
     assert nice_ticks(1, 98, 4) == [20, 40, 60, 80]
     assert nice_ticks(0, 75, 4, time=True) == [0, 30, 60]
     assert nice_ticks(5, 5, 4) == [5]
+
+
+@settings(max_examples=200)
+@given(numbers, st.floats(1e-12, 1e9), st.integers(2, 8))
+def test_no_two_ticks_have_the_same_label_and_none_is_cut(low: float, width: float, most: int) -> None:
+    labels = [label(tick) for tick in distinct_ticks(low, low + width, most, label)]
+    assert len(set(labels)) == len(labels) <= most
+    assert all(len(each) <= LABEL for each in labels)
+
+
+def test_as_many_ticks_as_the_labels_tell_apart() -> None:
+    assert distinct_ticks(2.31, 5.7, 5, label) == [3, 4, 5]
+    labels = [label(tick) for tick in distinct_ticks(0.00026, 0.00028, 5, label)]
+    assert labels == ["0.00026", "0.00027", "0.00028"]
+    assert axis_label("-1.23e-05") == "-1.2e-5" and axis_label("12.5 GiB") == "12.5 GiB"
 
 
 def test_times_tell_neighbouring_ticks_apart() -> None:

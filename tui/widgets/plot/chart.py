@@ -299,7 +299,7 @@ class Chart(VerticalGroup):
         plot.set_ylimits(bottom, top)
         across, up = max(2, self.size.width // 12), max(2, (self.size.height - 2) // 2)
         plot.set_x_formatter(_formatter(self.format.x_text, across, self.format.x_time))
-        plot.set_y_formatter(_formatter(self._y_text, up, False))
+        plot.set_y_formatter(_formatter(lambda y: axis_label(self._y_text(y)), up, False))
 
     def _ascii_plot(self) -> Content:
         """The chart in ASCII: a mark a column, max and min of y at the left."""
@@ -354,6 +354,29 @@ def nice_ticks(low: float, high: float, limit: int, *, time: bool = False) -> li
     return [low]
 
 
+def axis_label(text: str) -> str:
+    """A figure in the room of a label: `0.000265` as `0.00026`, `-1.23e-05` as `-1.2e-5`."""
+    if len(text) <= LABEL:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    shorter = (f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e") for digits in (3, 2, 1))
+    return next((each for each in shorter if len(each) <= LABEL), text)
+
+
+def distinct_ticks(
+    low: float, high: float, limit: int, text: Callable[[float], str], *, time: bool = False
+) -> list[float]:
+    """`nice_ticks`, as many as their labels tell apart: 0.00026 and 0.000265 may both be 0.00026."""
+    for count in range(limit, 1, -1):
+        ticks = nice_ticks(low, high, count, time=time)
+        if len({text(tick) for tick in ticks}) == len(ticks):
+            return ticks
+    return nice_ticks(low, high, 1, time=time)
+
+
 def _formatter(text: Callable[[float], str], count: int, time: bool) -> Any:
     from textual_plot.axis_formatter import AxisFormatter  # noqa: PLC0415
 
@@ -361,7 +384,7 @@ def _formatter(text: Callable[[float], str], count: int, time: bool) -> Any:
         """Round ticks with labels in the console's number format."""
 
         def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-            return nice_ticks(min_, max_, min(count, max_ticks), time=time)
+            return distinct_ticks(min_, max_, min(count, max_ticks), text, time=time)
 
         def get_labels_for_ticks(self, ticks: Sequence[float]) -> list[str]:
             return [text(tick) for tick in ticks]
