@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import psutil
@@ -19,6 +20,11 @@ settings.load_profile("vxtui")
 
 _SERVICES = ("multiprocessing", "wandb-core")
 """Servers of a test process, which end with it. Their environment is that of the test that came first."""
+
+
+# A shell starts its background jobs with SIGINT ignored, which their children inherit; tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -58,17 +58,17 @@ async def test_a_bad_job_names_every_field(clients: Clients) -> None:
 
 
 async def test_what_is_not_served_is_said_with_what_is(place: tuple[Emulator, Clients]) -> None:
-    from google.cloud.aiplatform_v1 import MetadataServiceAsyncClient
-    from google.cloud.aiplatform_v1.services.metadata_service import transports
+    from google.cloud.aiplatform_v1 import FeaturestoreServiceAsyncClient
+    from google.cloud.aiplatform_v1.services.featurestore_service import transports
 
     async with grpc.aio.insecure_channel(place[0].target) as channel:
-        client = MetadataServiceAsyncClient(
-            transport=transports.MetadataServiceGrpcAsyncIOTransport(channel=channel)
+        client = FeaturestoreServiceAsyncClient(
+            transport=transports.FeaturestoreServiceGrpcAsyncIOTransport(channel=channel)
         )
         with pytest.raises(
-            exceptions.MethodNotImplemented, match=r"MetadataService/GetMet.*serves.* JobService"
+            exceptions.MethodNotImplemented, match=r"FeaturestoreService/GetFeat.*serves.* JobService"
         ):
-            await client.get_metadata_store(name=f"{PARENT}/metadataStores/default")
+            await client.get_featurestore(name=f"{PARENT}/featurestores/default")
         stream = channel.unary_stream("/google.cloud.aiplatform.v1.PredictionService/StreamRawPredict")
         with pytest.raises(grpc.aio.AioRpcError, match="PredictionService"):
             _ = [answer async for answer in stream(b"")]
