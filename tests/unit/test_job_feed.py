@@ -230,3 +230,21 @@ def test_series_grow_point_by_point_and_keep_what_was_measured() -> None:
         buckets(points, at(3), timedelta(seconds=6), 3) == [None, 0.0, 3.0]
         or buckets(points, at(3), timedelta(seconds=6), 3)[0] is None
     )
+
+
+@pytest.mark.parametrize("ticks", range(8))
+async def test_a_cancel_that_meets_a_kick_is_not_lost(ticks: int) -> None:
+    """`asyncio.wait_for` of Python 3.11 returns instead, where what it waited for is done by then."""
+    session = Session(JobBackend(job(1, "train")), Settings(), clock=Clock())
+    feed = JobFeed(session, next(iter(session.backend.stored)))  # type: ignore[attr-defined]
+    task = asyncio.create_task(feed.run())
+    try:
+        await until(lambda: feed.job is not None and feed.trouble is None)
+        feed.kick()
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=LIMIT)
+        assert done
+    finally:
+        feed.close()

@@ -340,7 +340,8 @@ async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = 
         while not emulator.stopping.is_set() and emulator.reachable():
             # A server that no client can reach must not keep another one from starting.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(emulator.stopping.wait(), CHECK_SECONDS)
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await emulator.stopping.wait()
         log.info("stopping")
 
 

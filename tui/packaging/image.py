@@ -108,5 +108,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(process.wait()), STOP_SECONDS)
+            async with asyncio.timeout(STOP_SECONDS):
+                await asyncio.shield(process.wait())
             return

@@ -338,7 +338,8 @@ class JobRun:
 
     async def _drain(self) -> None:
         try:
-            await asyncio.wait_for(self._deps.sink.drain(self.job.record), DRAIN_SECONDS)
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._deps.sink.drain(self.job.record)
         except TimeoutError:
             log.error("the output of %s was not stored within %g s", self.job.record.name, DRAIN_SECONDS)
         except (OSError, sqlite3.Error, WireError) as error:
@@ -370,7 +371,8 @@ class JobRun:
 
     async def _cancelled_within(self, wait: float) -> bool:
         try:
-            await asyncio.wait_for(self.job.cancelled.wait(), wait)
+            async with asyncio.timeout(wait):
+                await self.job.cancelled.wait()
         except TimeoutError:
             return False
         return True

@@ -92,6 +92,7 @@ class Scheduler:
 
 async def _within(event: asyncio.Event, wait: float) -> None:
     try:
-        await asyncio.wait_for(event.wait(), wait)
+        async with asyncio.timeout(wait):
+            await event.wait()
     except TimeoutError:
         return

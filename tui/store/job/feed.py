@@ -282,7 +282,8 @@ class JobFeed:
                 later = max(1.0, every) * 2 ** min(source.failures - 1, 6)
                 pause = max(every, min(MOST_BACK_OFF, later)) * random.uniform(0.8, 1.2)
             try:
-                await asyncio.wait_for(kick.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await kick.wait()
             except TimeoutError:
                 continue
 

@@ -177,7 +177,8 @@ class Connection:
     async def closed(self, seconds: float = 3.0) -> None:
         """Wait until what was opened is closed, at most so long; `run` has been cancelled before."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
 
     def again(self, *, hurry: bool = False, connect: bool = False) -> bool:
         """Read now; False where there is no connection and `run` has to start anew.

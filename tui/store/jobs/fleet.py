@@ -83,7 +83,8 @@ class FleetFeed:
             self._kick.clear()
             await self.read_once()
             try:
-                await asyncio.wait_for(self._kick.wait(), every)
+                async with asyncio.timeout(every):
+                    await self._kick.wait()
             except TimeoutError:
                 continue
 

@@ -120,7 +120,8 @@ class Poller:
             self._kick.clear()
             await self.read_once()
             try:
-                await asyncio.wait_for(self._kick.wait(), self.interval)
+                async with asyncio.timeout(self.interval):
+                    await self._kick.wait()
             except TimeoutError:
                 continue
 

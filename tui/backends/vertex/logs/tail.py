@@ -230,7 +230,8 @@ class Tail:
         with contextlib.suppress(asyncio.QueueEmpty):
             return self._events.get_nowait()
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(self._events.get(), left)
+            async with asyncio.timeout(left):
+                return await self._events.get()
         return None
 
     def _due_beat(self) -> float | None:

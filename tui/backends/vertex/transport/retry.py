@@ -82,7 +82,8 @@ class Caller:
         try:
             await self._endpoint.ready()
             # The client's own timeout does not cover a wait for credentials or for a connection.
-            return await asyncio.wait_for(send(within), within + 1)
+            async with asyncio.timeout(within + 1):
+                return await send(within)
         except asyncio.CancelledError:
             # gRPC cancels the calls of a channel that is closed; that is not a cancel of this task.
             task = asyncio.current_task()
