@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -54,6 +54,7 @@ def test_an_image_keeps_its_aspect_to_less_than_a_token(
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(20, 700), st.integers(20, 700))
+@example(412, 412)
 def test_images_are_those_of_the_official_processor(width: int, height: int) -> None:
     generator = np.random.default_rng(width * 1000 + height)
     coarse = Image.fromarray(generator.integers(0, 256, (9, 9, 3), dtype=np.uint8))

@@ -44,7 +44,7 @@ def test_a_fault_names_what_is_wrong_with_it() -> None:
         async with emulator() as (_, clients):
             found = []
             for wrong in (
-                {"method": "GetCustomJo", "kind": "lost"}, {"method": "*", "kind": "slow"}, {"method": "*"},
+                {"method": "GetJob", "kind": "lost"}, {"method": "*", "kind": "slow"}, {"method": "*"},
                 {"method": "*", "kind": "error", "code": "TEAPOT"}, {"method": "*", "delay": -1},
             ):  # fmt: skip
                 with pytest.raises(grpc.aio.AioRpcError) as refused:

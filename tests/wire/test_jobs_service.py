@@ -74,6 +74,19 @@ async def test_what_is_not_served_is_said_with_what_is(place: tuple[Emulator, Cl
             _ = [answer async for answer in stream(b"")]
 
 
+async def test_a_refusal_of_many_or_long_problems_fits_a_status(
+    place: tuple[Emulator, Clients],
+) -> None:
+    _, clients = place
+    labels = {f"Key{n}é": "V" * 40 for n in range(300)}
+    for bad in (labels, {"K" * 100_000: "v"}):
+        with pytest.raises(exceptions.InvalidArgument, match="labels") as refused:
+            await clients.create(python("pass"), labels=bad)
+    assert len(refused.value.message) < 3000
+    with pytest.raises(exceptions.InvalidArgument, match="more"):
+        await clients.create(python("pass"), labels=labels)
+
+
 async def test_v1beta1_has_what_v1_has(place: tuple[Emulator, Clients]) -> None:
     from google.cloud.aiplatform_v1beta1 import JobServiceAsyncClient
     from google.cloud.aiplatform_v1beta1.services.job_service import transports

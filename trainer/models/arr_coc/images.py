@@ -33,12 +33,13 @@ def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Gri
         raise DataError(f"{width} × {height} pixels is too narrow: the limit is 1:{limit}")
     rows, columns = round(height / cell), round(width / cell)
     if rows * columns < least:
-        scale = math.sqrt(least / (width * height))
-        rows, columns = math.ceil(height * scale), math.ceil(width * scale)
+        scale = math.sqrt(least * cell**2 / (width * height))
+        rows, columns = math.ceil(height * scale / cell), math.ceil(width * scale / cell)
     if rows * columns > most:
-        scale = math.sqrt(most / (width * height))
-        # A root that rounds down must not lose the one row of the narrowest image.
-        rows, columns = (max(1, math.floor(side * scale)) for side in (height, width))
+        # In the processor's order: another one rounds 412 × 412 pixels to 7 × 7 tokens instead of 8 × 8.
+        scale = math.sqrt(width * height / (most * cell**2))
+        # A root that rounds up must not lose the one row of the narrowest image.
+        rows, columns = (max(1, math.floor(side / scale / cell)) for side in (height, width))
     return rows, columns
 
 

@@ -8,6 +8,7 @@ A method is chosen by a pattern with shell wildcards, without regard to case: `G
 from __future__ import annotations
 
 import asyncio
+import difflib
 import fnmatch
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -141,11 +142,18 @@ class ApiFaults:
         fault = ApiFault.of(asked)
         active = ActiveFault(self._last + 1, fault, limit_of(asked))
         if not any(active.matches(*known) for known in self._known):
-            names = sorted({names_of(*known)[1] for known in self._known})
-            raise ValueError(f"method {fault.method!r} is not served; the methods are {', '.join(names)}")
+            raise ValueError(f"method {fault.method!r} is not served; {self._near(fault.method)}")
         self._last += 1
         self._active = (*self.active(), active)
         return active
+
+    def _near(self, method: str) -> str:
+        """Methods with a name like this one, and the services; all methods would not fit into a status."""
+        names = dict(sorted((name.lower(), names_of(service, name)[1]) for service, name in self._known))
+        found = difflib.get_close_matches(method.rpartition(".")[2].lower(), names, 3)
+        services = sorted({names_of(*known)[1].rpartition(".")[0] for known in self._known})
+        asked = f"did you mean {' or '.join(names[each] for each in found)}? " if found else ""
+        return f"{asked}The services are {', '.join(services)}; SERVICE.* is every method of one"
 
     def active(self) -> tuple[ActiveFault, ...]:
         """The faults in force, by number."""

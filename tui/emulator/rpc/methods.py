@@ -18,6 +18,9 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 log = logging.getLogger(__name__)
 
+LONGEST_STATUS = 2000
+"""Characters of the problems that a status names; they travel twice, one of them in base64."""
+
 _V1, _BETA = "google.cloud.aiplatform.v1.", "google.cloud.aiplatform.v1beta1."
 
 Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
@@ -45,14 +48,29 @@ class WireError(Exception):
 
 
 def invalid(*problems: tuple[str, str]) -> WireError:
-    """INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid)."""
+    """INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid).
+
+    A status has to fit into 8 KiB of headers: of many problems it names the first.
+    """
+    cut = [(_cut(f), _cut(d)) for f, d in problems]
+    kept = cut[:1]
+    for one in cut[1:]:
+        if sum(len(f) + len(d) for f, d in (*kept, one)) > LONGEST_STATUS:
+            break
+        kept.append(one)
+    more = len(problems) - len(kept)
     detail = error_details_pb2.BadRequest(
         field_violations=[
-            error_details_pb2.BadRequest.FieldViolation(field=f, description=d) for f, d in problems
+            error_details_pb2.BadRequest.FieldViolation(field=f, description=d) for f, d in kept
         ]
     )
-    text = "; ".join(f"{f}: {d}" if f else d for f, d in problems)
+    text = "; ".join(f"{f}: {d}" if f else d for f, d in kept) + (f"; and {more} more" if more else "")
     return WireError(code_pb2.INVALID_ARGUMENT, text, [detail])
+
+
+def _cut(text: str) -> str:
+    """Such as a value that a sentence quotes."""
+    return text if len(text) <= LONGEST_STATUS // 4 else f"{text[: LONGEST_STATUS // 4]}…"
 
 
 def not_found(kind: str, name: str) -> WireError:
