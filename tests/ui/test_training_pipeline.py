@@ -103,7 +103,7 @@ async def test_it_stands_in_the_list_with_its_kind_and_its_child_below_it(tmp_pa
         await until(pilot, lambda: app.costs.prices is not None, "the prices")
         await pilot.pause()
         assert app.store.jobs[CHILD.name].parent == PIPELINE.name
-        assert column(app, "name") == ["bert", "└ bert-custom-job"]
+        assert column(app, "name") == ["bert", "└ custom-job"]
         assert column(app, "kind") == ["pipeline", "custom"]
         assert " KIND " in seen(app) and " pipeline " in seen(app)
         # A piece of work is counted once, and so are its machines and its cost.
@@ -114,7 +114,7 @@ async def test_it_stands_in_the_list_with_its_kind_and_its_child_below_it(tmp_pa
         first, second = column(app, "cost")
         assert first.startswith("~$") and second == ""
         await pilot.press("S")
-        assert column(app, "name") == ["bert", "└ bert-custom-job"]
+        assert column(app, "name") == ["bert", "└ custom-job"]
 
 
 async def test_a_child_alone_has_its_cost_and_stands_for_itself(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_a_group_counts_a_piece_of_work_once(tmp_path: Path, keys: list[st
         screen = app.screen
         assert isinstance(screen, JobsScreen)
         head, *rows = column(app, "name")
-        assert head.endswith("  1 job") and rows == ["bert", "└ bert-custom-job"]
+        assert head.endswith("  1 job") and rows == ["bert", "└ custom-job"]
         assert column(app, "replicas")[0] == "2" and "1 ● running" in column(app, "progress")[0]
         assert screen.count_text() == "1 + 1 part"
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tui.config.paths import shipped
 from tui.domain.profile import Request, load
 from tui.domain.vertex.interchange import Exported, export, export_job, from_text
+from tui.domain.vertex.interchange.config_files import ConfigFile
 from tui.domain.vertex.interchange.gcloud_command import NotExpressible, of
 
 # Each has a job, the command that we made of it, and the body that gcloud 578.0.0 sent when bash ran the
@@ -54,10 +55,24 @@ def test_every_ready_made_profile_has_a_command(path: Path) -> None:
     profile = load(path.read_text(), str(path), path.stem)
     values = {each.name: "abc" for each in profile.parameters if each.default is None}
     request = profile.check(values).request
+    if request.body == "tuningJob":
+        return
     done = export(profile, request, "gcloud", project="", region="us-central1", reveal=True)
     assert not done.problem
     if request.package is None:
         assert as_message(read_back(done.text)) == as_message(request.custom_job)
+
+
+def test_a_tuning_job_has_a_command_of_its_own() -> None:
+    path = shipped("profiles") / "local-tuning.yaml"
+    request = load(path.read_text(), str(path), path.stem).check({"trials": "5"}).request
+    done = export(
+        load(path.read_text(), str(path), path.stem), request, "gcloud", project="p", region="us-east1"
+    )
+    assert done.text.startswith("gcloud ai hp-tuning-jobs create \\\n  --project=p")
+    again = from_text(done.text, "again.sh", lambda name: ConfigFile("", name))
+    sent = load(again.text, "again", "again").check().request.resource
+    assert sent == request.resource and sent["maxTrialCount"] == 5
 
 
 ODD = [

@@ -204,7 +204,7 @@ def test_only_a_near_flag_is_suggested(flag: str, fix: str) -> None:
 
 def test_another_command_is_refused() -> None:
     with pytest.raises(ProfileInvalid, match="expected one `gcloud ai custom-jobs create`, found 0"):
-        taken("gcloud ai hp-tuning-jobs create --display-name=x")
+        taken("gcloud ai models upload --display-name=x")
 
 
 # Files and bodies

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.profile import ProfileInvalid
+from tui.domain.profile import ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit, edited
 from tui.domain.profile.edit import apply, render_new, same
 from tui.domain.profile.parameters import fill
@@ -231,11 +231,12 @@ def test_a_path_that_leads_nowhere_has_its_place() -> None:
 def test_ready_made_profiles_edit_without_losing_a_comment(path: Path) -> None:
     text = path.read_text()
     pool = {"machineSpec": {"machineType": "n1-highcpu-16"}, "replicaCount": 13}
-    count = len(read(text, "").value["jobSpec"]["workerPoolSpecs"])
+    profile = load(text, str(path), path.stem)
+    pools = (*profile.spec_path, "workerPoolSpecs")
     edits = [
-        Edit((*POOLS, 0, "machineSpec", "machineType"), "n1-standard-8"),
-        Edit((*POOLS, count), pool),
-        Edit(("jobSpec", "scheduling", "strategy"), "STANDARD"),
+        Edit((*pools, 0, "machineSpec", "machineType"), "n1-standard-8"),
+        Edit((*pools, len(profile.job_spec["workerPoolSpecs"])), pool),
+        Edit((*profile.spec_path, "scheduling", "strategy"), "STANDARD"),
         Edit(("labels", "team"), "nlp"),
     ]
     found = after(text, *edits)

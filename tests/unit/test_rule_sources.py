@@ -11,8 +11,11 @@ from tests.unit.test_rules_each import (
     A100,
     ACCOUNT,
     BOARD,
+    DEPTH,
+    KIND,
     L4,
     LOCAL,
+    LR,
     NETWORK,
     POOL,
     RDMA,
@@ -28,6 +31,8 @@ from tests.unit.test_rules_each import (
     reducer,
     scheduled,
     times,
+    tuned,
+    under,
 )
 from tui.domain.profile.document_edit import edited
 from tui.domain.vertex.rules import RULES, Case, Finding, Severity, check_job
@@ -93,6 +98,14 @@ EXAMPLES: dict[str, Job] = {
     "mounts.fields": job(
         {**POOL, "nfsMounts": [{"server": "10.0.0.2", "path": "x", "mountPoint": "m"}]}, network=NETWORK
     ),
+    "tuning.required": tuned(trials=0),
+    "tuning.metric": tuned(metrics=[{"metricId": "loss"}]),
+    "tuning.parameter-id": tuned({**LR, "parameterId": "learning rate"}),
+    "tuning.values": tuned({"parameterId": "lr", "doubleValueSpec": {"minValue": 2, "maxValue": 1}}),
+    "tuning.scale": tuned({**KIND, "scaleType": "UNIT_LINEAR_SCALE"}),
+    "tuning.grid": tuned(algorithm="GRID_SEARCH"),
+    "tuning.default": tuned({**KIND, "categoricalValueSpec": {"values": ["a"], "defaultValue": "a"}}),
+    "tuning.condition": tuned(under(KIND, "parentIntValues", [1], DEPTH)),
     "reservation.specific": job(machine("n1-standard-4", reservationAffinity={**RESERVED, "key": "k"})),
     "persistent.id": job(persistentResourceId="projects/1/locations/r/persistentResources/mine"),
     "persistent.local": LOCAL[0][1],

@@ -81,7 +81,49 @@ def reducer(**changes: Any) -> Job:
 
 
 WEST = "europe-west6"
+LR: Job = {"parameterId": "lr", "doubleValueSpec": {"minValue": 0.001, "maxValue": 0.1}}
+DEPTH: Job = {"parameterId": "depth", "integerValueSpec": {"minValue": 1, "maxValue": 8}}
+KIND: Job = {"parameterId": "kind", "categoricalValueSpec": {"values": ["a", "b"]}}
+LOSS: Job = {"metricId": "loss", "goal": "MINIMIZE"}
+
+
+def tuned(*parameters: Job, trials: int = 8, parallel: int = 2, **study: Any) -> Job:
+    """A tuning job, as the rules see one."""
+    spec = {"metrics": [LOSS], "parameters": [*(parameters or (LR,))], **study}
+    counts = {"maxTrialCount": trials, "parallelTrialCount": parallel}
+    return {**job(), "tuningJob": {**counts, "studySpec": copy.deepcopy(spec)}}
+
+
+def under(parent: Job, condition: str, values: list[Any], child: Job) -> Job:
+    """A parameter that depends on another one."""
+    depends = [{condition: {"values": values}, "parameterSpec": child}]
+    return {**parent, "conditionalParameterSpecs": depends}
+
+
 CASES: list[tuple[str, Job]] = [
+    ("tuning.required", tuned(trials=0)),
+    ("tuning.required", tuned(metrics=[])),
+    ("tuning.required", tuned(parameters=[])),
+    ("tuning.metric", tuned(metrics=[{"metricId": "loss"}])),
+    ("tuning.metric", tuned(metrics=[{"goal": "MINIMIZE"}])),
+    ("tuning.one-metric", tuned(metrics=[LOSS, {"metricId": "acc", "goal": "MAXIMIZE"}])),
+    ("tuning.at-once", tuned(trials=4, parallel=8)),
+    ("tuning.at-once", tuned(trials=4, parallel=4)),
+    ("tuning.parameter-id", tuned({**LR, "parameterId": "learning rate"})),
+    ("tuning.parameter-id", tuned(LR, under(KIND, "parentCategoricalValues", ["a"], LR))),
+    ("tuning.values", tuned({"parameterId": "lr"})),
+    ("tuning.values", tuned({**LR, **DEPTH, "parameterId": "lr"})),
+    ("tuning.values", tuned({"parameterId": "lr", "doubleValueSpec": {"minValue": 1}})),
+    ("tuning.values", tuned({"parameterId": "lr", "doubleValueSpec": {"minValue": 2, "maxValue": 1}})),
+    ("tuning.values", tuned({"parameterId": "b", "discreteValueSpec": {"values": [8, 4]}})),
+    ("tuning.values", tuned({"parameterId": "b", "categoricalValueSpec": {}})),
+    ("tuning.scale", tuned({**KIND, "scaleType": "UNIT_LINEAR_SCALE"})),
+    ("tuning.scale",
+     tuned({**LR, "doubleValueSpec": {"minValue": 0, "maxValue": 1}, "scaleType": "UNIT_LOG_SCALE"})),
+    ("tuning.grid", tuned(algorithm="GRID_SEARCH")),
+    ("tuning.default", tuned({**KIND, "categoricalValueSpec": {"values": ["a"], "defaultValue": "a"}})),
+    ("tuning.condition", tuned(under(KIND, "parentIntValues", [1], LR))),
+    ("tuning.condition", tuned({**KIND, "conditionalParameterSpecs": [{"parameterSpec": LR}]})),
     ("shape.display-name", {**job(), "displayName": ""}),
     ("shape.display-name", {**job(), "displayName": "é" * 129}),
     ("shape.labels", {**job(), "labels": {"Team": "a"}}),
@@ -236,7 +278,8 @@ CASES: list[tuple[str, Job]] = [
     ("persistent.shape", job(L4, persistentResourceId="r", scheduling={"strategy": "FLEX_START"})),
     ("persistent.shape", job(machine(""), persistentResourceId="r")),
 ]  # fmt: skip
-LOCAL = [("persistent.local", job(persistentResourceId="r"))]
+LOCAL = [("persistent.local", job(persistentResourceId="r")),
+         ("tuning.decay-curve", tuned(decayCurveStoppingSpec={"useElapsedDuration": True}))]  # fmt: skip
 ELSEWHERE = [("region.unknown", "us-centrl1", job()), ("region.unknown", "us-central1-a", job()),
              ("region.accelerator", WEST, job(L4)), ("region.accelerator", WEST, job(V5E))]  # fmt: skip
 
@@ -247,6 +290,8 @@ GOOD: dict[str, Job] = {
     "TPU v3": job(V3),
     "flex-start": scheduled(L4, strategy="FLEX_START", timeout="604800s", maxWaitDuration="3600s"),
     "a network": job(network=NETWORK, reservedIpRanges=["vertex-ai-ip-range"]),
+    "a study": tuned(LR, DEPTH, under(KIND, "parentCategoricalValues", ["a"], {**LR, "parameterId": "a-lr"})),
+    "a grid": tuned(DEPTH, KIND, algorithm="GRID_SEARCH", parallel=8),
     "an interface": job(pscInterfaceConfig={
         "networkAttachment": "projects/p/regions/us-central1/networkAttachments/n",
         "dnsPeeringConfigs": [{"domain": "a.b.", "targetProject": "p", "targetNetwork": "n"}]}),
@@ -281,8 +326,8 @@ def test_regions_are_only_wrong_in_the_cloud(rule: str, region: str, raw: Job) -
     assert rule not in found(raw, region, local=True) and rule not in found(raw, "")
 
 
-def test_the_emulator_has_no_persistent_resources() -> None:
-    ((rule, raw),) = LOCAL
+@pytest.mark.parametrize(("rule", "raw"), LOCAL)
+def test_what_only_the_emulator_lacks_is_wrong_there_alone(rule: str, raw: Job) -> None:
     assert rule in found(raw, local=True) and rule not in found(raw)
 
 

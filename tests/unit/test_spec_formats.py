@@ -38,9 +38,9 @@ def refused(text: str) -> Problem:
 
 
 def test_every_body_is_that_of_a_kind() -> None:
-    assert bodies() == ("jobSpec", "trainingPipeline")
+    assert bodies() == ("jobSpec", "trainingPipeline", "tuningJob")
     assert [kind_of_body(body).body for body in bodies()] == list(bodies())
-    assert {kind.key for kind in kinds()} == {"custom_job", "training_pipeline"}
+    assert {kind.key for kind in kinds()} == {"custom_job", "training_pipeline", "tuning_job"}
     with pytest.raises(KeyError):
         kind_of_body("pipelineJob")
     with pytest.raises(ValueError, match="jobSpec"):
@@ -58,7 +58,7 @@ def test_no_body_is_refused_and_all_are_named() -> None:
     found = refused("displayName: x\n")
     assert (found.id, found.file, found.line) == ("profile.missing", "f.yaml", 1)
     assert str(found).endswith(
-        "f.yaml:1:1: the body is missing: jobSpec or trainingPipeline. "
+        "f.yaml:1:1: the body is missing: jobSpec or trainingPipeline or tuningJob. "
         "Add jobSpec. It holds the workerPoolSpecs of the job."
     )
 

@@ -135,6 +135,9 @@ class ToyFormat:
     def spec(self, body):
         return dict(body)
 
+    def beside(self, body):
+        return {}
+
     def rules(self, case):
         if case.spec.get("blocks") not in (0, "0"):
             return []

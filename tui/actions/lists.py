@@ -233,6 +233,15 @@ _JOBS = (
         "clone",
         operation="profile.import",
     ),
+    Action(
+        "jobs.fold",
+        "f",
+        "fold",
+        "Show or hide the parts of the job, e.g. a tuning job's trials",
+        "jobs",
+        "fold",
+        footer=False,
+    ),
     Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
     Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
     Action(

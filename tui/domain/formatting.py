@@ -57,12 +57,16 @@ def speed_text(value: float, unit: str) -> str:
 
 
 def replicas(job: Job) -> str:
-    """Replicas by group: `1`, `1+3`, and reducers or parameter servers behind: `1+3+13R`, `1+1+2P`."""
+    """Replicas by group: `1`, `1+3`, and reducers or parameter servers behind: `1+3+13R`, `1+1+2P`.
+
+    Those of each task that runs of a composite job: `2×1+3`.
+    """
     parts = []
     for group in job.groups:
         if group.replicas:
             parts.append(f"{group.replicas}{_LETTERS.get(group.role, '')}")
-    return "+".join(parts) or NOT_MEASURED
+    times = f"{job.running_tasks}×" if job.composite and job.running_tasks > 1 else ""
+    return times + "+".join(parts) if parts else NOT_MEASURED
 
 
 def accelerators(job: Job) -> str:

@@ -64,6 +64,13 @@ class Job:
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     """Parts that are, or have, jobs of their own."""
+    composite: bool = False
+    """Its tasks are pieces of work of their own, each in replica groups like `groups`: a tuning job's trials.
+
+    It has no replicas itself, and its log is beside theirs.
+    """
+    details: object = None
+    """What only its kind has, such as the `Study` of a tuning job."""
     progress_pattern: str = ""
     """Regular expression by which its own lines tell its progress, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
@@ -95,6 +102,8 @@ class Job:
 
         "" while the service has not said which one that is, and for a job of several tasks.
         """
+        if self.composite:
+            return ""
         if not self.tasks:
             return self.name
         return self.tasks[0].job if len(self.tasks) == 1 else ""
@@ -110,9 +119,19 @@ class Job:
         return replace(self, name=self.runner, id=self.runner.rpartition("/")[2])
 
     @property
+    def logged_as(self) -> str:
+        """Name of the job whose log is this one's: its runner, but a composite job has a log of its own."""
+        return self.name if self.composite else self.runner
+
+    @property
     def runs_itself(self) -> bool:
         """The replicas are its own; those of a job with tasks are counted with the jobs of its tasks."""
-        return not self.tasks
+        return not self.tasks and not self.composite
+
+    @property
+    def running_tasks(self) -> int:
+        """Tasks that have machines, or may get them."""
+        return sum(task.state.active for task in self.tasks)
 
     @property
     def spot(self) -> bool:
@@ -121,18 +140,22 @@ class Job:
 
     @property
     def replica_count(self) -> int:
-        """Replicas over all groups, reducers and evaluators included."""
-        return sum(group.replicas for group in self.groups)
+        """Replicas over all groups, reducers and evaluators included, and over the tasks that run."""
+        return self._copies * sum(group.replicas for group in self.groups)
 
     @property
     def accelerators(self) -> dict[str, int]:
-        """Total accelerators by type, over all groups."""
+        """Total accelerators by type, over all groups and the tasks that run."""
         total: dict[str, int] = {}
         for group in self.groups:
             if group.accelerator_type and group.accelerator_count:
-                count = group.accelerator_count * group.replicas
+                count = group.accelerator_count * group.replicas * self._copies
                 total[group.accelerator_type] = total.get(group.accelerator_type, 0) + count
         return total
+
+    @property
+    def _copies(self) -> int:
+        return self.running_tasks if self.composite and self.state.active else 1
 
     def duration(self, now: datetime) -> timedelta | None:
         """Time since the first RUNNING, up to the end or `now`; `None` before it ever ran."""

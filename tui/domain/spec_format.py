@@ -47,6 +47,9 @@ class SpecFormat(Protocol):
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The CustomJobSpec in a body."""
 
+    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What a body has beside the spec. It stands under the body's name in the custom job's REST form."""
+
     def rules(self, case: Case) -> list[Finding]:
         """Every finding of every rule, with paths in the custom job's REST form."""
 

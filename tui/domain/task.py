@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from tui.domain.states import JobState
 
@@ -26,3 +27,14 @@ class Task:
     metrics: Mapping[str, float] = field(default_factory=dict)
     attempts: int | None = None
     """How often it was started; `None` where the service does not count."""
+    native_state: str = ""
+    reason: str = ""
+    """Why it failed."""
+    step: int | None = None
+    """Training step of its metrics."""
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+
+    def duration(self, now: datetime) -> timedelta | None:
+        """Time since its start, up to its end or `now`; `None` before it started."""
+        return None if self.start_time is None else (self.end_time or now) - self.start_time

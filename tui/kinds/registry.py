@@ -7,6 +7,7 @@ from tui.domain.job import Job
 from tui.kinds.custom_job import CUSTOM_JOB
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.training_pipeline import TRAINING_PIPELINE
+from tui.kinds.tuning_job import TUNING_JOB
 
 _KINDS: dict[str, Kind] = {}
 
@@ -65,5 +66,5 @@ def kind_of_body(body: str) -> Kind:
     raise KeyError(body)
 
 
-for _kind in (CUSTOM_JOB, TRAINING_PIPELINE):
+for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB):
     register(_kind)

@@ -98,7 +98,7 @@ def _progress(job: Job) -> str:
 async def read_progress(backend: Backend, job: Job) -> Progress:
     """Training progress of a job, which its runner reports."""
     if not job.runner:
-        return Progress()
+        return job.progress
     runner = replace(job, name=job.runner, id=job.runner.rpartition("/")[2])
     return (await backend.progress.read([runner])).get(job.runner, Progress())
 

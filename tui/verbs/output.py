@@ -10,6 +10,7 @@ from typing import Any
 from tui.config import crash_log
 from tui.domain.job import Job, known_replicas
 from tui.domain.masking import mask_text, mask_value
+from tui.domain.task import Task
 from tui.domain.text import json_text, plain
 from tui.domain.training.progress import Progress
 from tui.interrupts import INTERRUPTED, WORD
@@ -117,18 +118,7 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
             }
             for r in known_replicas(job)
         ],
-        "tasks": [
-            {
-                "id": t.id,
-                "state": t.state.value,
-                "job": t.job or None,
-                "depends_on": list(t.depends_on),
-                "parameters": dict(t.parameters),
-                "metrics": dict(t.metrics),
-                "attempts": t.attempts,
-            }
-            for t in job.tasks
-        ],
+        "tasks": [task_json(task) for task in job.tasks],
         "progress": {
             "step": progress.step,
             "total_steps": progress.total_steps,
@@ -142,3 +132,25 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
             "dialect": progress.dialect,
         },
     }
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """A task in the documented shape (docs/JSON.md)."""
+    return {
+        "id": task.id,
+        "state": task.state.value,
+        "native_state": task.native_state or None,
+        "job": task.job or None,
+        "depends_on": list(task.depends_on),
+        "parameters": {key: _masked(key, value) for key, value in task.parameters.items()},
+        "metrics": dict(task.metrics),
+        "step": task.step,
+        "attempts": task.attempts,
+        "start_time": when(task.start_time),
+        "end_time": when(task.end_time),
+        "reason": mask_text(task.reason) or None,
+    }
+
+
+def _masked(name: str, value: object) -> object:
+    return mask_value(name, value) if isinstance(value, str) else value

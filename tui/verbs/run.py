@@ -308,7 +308,7 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
     try:
         yield
     except NotFound as error:
-        if job.runner == job.name:
+        if job.runner in {"", job.name}:
             raise
         message = f"{job.display_name} has no figures any more: {lost_runner(job)}."
         fix = f"`vxtui logs {job.id}` prints what is left of its log."
@@ -325,14 +325,15 @@ def runner_of(job: Job, tab: str) -> str:
     if not kind.has(tab):
         message = f"A {kind.words.noun} has no {tab}."
         raise Failure(message, code=NotOffered.code, exit_code=NotOffered.exit_code)
-    if not job.runner:
+    found = job.logged_as if tab == "logs" else job.runner
+    if not found:
         raise Failure(
             f"{job.display_name} has no log and no metrics of its own; the jobs of its tasks have.",
             fix=f"`vxtui describe {job.id}` names them.",
             code="FAILED_PRECONDITION",
             exit_code=1,
         )
-    return job.runner
+    return found
 
 
 async def confirmed(question: str, *, yes: bool) -> None:

@@ -18,6 +18,7 @@ from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Endpoint
+from tui.domain.job import Job
 from tui.kinds.kind import resolve
 from tui.kinds.registry import kinds
 
@@ -39,13 +40,19 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
         for kind in kinds()
         if "vertex" in kind.services
     }
-    # Logs, metrics and progress are those of custom jobs: other kinds run one.
+    # Metrics and progress are those of custom jobs: other kinds run them.
     jobs = next(service for service in by_kind.values() if isinstance(service, CustomJobs))
-    reader = LogReader(info, clients, jobs.get)
+
+    async def read_job(name: str) -> Job:
+        """A job of any kind that has a log."""
+        owner = next((service for service in by_kind.values() if service.owns(name)), jobs)
+        return await owner.get(name)
+
+    reader = LogReader(info, clients, read_job)
     quotas, storage = Quotas(info, clients), Storage(info, endpoint)
     services = Services(
         jobs=by_kind,
-        logs=Logs(clients, info.project, jobs.get, reader),
+        logs=Logs(clients, info.project, read_job, reader),
         metrics=Metrics(info, clients, jobs.get),
         progress=ProgressReader(reader, endpoint.pace.overlap),
         telemetry=Telemetry(reader),

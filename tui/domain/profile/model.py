@@ -152,6 +152,9 @@ class Profile:
         body = checker.message(self._filled(self.body, values), self.format.fields.fields, path)
         spec = self.format.spec(body)
         job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values)), "jobSpec": spec}
+        beside = self.format.beside(body)
+        if beside:
+            job[self.format.body] = beside
         if self.labels:
             job["labels"] = {k: text(v) for k, v in self._filled(self.labels, values).items()}
         if self.encryption is not None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.vertex import catalog
-from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
+from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.vertex.prices import ZERO, Price, Prices, Range, built_in
 from tui.domain.vertex.reducers import is_reducer
 from tui.domain.vertex.worker_pools import REDUCER
@@ -80,7 +81,13 @@ def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) 
     own = lookup.hour(reducing) if reducing and hour is not None else None
     if "timeout" not in scheduling or not scheduling["timeout"]:
         notes.append("No timeout is set: the estimate assumes 7 days.")
-    total = hour.times(seconds / HOUR) if hour is not None else None
+    trials, parallel = trials_of(job)
+    if hour is not None and trials > 1:
+        notes.append(f"{pieces(trials, 'trial')}, {parallel} at once; each may run for the whole timeout.")
+        hour, own = hour.times(parallel), own and own.times(parallel)
+        total: Range | None = hour.times(seconds / HOUR * trials / parallel)
+    else:
+        total = hour.times(seconds / HOUR) if hour is not None else None
     oldest = min((price.date for price in lookup.used), default=table.date)
     missing = tuple(dict.fromkeys(lookup.missing))
     return Estimate(hour, total, seconds, lookup.date, table.source, tuple(notes), missing, own, oldest)
@@ -115,7 +122,8 @@ def parts_of_job(job: Job) -> list[Part]:
 
 
 def hourly(job: Job, prices: Prices | None = None) -> Range | None:
-    """USD an hour of a listed job while it runs; None where a price is not known."""
+    """USD an hour of a listed job while it runs, of a composite one for each task that runs; None where a
+    price is not known."""
     parts = parts_of_job(job)
     lookup = _PriceLookup(prices or built_in(), job.region, _MODES.get(job.strategy, ""))
     return lookup.hour(parts) if parts else None
@@ -135,8 +143,14 @@ def spent(
     """USD so far for all replicas since the first start; None if that time or a price is not known.
 
     The time between attempts counts too, as the service does not report it. On Spot it is free, so this is an
-    upper bound. `rate` is the cost of an hour if the caller knows it.
+    upper bound. `rate` is the cost of an hour if the caller knows it, of a composite job that of one task:
+    such a job costs what its tasks do.
     """
+    if job.composite:
+        rate = rate or hourly(job, prices)
+        spans = [task.duration(now) for task in job.tasks]
+        known = sum(span.total_seconds() for span in spans if span is not None)
+        return None if rate is None else rate.times(max(0.0, known) / HOUR)
     if job.start_time is None:
         return ZERO if job.state.terminal or job.state in _WAITING else None
     rate = rate or hourly(job, prices)

@@ -45,6 +45,13 @@ def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return "", {}
 
 
+def trials_of(job: Mapping[str, Any]) -> tuple[int, int]:
+    """How often a job (REST form) runs, in all and at once: a tuning job as often as it has trials."""
+    tuning = job.get("tuningJob") or {}
+    trials = max(1, whole(tuning.get("maxTrialCount")))
+    return trials, min(trials, max(1, whole(tuning.get("parallelTrialCount"))))
+
+
 def whole_numbers(value: Any) -> Any:
     """The same JSON with every whole float as an int: a google.protobuf.Value has only doubles."""
     if isinstance(value, Mapping):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -223,6 +224,19 @@ class Checker:
             return LEFT_OUT
         if not -(2 ** (kind.bits - 1)) <= number < 2 ** (kind.bits - 1):
             self.refuse(path, f"the number is too large for its {kind.bits} bits.")
+            return LEFT_OUT
+        return number
+
+    def _double(self, value: Any, _: FieldType, path: Path) -> Any:
+        number = value
+        if isinstance(value, str):
+            # YAML reads 1e-4, without a point, as text.
+            try:
+                number = float(value)
+            except ValueError:
+                number = None
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            self.refuse(path, f"expected a number, found {describe(value)}.")
             return LEFT_OUT
         return number
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map",
+    """Type of a field: "string", "integer", "double", "boolean", "duration", "enum", "message", "map",
     "value".
 
     `bits` is the width of an integer. Of an enum `numbers` has every name of the wire, `choices` those that
@@ -28,6 +28,8 @@ STRING = FieldType("string")
 STRINGS = FieldType("string", repeated=True)
 INTEGER = FieldType("integer")
 SMALL = FieldType("integer", bits=32)
+DOUBLE = FieldType("double")
+DOUBLES = FieldType("double", repeated=True)
 BOOLEAN = FieldType("boolean")
 DURATION = FieldType("duration")
 LABELS = FieldType("map")
@@ -35,16 +37,18 @@ VALUE = FieldType("value")
 """Any JSON: a google.protobuf.Value."""
 
 
-def _enum(**numbers: int) -> FieldType:
+def enum(**numbers: int) -> FieldType:
+    """An enum with the numbers of the wire by name."""
     choices = tuple(name for name in numbers if not name.endswith("_UNSPECIFIED"))
     return FieldType("enum", choices=choices, numbers=numbers)
 
 
-def _message(type: str, repeated: bool = False, **fields: FieldType) -> FieldType:
+def message(type: str, repeated: bool = False, **fields: FieldType) -> FieldType:
+    """A message of this type with these fields."""
     return FieldType("message", repeated, fields=fields, type=type)
 
 
-ACCELERATOR = _enum(
+ACCELERATOR = enum(
     ACCELERATOR_TYPE_UNSPECIFIED=0,
     NVIDIA_TESLA_K80=1,
     NVIDIA_TESLA_P100=2,
@@ -66,18 +70,18 @@ ACCELERATOR = _enum(
     NVIDIA_RTX_PRO_6000=18,
 )
 
-ENV = _message("EnvVar", True, name=STRING, value=STRING)
+ENV = message("EnvVar", True, name=STRING, value=STRING)
 
-MACHINE = _message(
+MACHINE = message(
     "MachineSpec",
     machineType=STRING,
     acceleratorType=ACCELERATOR,
     acceleratorCount=SMALL,
     tpuTopology=STRING,
     gpuPartitionSize=STRING,
-    reservationAffinity=_message(
+    reservationAffinity=message(
         "ReservationAffinity",
-        reservationAffinityType=_enum(
+        reservationAffinityType=enum(
             TYPE_UNSPECIFIED=0, NO_RESERVATION=1, ANY_RESERVATION=2, SPECIFIC_RESERVATION=3
         ),
         key=STRING,
@@ -85,18 +89,18 @@ MACHINE = _message(
     ),
 )
 
-WORKER_POOL = _message(
+WORKER_POOL = message(
     "WorkerPoolSpec",
     True,
     machineSpec=MACHINE,
     replicaCount=INTEGER,
-    nfsMounts=_message("NfsMount", True, server=STRING, path=STRING, mountPoint=STRING),
-    lustreMounts=_message(
+    nfsMounts=message("NfsMount", True, server=STRING, path=STRING, mountPoint=STRING),
+    lustreMounts=message(
         "LustreMount", True, instanceIp=STRING, volumeHandle=STRING, filesystem=STRING, mountPoint=STRING
     ),
-    diskSpec=_message("DiskSpec", bootDiskType=STRING, bootDiskSizeGb=SMALL),
-    containerSpec=_message("ContainerSpec", imageUri=STRING, command=STRINGS, args=STRINGS, env=ENV),
-    pythonPackageSpec=_message(
+    diskSpec=message("DiskSpec", bootDiskType=STRING, bootDiskSizeGb=SMALL),
+    containerSpec=message("ContainerSpec", imageUri=STRING, command=STRINGS, args=STRINGS, env=ENV),
+    pythonPackageSpec=message(
         "PythonPackageSpec",
         executorImageUri=STRING,
         packageUris=STRINGS,
@@ -106,29 +110,29 @@ WORKER_POOL = _message(
     ),
 )
 
-JOB_SPEC = _message(
+JOB_SPEC = message(
     "CustomJobSpec",
     persistentResourceId=STRING,
     workerPoolSpecs=WORKER_POOL,
-    scheduling=_message(
+    scheduling=message(
         "Scheduling",
         timeout=DURATION,
         restartJobOnWorkerRestart=BOOLEAN,
-        strategy=_enum(STRATEGY_UNSPECIFIED=0, STANDARD=3, SPOT=4, FLEX_START=6, ON_DEMAND=1, LOW_COST=2),
+        strategy=enum(STRATEGY_UNSPECIFIED=0, STANDARD=3, SPOT=4, FLEX_START=6, ON_DEMAND=1, LOW_COST=2),
         disableRetries=BOOLEAN,
         maxWaitDuration=DURATION,
     ),
     serviceAccount=STRING,
     network=STRING,
     reservedIpRanges=STRINGS,
-    pscInterfaceConfig=_message(
+    pscInterfaceConfig=message(
         "PscInterfaceConfig",
         networkAttachment=STRING,
-        dnsPeeringConfigs=_message(
+        dnsPeeringConfigs=message(
             "DnsPeeringConfig", True, domain=STRING, targetProject=STRING, targetNetwork=STRING
         ),
     ),
-    baseOutputDirectory=_message("GcsDestination", outputUriPrefix=STRING),
+    baseOutputDirectory=message("GcsDestination", outputUriPrefix=STRING),
     protectedArtifactLocationId=STRING,
     tensorboard=STRING,
     enableWebAccess=BOOLEAN,
@@ -157,7 +161,7 @@ PACKAGE = FieldType(
 PROGRESS = FieldType("message", fields={"pattern": STRING})
 """How the job's own lines tell its progress, see `tui.domain.progress.pattern`; sent in the environment."""
 
-TRAINING_PIPELINE_BODY = _message("TrainingPipeline", trainingTaskInputs=JOB_SPEC)
+TRAINING_PIPELINE_BODY = message("TrainingPipeline", trainingTaskInputs=JOB_SPEC)
 """What a profile says of a training pipeline: the custom job it runs; the rest is in the header."""
 
 OUTPUT_ONLY = {
@@ -179,7 +183,7 @@ HEADER: Mapping[str, FieldType] = {
     "description": STRING,
     "region": STRING,
     "labels": LABELS,
-    "encryptionSpec": _message("EncryptionSpec", kmsKeyName=STRING),
+    "encryptionSpec": message("EncryptionSpec", kmsKeyName=STRING),
     "parameters": LABELS,
     "package": PACKAGE,
     "progress": PROGRESS,

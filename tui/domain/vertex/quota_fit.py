@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from tui.domain.job import Job
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.vertex import catalog
-from tui.domain.vertex.custom_job_spec import machine_of, whole, within
+from tui.domain.vertex.custom_job_spec import machine_of, trials_of, whole, within
 
 FitStatus = Literal["fits", "short", "unknown"]
 PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})
@@ -148,7 +148,8 @@ def needs(job: Mapping[str, Any]) -> dict[str, int]:
         disk = pool.get("diskSpec") or {}
         if (disk.get("bootDiskType") or "pd-ssd") == "pd-ssd":
             total[SSD] += max(0, whole(disk.get("bootDiskSizeGb")) or DISK_GB) * replicas
-    return dict(total)
+    _, parallel = trials_of(job)
+    return {metric: amount * parallel for metric, amount in total.items()}
 
 
 def taken_by(job: Job) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The bodies of Vertex AI: a CustomJobSpec, and a training pipeline around one."""
+"""The bodies of Vertex AI: a CustomJobSpec, a training pipeline around one, a tuning job of many."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tui.domain.profile.source import Path, Problem, ProfileInvalid
+from tui.domain.tuning.fields import STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.field_table import (
     JOB_SPEC,
@@ -43,6 +44,9 @@ class CustomJobSpecFormat:
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body)
 
+    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
     def rules(self, case: Case) -> list[Finding]:
         return check_job(case)
 
@@ -76,6 +80,9 @@ class TrainingPipelineFormat:
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body.get("trainingTaskInputs") or {})
 
+    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
     def rules(self, case: Case) -> list[Finding]:
         return check_job(case)
 
@@ -102,5 +109,48 @@ class TrainingPipelineFormat:
         return made, notes
 
 
+class TuningJobFormat:
+    """`tuningJob`: a hyperparameter tuning job, whose trials are custom jobs of its `trialJobSpec`."""
+
+    body = "tuningJob"
+    fields: FieldType = TUNING_JOB_BODY
+    spec_path: Path = ("tuningJob", "trialJobSpec")
+    collection = "hyperparameterTuningJobs"
+    resource_key = "hyperparameterTuningJob"
+    resource_fields: Mapping[str, FieldType] = {**RESOURCE, **TUNING_JOB_BODY.fields}
+    python_client = "JobServiceClient"
+    sign = "trialJobSpec"
+    fix = "It holds the studySpec, the numbers of trials, and the trialJobSpec with the workerPoolSpecs."
+
+    def stands_alone(self, names: Collection[str]) -> bool:
+        return False
+
+    def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(body.get("trialJobSpec") or {})
+
+    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in body.items() if name != "trialJobSpec"}
+
+    def rules(self, case: Case) -> list[Finding]:
+        return check_job(case)
+
+    def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {name: value for name, value in job.items() if name not in {"jobSpec", self.body}}
+        return {**rest, **(job.get(self.body) or {}), "trialJobSpec": dict(job.get("jobSpec") or {})}
+
+    def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        made = {name: value for name, value in resource.items() if name in RESOURCE}
+        body = {name: value for name, value in resource.items() if name in TUNING_JOB_BODY.fields}
+        study = body.get("studySpec") or {}
+        # The service reports its own defaults of what was not given.
+        body["studySpec"] = {name: value for name, value in study.items() if name in STUDY_SPEC.fields}
+        made[self.body] = body
+        kept = {*self.resource_fields, *OUTPUT_ONLY, "trials"}
+        lost = [name for name in resource if name not in kept]
+        lost += [f"studySpec.{name}" for name in study if name not in STUDY_SPEC.fields]
+        return made, tuple(f"{name} was left out: a profile has no place for it" for name in lost)
+
+
 CUSTOM_JOB_SPEC = CustomJobSpecFormat()
 TRAINING_PIPELINE = TrainingPipelineFormat()
+TUNING_JOB = TuningJobFormat()

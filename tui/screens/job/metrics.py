@@ -43,6 +43,7 @@ from tui.screens.workers import background
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.log.render import short_replica
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, Mark, XView
+from tui.widgets.plot.palette import faint_colour, line_colour
 from tui.widgets.plot.view_range import Range, ViewRange
 from tui.widgets.table.job_table import newest_first
 
@@ -69,9 +70,6 @@ MIN_HEIGHT, MAX_HEIGHT = 10, 18
 """Lines of one chart."""
 Drawn = tuple[ChartFormat, list[ChartLine]]
 """What a chart shows."""
-_DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
-_LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
-_ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
 
 
 class MetricsPane(JobPane):
@@ -284,7 +282,11 @@ class MetricsPane(JobPane):
         if not known:
             return []
         undone = [[(s, y) for s in stretch if (y := value(s)) is not None] for stretch in past.undone]
-        lines = [step_line(stretch, self._faint(), faint=True) for stretch in undone[-MAX_LINES:] if stretch]
+        lines = [
+            step_line(stretch, faint_colour(self.app), faint=True)
+            for stretch in undone[-MAX_LINES:]
+            if stretch
+        ]
         return [step_line(known, self._colour(0)), *lines]
 
     def _over_time(self, samples: Sequence[TrainingStep], value: Value) -> list[ChartLine]:
@@ -344,15 +346,7 @@ class MetricsPane(JobPane):
         ]
 
     def _colour(self, at: int) -> str:
-        palette = _DARK if self.app.current_theme.dark else _LIGHT
-        if self.app.native_ansi_color:
-            palette = _ANSI
-        return palette[at % len(palette)]
-
-    def _faint(self) -> str:
-        if self.app.native_ansi_color:
-            return "bright_black"
-        return "#6b7280" if self.app.current_theme.dark else "#9aa1ab"
+        return line_colour(self.app, at)
 
     # Notices
 

@@ -44,9 +44,9 @@ class TasksPane(JobPane):
             super().__init__()
             self.name = name
 
-    def __init__(self, feed: JobFeed) -> None:
+    def __init__(self, feed: JobFeed, table: Table | None = None) -> None:
         super().__init__(feed)
-        self.table_view = Table(COLUMNS)
+        self.table_view = table or Table(COLUMNS)
         self._paused = False
 
     def compose(self) -> Iterable[Widget]:

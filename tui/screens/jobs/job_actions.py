@@ -40,7 +40,9 @@ def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 
 def _ends_parent(console: ConsoleApp, job: Job) -> str:
     parent = console.store.parent_of(job)
-    return f"which ends the {titled(parent)}" if parent is not None and parent.state.active else ""
+    if parent is None or not parent.state.active or parent.composite:
+        return ""
+    return f"which ends the {titled(parent)}"
 
 
 def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:

@@ -27,6 +27,8 @@ HEAD = "group "
 """Prefix of the key of a group's row; no resource name starts like this."""
 PART = "└ "
 """Before the name of a job that stands below the one it is a part of."""
+OPEN, CLOSED = "▾ ", "▸ "
+"""Before the name of a job whose parts can be hidden."""
 MANY = 1_000
 """From this many jobs, a filter that depends on the time is applied only every `EVERY` seconds."""
 EVERY = 10
@@ -70,6 +72,10 @@ class JobRows:
         """Matching jobs that are a part of another matching one, in whatever group they stand."""
         self._suffixes: Mapping[str, str] = {}
         """Short ids of the jobs whose names repeat."""
+        self._folded: Counter[str] = Counter()
+        """Listed parts of each job whose parts can be hidden."""
+        self._fold_known: set[str] = set()
+        self._table: Table | None = None
         self._known_parents = 0
         self._asked: tuple[object, ...] = ()
         self._ticks = 0
@@ -78,6 +84,14 @@ class JobRows:
     def count(self) -> int:
         """Matching jobs, including those of closed groups."""
         return len(self._listing.order)
+
+    def count_text(self) -> str:
+        """`3 of 42 + 8 parts`: a job and its parts are one piece of work."""
+        jobs, parts = self.store.jobs, self.part_count
+        of_others = sum(name in jobs and parent in jobs for name, parent in self.store.parents.items())
+        shown, total = self.count - parts, len(jobs) - of_others
+        text = f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
+        return text + (f" + {pieces(parts, 'part')}" if parts else "")
 
     def note(self, names: Iterable[str]) -> None:
         """These jobs have changed; the next `show` updates them."""
@@ -104,6 +118,7 @@ class JobRows:
         self._known_parents = len(self.store.parents)
         if moved or (self.group and self._regrouped(changed)):
             before = self.parts
+            self._table = table
             order, parents = self._grouped_order(table if regrouped else None)
             table.show_lazily(order, self._cells, parents)
             table.change(before ^ self.parts)
@@ -164,9 +179,20 @@ class JobRows:
             )
         if key in self.parts:
             # A piece of work costs once: the row above says it.
-            cells["name"] = Content.assemble((PART, "$text-muted"), cells["name"])
+            cells["name"] = Content.assemble((PART, "$text-muted"), self._part_name(key) or cells["name"])
             cells["cost"] = Content("")
+        elif key in self._folded and self._table is not None:
+            mark = OPEN if self._table.is_open(key) else CLOSED
+            hidden = "" if self._table.is_open(key) else f"  {pieces(self._folded[key], 'part')}"
+            cells["name"] = Content.assemble((mark, "$text-muted"), cells["name"], (hidden, "$text-muted"))
         return cells
+
+    def _part_name(self, key: str) -> str:
+        """What a part's name has beside that of the job above it, which a narrow column would cut."""
+        job, parent = self.store.jobs[key], self.store.jobs.get(self.store.parents.get(key, ""))
+        beginning = f"{parent.display_name}-" if parent is not None else ""
+        rest = job.display_name.removeprefix(beginning)
+        return plain(rest) if beginning and rest and rest != job.display_name else ""
 
     def _note_repeats(self) -> list[str]:
         """Find the jobs whose names repeat; returns those whose suffix differs now. Long lists have none."""
@@ -205,7 +231,7 @@ class JobRows:
         self.part_count = len(parts)
         if not self.group:
             self.parts = parts
-            return order, {}
+            return order, self._foldable(parts)
         order, parents, self._members = grouped(order, self._group_of)
         # One in another group than its parent stands for itself.
         self.parts = frozenset(name for name in parts if parents[name] == parents[store_parents[name]])
@@ -214,6 +240,17 @@ class JobRows:
             for head, names in self._members.items():
                 fresh.open_group(head, len(names) <= MANY)
         return order, parents
+
+    def _foldable(self, parts: frozenset[str]) -> Mapping[str, str]:
+        """The parts that can be hidden, by name, with the job above each; those of a new job are hidden."""
+        jobs, known = self.store.jobs, self.store.parents
+        found = {name: known[name] for name in parts if jobs[known[name]].composite}
+        self._folded = Counter(found.values())
+        for parent in self._folded.keys() - self._fold_known:
+            self._fold_known.add(parent)
+            if self._table is not None:
+                self._table.open_group(parent, False)
+        return found
 
     def _head(self, key: str) -> Cells:
         # A job and its parts are one piece of work.

@@ -275,15 +275,7 @@ class JobsScreen(JobsViews):
             widget.display = bool(lines)
 
     def count_text(self) -> str:
-        jobs, parts = self.console.store.jobs, self.rows.part_count
-        # A job and its parts are one piece of work.
-        of_others = sum(
-            name in jobs and parent in jobs for name, parent in self.console.store.parents.items()
-        )
-        shown, total = self.rows.count - parts, len(jobs) - of_others
-        text = f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
-        text += f" + {pieces(parts, 'part')}" if parts else ""
-        return text + ("   paused" if self._paused else "")
+        return self.rows.count_text() + ("   paused" if self._paused else "")
 
     def order_text(self) -> Content:
         rows = self.rows
@@ -376,6 +368,12 @@ class JobsScreen(JobsViews):
             self.table.open_group(key, not self.table.is_open(key))
         elif key:
             self.console.open_job(key)
+
+    def action_fold(self) -> None:
+        """Show or hide the parts of the job under the cursor, e.g. a tuning job's trials; close a group."""
+        group = self.table.group(self.table.cursor)
+        if group is not None:
+            self.table.open_group(group, not self.table.is_open(group))
 
     async def action_launch(self) -> None:
         """Choose a profile to launch."""

@@ -28,7 +28,7 @@ from tui.store.job.series import SeriesStore
 from tui.store.job.since_end import SinceEnd
 from tui.store.jobs.connection_state import broken
 from tui.store.log.lines import Lines
-from tui.store.log.read_position import ReadPosition
+from tui.store.log.read_position import ReadPosition, oldest_of
 from tui.store.log.retention import prune_logs, remove_logs
 from tui.store.log.store import MEGABYTE, LogStore
 
@@ -164,6 +164,11 @@ class JobFeed:
         return self.job.runner if self.job is not None else self.job_name
 
     @property
+    def logged_as(self) -> str:
+        """Name of the job whose log this is."""
+        return self.job.logged_as if self.job is not None else self.job_name
+
+    @property
     def progress(self) -> Progress:
         """How far the training has come."""
         return self.training.progress
@@ -259,7 +264,7 @@ class JobFeed:
             try:
                 await read()
             except NotFound as error:
-                if source.name != "job" and self.runner != self.job_name:
+                if source.name != "job" and self.logged_as != self.job_name:
                     self._lost_runner(source)
                 else:
                     self._failed(source, error)
@@ -346,7 +351,7 @@ class JobFeed:
 
     async def _read_logs(self) -> None:
         backend, source = self.session.backend, self.sources["logs"]
-        if not self.runner:
+        if not self.logged_as:
             return
         if self._position.received is None:
             await self._read_recent()
@@ -367,17 +372,17 @@ class JobFeed:
     def _newer(self) -> LogQuery:
         """What was not read yet: by receipt, or by the lines' own times where no receipt is known."""
         if self._position.received is not None:
-            return LogQuery(self.runner, received=self._position.received)
+            return LogQuery(self.logged_as, received=self._position.received)
         newest = self.buffer.newest
         overlap = LOCAL_OVERLAP if self.local else OVERLAP
-        return LogQuery(self.runner, since=newest - overlap if newest is not None else None)
+        return LogQuery(self.logged_as, since=newest - overlap if newest is not None else None)
 
     async def _read_recent(self) -> None:
         count, oldest, received = 0, self._position.oldest, None
-        query = LogQuery(self.runner)
+        query = LogQuery(self.logged_as)
         async for batch in self.session.backend.logs.read(query, newest_first=True, limit=RECENT):
             count += len(batch.entries)
-            oldest, received = _oldest(batch.entries, oldest), batch.received
+            oldest, received = oldest_of(batch.entries, oldest), batch.received
             await self._take(replace(batch, received=None))
         self.older_left = count >= RECENT
         self._position = ReadPosition(None, oldest)
@@ -396,12 +401,12 @@ class JobFeed:
         while read and not added:
             # After a console that was killed all of a reading may be known.
             read, oldest = 0, self._position.oldest
-            query = LogQuery(self.runner, until=oldest)
+            query = LogQuery(self.logged_as, until=oldest)
             pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
             try:
                 async for batch in pages:
                     await self._apply(batch.entries, batch.gaps)
-                    read, oldest = read + len(batch.entries), _oldest(batch.entries, oldest)
+                    read, oldest = read + len(batch.entries), oldest_of(batch.entries, oldest)
             except BackendError as error:
                 return OlderLines(len(self.buffer) - before, error.message)
             added = len(self.buffer) - before
@@ -483,11 +488,6 @@ class JobFeed:
         if self.job is not None and self.job.state.terminal:
             over = self._since_end.seconds(self.job, self.now(), self.session.monotonic())
             self.sources["metrics"].done = over > overlap.total_seconds()
-
-
-def _oldest(entries: Sequence[LogEntry], known: datetime | None) -> datetime | None:
-    times = [entry.timestamp for entry in entries]
-    return min([*times, known] if known is not None else times, default=None)
 
 
 def _tells(lines: Lines, at: int) -> bool:

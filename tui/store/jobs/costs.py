@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tui.config.paths import write_whole
 from tui.domain.formatting import NOT_MEASURED, pieces
 from tui.domain.job import Job
+from tui.domain.task import Task
 
 if TYPE_CHECKING:
     from tui.domain.vertex.prices import Prices, Range
@@ -74,6 +75,11 @@ class Costs:
 
     def rate(self, job: Job) -> Range | None:
         """USD an hour while it runs; None where not known, or not loaded yet."""
+        one = self.unit_rate(job)
+        return one.times(job.running_tasks) if one is not None and job.composite else one
+
+    def unit_rate(self, job: Job) -> Range | None:
+        """The same, of a composite job for one of its tasks."""
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
@@ -89,14 +95,22 @@ class Costs:
         """`~$218` so far; · where not known."""
         if self.prices is None:
             return NOT_MEASURED
-        text: str = self._cost.money(self._cost.spent(job, now, self.prices, rate=self.rate(job)))
+        text: str = self._cost.money(self._cost.spent(job, now, self.prices, rate=self.unit_rate(job)))
+        return text
+
+    def task_text(self, job: Job, task: Task, now: datetime) -> str:
+        """`~$2.10` of one task of a composite job so far; · where not known."""
+        span, rate = task.duration(now), self.unit_rate(job)
+        if span is None or rate is None:
+            return NOT_MEASURED
+        text: str = self._cost.money(rate.times(max(0.0, span.total_seconds()) / self._cost.HOUR))
         return text
 
     def spent(self, job: Job, now: datetime) -> float | None:
         """USD so far, at most; None where not known, or while prices are not loaded."""
         if self.prices is None:
             return None
-        found: Range | None = self._cost.spent(job, now, self.prices, rate=self.rate(job))
+        found: Range | None = self._cost.spent(job, now, self.prices, rate=self.unit_rate(job))
         return None if found is None else found.high
 
     def rate_text(self, job: Job) -> str:

@@ -100,7 +100,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-_LEFT_OUT = {(Job, "replicas"), (Job, "unread"), (Job, "progress_pattern")}
+_LEFT_OUT = {(Job, "replicas"), (Job, "unread"), (Job, "progress_pattern"), (Job, "details")}
 _NAMES: dict[type, tuple[str, ...]] = {}
 _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     datetime: datetime.isoformat,
@@ -139,6 +139,7 @@ def _job(found: dict[str, Any]) -> Job:
 
 def _task(found: dict[str, Any]) -> Task:
     found["state"] = JobState(found["state"])
+    _read_times(found, ("start_time", "end_time"))
     return Task(**found | {"depends_on": tuple(found.get("depends_on", ()))})
 
 

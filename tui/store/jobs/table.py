@@ -202,7 +202,9 @@ class JobStore:
             # A job that a task runs is as far as the job that has the task.
             for each in (name, self._parents.get(name, "")):
                 job = self.jobs.get(each)
-                if job is not None and job.progress != progress:
+                if job is None or (each != name and job.composite):
+                    continue
+                if job.progress != progress:
                     self._keep(replace(job, progress=progress))
                     changed.append(each)
         return JobChange(changed=tuple(changed))

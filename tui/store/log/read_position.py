@@ -6,8 +6,11 @@ A replica's clock may be hours off. The newest and the oldest line that are kept
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from tui.domain.log_entry import LogEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +36,9 @@ class ReadPosition:
             for name in ("received", "oldest")
         )
         return cls(received, oldest)
+
+
+def oldest_of(entries: Sequence[LogEntry], known: datetime | None) -> datetime | None:
+    """The oldest time of these lines and of those that are known."""
+    times = [entry.timestamp for entry in entries]
+    return min([*times, known] if known is not None else times, default=None)

@@ -121,7 +121,7 @@ async def _batches(backend: Backend, job: Job, query: LogQuery, follow: bool) ->
                 yield batch
             return
         except NotFound:
-            if job.runner == job.name:
+            if job.logged_as == job.name:
                 raise
         # A log outlives the job that wrote it, but can't be followed.
         note(f"The log has ended: {lost_runner(job)}.")

@@ -29,6 +29,7 @@ LABEL = 7
 """Cells for the labels of the y axis."""
 MARKS = "*o+x#@"
 FAINT_MARK = "."
+POINT = "•"
 SHORTEST_TITLE = 8
 """Cells that a title keeps where there is no room for its figures."""
 CROSS_MARGIN = 0.015
@@ -49,6 +50,8 @@ class ChartLine:
     """It is drawn behind the others, without a value in the title and outside the range of y."""
     top: bool = False
     """It is drawn over the others."""
+    points: bool = False
+    """It is drawn as points that nothing connects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ class Chart(VerticalGroup):
             parts.append(Content.styled(f" {self.format.unit}", "$text-muted"))
         if self.format.x_view.cross is not None:
             parts.append(Content.styled(f"  at {self.format.x_text(self.format.x_view.cross)}", "bold"))
-        for at, line in enumerate(c for c in self._lines if c.x and not c.faint):
+        for at, line in enumerate(c for c in self._lines if c.x and not c.faint and not c.points):
             mark = MARKS[at % len(MARKS)] if self._ascii else "━"
             value = self._value(line)
             text = f" {NOT_MEASURED if value is None else self.format.y_text(value)}"
@@ -258,6 +261,9 @@ class Chart(VerticalGroup):
         with self.app.batch_update():
             plot.clear()
             for line in drawn:
+                if line.points:
+                    plot.scatter(line.x, line.y, marker=POINT, marker_style=line.colour)
+                    continue
                 x, y = downsample(line.x, line.y)
                 plot.plot(x, y, line_style=line.colour, hires_mode=HiResMode.BRAILLE)
             if self.format.x_view.cross is not None:
@@ -350,7 +356,9 @@ def nice_ticks(low: float, high: float, limit: int, *, time: bool = False) -> li
     for step in steps:
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         if last - first < limit:
-            return [n * step for n in range(first, last + 1)]
+            slack = wide * 1e-6
+            ticks = [n * step for n in range(first, last + 1)]
+            return [tick for tick in ticks if low - slack <= tick <= high + slack]
     return [low]
 
 

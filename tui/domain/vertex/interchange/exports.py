@@ -27,7 +27,7 @@ PROJECT = "PROJECT_ID"
 REPLACE = "REPLACE_WITH_"
 """Begins the placeholder of a secret; the name of its variable or flag follows."""
 
-JOB_SPEC = "jobSpec"
+JOB_SPEC, TUNING_JOB = "jobSpec", "tuningJob"
 """The only body that gcloud can create."""
 FORMS = ("gcloud", "rest", "python")
 
@@ -140,7 +140,7 @@ def _lost(profile: Profile) -> tuple[str, ...]:
 
 def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
     """A note on the body around the custom job, which gcloud's form leaves out."""
-    if form != "gcloud" or request.body == JOB_SPEC:
+    if form != "gcloud" or request.body in {JOB_SPEC, TUNING_JOB}:
         return ()
     return (f"it creates only the custom job: {form} can't create the {request.body} around it",)
 
@@ -175,12 +175,17 @@ def _comment(line: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in plain(line))
 
 
+def _command(request: Request, project: str, region: str) -> gcloud_command.Command:
+    if request.body == TUNING_JOB:
+        return gcloud_command.of_tuning(request.resource, project=project, region=region)
+    unfinished = request.package is not None
+    return gcloud_command.of(request.custom_job, project=project, region=region, unfinished=unfinished)
+
+
 def _gcloud(request: Request, project: str, region: str, file: str, remarks: list[str]) -> Exported:
     """The command, or the config for `file` and the command that uses it; without notes."""
     try:
-        made = gcloud_command.of(
-            request.custom_job, project=project, region=region, unfinished=request.package is not None
-        )
+        made = _command(request, project, region)
     except gcloud_command.NotExpressible as error:
         return Exported("", problem=str(error))
     if not file:

@@ -15,9 +15,8 @@ from typing import Any
 from tui.domain.profile.edit import render_new
 from tui.domain.profile.gcloud_config import has_one_task
 from tui.domain.shell.scanning import word
-from tui.domain.vertex.field_table import ACCELERATOR
+from tui.domain.vertex.field_table import ACCELERATOR, RESOURCE
 
-CREATE = "gcloud ai custom-jobs create"
 _DELIMITERS = ";:|#@~%!+&?*" + "".join(map(chr, range(0x2460, 0x2480)))
 
 
@@ -29,12 +28,14 @@ class NotExpressible(ValueError):
 class Command:
     """The flags of a create, and the config for all that they don't carry; "" where that is nothing.
 
-    `whole` is the config of the whole job. Flags with pools replace those of the config.
+    `whole` is the config of the whole job. Flags with pools replace those of the config. `kind` is that of
+    the job in gcloud's words.
     """
 
     flags: tuple[tuple[str, str], ...]
     config: str
     whole: str
+    kind: str = "custom-jobs"
 
     def with_config_inside(self, remarks: Sequence[str] = ()) -> str:
         """The command as it is typed; `remarks` become comments of its config."""
@@ -53,7 +54,8 @@ class Command:
 
     def _typed(self, config: str = "") -> str:
         flags = [*self.flags, ("config", config)] if config else self.flags
-        return " \\\n  ".join([CREATE, *(f"--{name}={word(value)}" for name, value in flags)])
+        create = f"gcloud ai {self.kind} create"
+        return " \\\n  ".join([create, *(f"--{name}={word(value)}" for name, value in flags)])
 
 
 def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = False) -> Command:
@@ -64,20 +66,30 @@ def of(job: Mapping[str, Any], *, project: str, region: str, unfinished: bool = 
     Raises:
         NotExpressible: where gcloud refuses the config and its flags lack names for a pool's fields.
     """
-    spec = job["jobSpec"]
+    spec, flags = job["jobSpec"], _header(job, project, region)
+    pools = spec.get("workerPoolSpecs") or []
+    if not unfinished and not all(map(has_one_task, pools)):
+        flags += _pools(pools)
+        spec = {name: value for name, value in spec.items() if name != "workerPoolSpecs"}
+    return Command(tuple(flags), render_new(spec) if spec else "", render_new(job["jobSpec"]))
+
+
+def of_tuning(resource: Mapping[str, Any], *, project: str, region: str) -> Command:
+    """The command that creates a HyperparameterTuningJob (REST form): its config takes all but the header."""
+    rest = {name: value for name, value in resource.items() if name not in RESOURCE}
+    config = render_new(rest)
+    return Command(tuple(_header(resource, project, region)), config, config, "hp-tuning-jobs")
+
+
+def _header(job: Mapping[str, Any], project: str, region: str) -> list[tuple[str, str]]:
+    """The flags for what no config has."""
     flags = [("region", region), ("display-name", str(job["displayName"]))]
     flags = [("project", project), *flags] if project else flags
     labels = job.get("labels") or {}
     if labels:
         flags.append(("labels", _joined([f"{key}={value}" for key, value in labels.items()])))
     key = (job.get("encryptionSpec") or {}).get("kmsKeyName")
-    if key:
-        flags.append(("kms-key", key))
-    pools = spec.get("workerPoolSpecs") or []
-    if not unfinished and not all(map(has_one_task, pools)):
-        flags += _pools(pools)
-        spec = {name: value for name, value in spec.items() if name != "workerPoolSpecs"}
-    return Command(tuple(flags), render_new(spec) if spec else "", render_new(job["jobSpec"]))
+    return [*flags, ("kms-key", key)] if key else flags
 
 
 def _pools(pools: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Where a text calls `gcloud ai custom-jobs create`."""
+"""Where a text calls `gcloud ai custom-jobs create`, or `hp-tuning-jobs create`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from tui.domain.profile import Problem, ProfileInvalid
 from tui.domain.shell import Call, NotRead, Script, Word, read_script
 
+CUSTOM, TUNING = "custom-jobs", "hp-tuning-jobs"
+"""The commands that create a job."""
 _MARKDOWN = (".md", ".markdown")
 _SHELLS = {"", "bash", "console", "sh", "shell", "zsh"}
 """What a fence says of a text that a shell would read."""
@@ -31,11 +33,11 @@ def is_command(text: str) -> bool:
     """Whether the text calls gcloud, alone or in a script."""
     if re.search(r"(?m)^[ \t$%]*gcloud\s", text) or re.match(r"#!.*sh\b", text):
         return True
-    return "gcloud" in text and re.search(r"\bcustom-jobs\s", text) is not None
+    return "gcloud" in text and re.search(r"\b(custom|hp-tuning)-jobs\s", text) is not None
 
 
-def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call, list[Word]]:
-    """The script, its call that is meant, and the words after `create`.
+def read_call(text: str, file: str, around: Surroundings) -> tuple[Script, Call, list[Word], str]:
+    """The script, its call that is meant, the words after `create`, and which of the commands it is.
 
     Raises:
         ProfileInvalid: where bash would refuse the script, or no call or more than one is meant.
@@ -65,19 +67,24 @@ def _fenced(text: str) -> str:
     return "\n".join(found)
 
 
-def _chosen(script: Script, file: str, wanted: str) -> tuple[Call, list[Word]]:
-    """The call that is meant, with the words after `create`."""
-    found = [(call, rest) for call in script.calls if (rest := _create(call.words)) is not None]
+def _chosen(script: Script, file: str, wanted: str) -> tuple[Call, list[Word], str]:
+    """The call that is meant, with the words after `create`, and its command."""
+    found = [
+        (call, rest, command)
+        for call in script.calls
+        for command in (CUSTOM, TUNING)
+        if (rest := _create(call.words, command)) is not None
+    ]
     if not wanted and len(found) == 1:
         return found[0]
-    names = [_name(rest) for _, rest in found]
+    names = [_name(rest) for _, rest, _ in found]
     if wanted.isdigit() and 1 <= int(wanted) <= len(found):
         return found[int(wanted) - 1]
     if wanted and names.count(wanted) == 1:
         return found[names.index(wanted)]
     message = f"expected one `gcloud ai custom-jobs create`, found {len(found)}"
     shown = [f"{i} in line {call.line} ({name or 'no name'})"
-             for i, ((call, _), name) in enumerate(zip(found, names, strict=True), 1)]  # fmt: skip
+             for i, ((call, _, _), name) in enumerate(zip(found, names, strict=True), 1)]  # fmt: skip
     message += (": " + ", ".join(shown[:20]) if found else "") + "."
     fix = "Choose one with --command NUMBER or --command DISPLAY_NAME." if found else ""
     told = [Problem(file, 0, "", note, id="gcloud.script") for note in script.notes if not found]
@@ -94,9 +101,9 @@ def _name(words: list[Word]) -> str:
     return ""
 
 
-def _create(words: tuple[Word, ...]) -> list[Word] | None:
-    """The words after `gcloud [alpha|beta] ai custom-jobs create`; with or without flags between them."""
-    wanted = ["ai", "custom-jobs", "create"]
+def _create(words: tuple[Word, ...], command: str) -> list[Word] | None:
+    """The words after `gcloud [alpha|beta] ai COMMAND create`; with or without flags between them."""
+    wanted = ["ai", command, "create"]
     rest: list[Word] = []
     for i, word in enumerate(words[1:], 1):
         if not wanted:

@@ -17,8 +17,8 @@ from tui.domain.vertex.rules import (
     scheduling,
     secret,
     shape,
-    spot,
     tpu,
+    tuning,
 )
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 
@@ -32,13 +32,13 @@ _FAMILIES = (
     tpu,
     region,
     scheduling,
-    spot,
     reduction,
     runtime,
     secret,
     network,
     output,
     mounts,
+    tuning,
 )
 RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.RULES)
 

@@ -1,0 +1,205 @@
+"""A tuning job on the screens: trials below their job in the list, the best first in its own tab."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.content import Content
+from textual.pilot import Pilot
+
+from tests.ui.double import NOON, console, job
+from tests.ui.job_double import JobBackend, a_log
+from tests.ui.test_jobs_screen import until
+from tests.ui.test_training_pipeline import Kind, column, question, seen
+from tui.app import VxtuiApp
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.domain.task import Task
+from tui.domain.tuning.study import Metric, Parameter, Study
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.job.screen import JobScreen
+from tui.screens.jobs.screen import JobsScreen
+from tui.screens.tuning.trials import TrialsPane
+
+STUDY = Study(
+    (Metric("loss", maximize=False),),
+    (
+        Parameter("lr", "double", 0.0001, 0.1, log=True),
+        Parameter("optimizer", "categorical", values=("adamw", "sgd [old]")),
+    ),
+    trials=8,
+    parallel=2,
+)
+LOSSES = (3.9, 3.0, None, 2.5, 3.2, 2.9)
+
+
+def child(number: int) -> Job:
+    ended = number < 5
+    state = JobState.SUCCEEDED if ended else JobState.RUNNING
+    return replace(job(20 + number, f"sweep-trial-{number}", age=30 - number), state=state)
+
+
+def trial(number: int, loss: float | None) -> Task:
+    start = NOON - timedelta(minutes=30 - number)
+    state = JobState.RUNNING if number > 4 else JobState.FAILED if loss is None else JobState.SUCCEEDED
+    return Task(
+        str(number),
+        state,
+        child(number).name,
+        parameters={"lr": 0.001 * 3**number, "optimizer": STUDY.parameters[1].values[number % 2]},
+        metrics={} if loss is None else {"loss": loss},
+        step=None if loss is None else 40,
+        reason="" if loss is not None else "The trial reported no finite value of the metric 'loss'.",
+        start_time=start,
+        end_time=start + timedelta(minutes=2) if state.terminal else None,
+    )
+
+
+SWEEP = replace(
+    job(7, "sweep", age=31),
+    name="projects/p/locations/us-central1/hyperparameterTuningJobs/7",
+    kind="tuning_job",
+    composite=True,
+    details=STUDY,
+    tasks=tuple(trial(number, loss) for number, loss in enumerate(LOSSES, 1)),
+)
+
+
+class TuningJobs(Kind):
+    kind = "tuning_job"
+    collection = "hyperparameterTuningJobs"
+
+
+def backend() -> JobBackend:
+    found = JobBackend(SWEEP, *(child(number) for number in range(1, 7)))
+    found.say(*a_log())
+    found.use(jobs={"custom_job": Kind(found), "tuning_job": TuningJobs(found)})
+    return found
+
+
+async def on_trials(pilot: Pilot[Any], app: VxtuiApp) -> TrialsPane:
+    await until(pilot, lambda: len(app.store.jobs) == 7, "the list")
+    app.open_job(SWEEP.name)
+    await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.job, "the job")
+    screen = app.screen
+    assert isinstance(screen, JobScreen)
+    screen.action_tab_tasks()
+    await until(
+        pilot, lambda: isinstance(screen.pane, TrialsPane) and screen.pane.table_view.keys, "the trials"
+    )
+    assert isinstance(screen.pane, TrialsPane)
+    return screen.pane
+
+
+def cell(pane: TrialsPane, trial: str, key: str) -> str:
+    found = pane.table_view.cells_of(trial)[key]
+    return found.plain if isinstance(found, Content) else str(found)
+
+
+async def test_its_trials_are_folded_below_it_and_counted_once(tmp_path: Path) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 7, "the list")
+        await until(pilot, lambda: app.costs.prices is not None, "the prices")
+        await pilot.pause()
+        assert column(app, "name") == ["▸ sweep  6 parts"]
+        # Two trials run: so many machines, and they are counted with the job.
+        assert column(app, "replicas") == ["2×1+1"]
+        screen = app.screen
+        assert isinstance(screen, JobsScreen)
+        assert screen.count_text() == "1 + 6 parts"
+        assert "1 running" in "".join(str(part) for part in screen.top_line())
+        await pilot.press("f")
+        assert column(app, "name") == ["▾ sweep", *(f"└ trial-{number}" for number in (6, 5, 4, 3, 2, 1))]
+        assert column(app, "cost")[1:] == [""] * 6
+        await pilot.press("j", "f")
+        assert column(app, "name") == ["▸ sweep  6 parts"]
+        await pilot.press("slash", *"kind:custom", "enter")
+        await until(pilot, lambda: "sweep-trial-1" in column(app, "name"), "the trials alone")
+
+
+async def test_the_best_trial_leads_and_the_failed_one_says_why(tmp_path: Path) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(160, 40)) as pilot:
+        pane = await on_trials(pilot, app)
+        assert list(pane.table_view.keys) == ["4", "6", "2", "5", "1", "3"]
+        assert cell(pane, "4", "id") == "★ 4" and cell(pane, "4", "m:loss") == "2.5"
+        assert cell(pane, "3", "m:loss") == "·" and "no finite value" in cell(pane, "3", "reason")
+        assert cell(pane, "2", "p:optimizer") == "adamw" and cell(pane, "1", "p:optimizer") == "sgd [old]"
+        assert cell(pane, "1", "duration") == "2m" and cell(pane, "1", "cost").startswith("~$")
+        assert "4 of 8 trials ended   2 running   best loss 2.5 by trial 4" in pane.status().plain
+        assert "Best loss so far" in seen(app)
+        await pilot.press("s")
+        assert list(pane.table_view.keys) == ["6", "5", "4", "3", "2", "1"]
+        await pilot.press("G", "b")
+        assert pane.table_view.cursor == "4"
+
+
+async def test_pictures_follow_one_another(tmp_path: Path) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await on_trials(pilot, app)
+        await pilot.press("v")
+        assert "loss by lr (log)" in seen(app)
+        await pilot.press("v")
+        assert "loss by optimizer" in seen(app)
+        await pilot.press("v")
+        # Three trials have a result, and one more is needed.
+        await until(
+            pilot, lambda: "4 trials with a result are needed; 3 have ended" in seen(app), "the reason"
+        )
+        await pilot.press("v")
+        assert "loss by" not in seen(app) and "Best" not in seen(app)
+
+
+async def test_a_trial_is_opened_stopped_and_cloned(tmp_path: Path) -> None:
+    found = backend()
+    app = console(found, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        pane = await on_trials(pilot, app)
+        await pilot.press("X")
+        assert "! Trial 4 has ended." in [note.message for note in app._notifications]
+        pane.table_view.move_to("6")
+        await pilot.press("X")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+        assert question(app) == "Cancel sweep-trial-6 (2 replicas)?"
+        await pilot.press("y")
+        await until(pilot, lambda: found.cancelled, "the cancel")
+        assert found.cancelled == [child(6).name]
+        await pilot.press("b", "B")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the name")
+        await pilot.press("escape", "enter")
+        await until(
+            pilot,
+            lambda: isinstance(app.screen, JobScreen) and app.screen.job_name == child(4).name,
+            "the trial's own screen",
+        )
+
+
+async def test_the_overview_has_the_study_and_no_figures_are_asked_for(tmp_path: Path) -> None:
+    found = backend()
+    app = console(found, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await on_trials(pilot, app)
+        screen = app.screen
+        assert isinstance(screen, JobScreen)
+        assert list(screen.panes) == ["overview", "tasks", "logs", "spec", "events"]
+        screen.action_tab_overview()
+        await pilot.pause()
+        for words in ("minimize loss", "4 of 8 trials", "loss 2.5 trial 4", "lr 0.0001 … 0.1 log"):
+            assert words in seen(app), words
+        await until(pilot, lambda: found.queries, "the log")
+        assert {query.job_name for query in found.queries} == {SWEEP.name}
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+async def test_columns_leave_room_for_the_metric(tmp_path: Path, width: int) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await on_trials(pilot, app)
+        assert "LOSS" in seen(app) and "TRIAL" in seen(app)

@@ -1,0 +1,1 @@
+"""Hyperparameter tuning: the study of a tuning job, its trials in order, what the parameters matter."""

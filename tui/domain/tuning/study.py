@@ -1,0 +1,131 @@
+"""The study of a tuning job: what its trials vary, what they are judged by, and which of them is the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.domain.task import Task
+
+Value = float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric that the trials report."""
+
+    id: str
+    maximize: bool
+
+    @property
+    def goal(self) -> str:
+        return "maximize" if self.maximize else "minimize"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the search space. `low` and `high` are the bounds of a number, `values` the choices."""
+
+    id: str
+    kind: str
+    """`double`, `integer`, `discrete` or `categorical`."""
+    low: float | None = None
+    high: float | None = None
+    values: tuple[Value, ...] = ()
+    log: bool = False
+    """Whether the scale is logarithmic; a reverse one is too."""
+
+    @property
+    def words(self) -> str:
+        """`0.001 … 0.1 log`, `adam, sgd`."""
+        if self.values:
+            return ", ".join(value if isinstance(value, str) else f"{value:g}" for value in self.values)
+        return f"{self.low:g} … {self.high:g}" + (" log" if self.log else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What a tuning job searches, and how long. The first metric is the one that it optimizes."""
+
+    metrics: tuple[Metric, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    """Those that depend on others come after them."""
+    algorithm: str = ""
+    """"" for the service's default search."""
+    stopping: str = ""
+    """How trials without a prospect are stopped early; "" where they are not."""
+    trials: int = 0
+    parallel: int = 0
+    failures: int = 0
+    """Trials that may fail; 0 leaves it to the service."""
+
+    @property
+    def goal(self) -> Metric | None:
+        """The metric that is optimized."""
+        return self.metrics[0] if self.metrics else None
+
+
+def study_of(job: Job | None) -> Study:
+    """The study of a tuning job; an empty one of any other job."""
+    return job.details if job is not None and isinstance(job.details, Study) else Study()
+
+
+def value_of(task: Task, study: Study) -> float | None:
+    """What a trial has measured of the goal; None where it has no finite value."""
+    goal = study.goal
+    found = task.metrics.get(goal.id) if goal is not None else None
+    return found if found is not None and math.isfinite(found) else None
+
+
+def counts(task: Task) -> bool:
+    """Whether the study takes the trial's value for a result: it ended, and did not fail."""
+    return task.state is JobState.SUCCEEDED
+
+
+def by_goal(tasks: Iterable[Task], study: Study) -> list[Task]:
+    """The best trial first; trials without a value last, in their own order."""
+    found = list(tasks)
+    sign = -1.0 if study.goal is None or study.goal.maximize else 1.0
+    order = {task.id: at for at, task in enumerate(found)}
+
+    def key(task: Task) -> tuple[int, float, int]:
+        value = value_of(task, study)
+        rank = 2 if value is None else 0 if counts(task) or task.state.active else 1
+        return rank, 0.0 if value is None else sign * value, order[task.id]
+
+    return sorted(found, key=key)
+
+
+def best(tasks: Iterable[Task], study: Study) -> Task | None:
+    """The trial with the best result; None while none has ended with one."""
+    ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
+    return next(iter(by_goal(ended, study)), None)
+
+
+def best_so_far(tasks: Iterable[Task], study: Study) -> list[tuple[int, float, float]]:
+    """Of each trial with a result, in the order of their ends: its number from 1, its value, the best yet."""
+    ended = [
+        (task.end_time, at, value)
+        for at, task in enumerate(tasks)
+        if counts(task) and (value := value_of(task, study)) is not None and task.end_time is not None
+    ]
+    better = max if study.goal is None or study.goal.maximize else min
+    found: list[tuple[int, float, float]] = []
+    for number, (_, _, value) in enumerate(sorted(ended), 1):
+        found.append((number, value, better(value, found[-1][2]) if found else value))
+    return found
+
+
+def numbers_of(tasks: Sequence[Task], parameter: Parameter) -> list[float | None]:
+    """Each trial's value of a parameter as a number: a choice by its position; None where it has none."""
+    positions = {value: float(at) for at, value in enumerate(parameter.values)}
+
+    def number(value: object) -> float | None:
+        if parameter.kind == "categorical":
+            return positions.get(str(value))
+        return float(value) if isinstance(value, int | float) else None
+
+    return [number(task.parameters.get(parameter.id)) for task in tasks]

@@ -1,0 +1,304 @@
+"""The flags of a `gcloud ai … create` command and the config that it names, as gcloud 578.0.0 has them."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from tui.domain.masking.names import looks_secret
+from tui.domain.profile import Problem, ProfileInvalid
+from tui.domain.profile.launch_command import of_shell
+from tui.domain.profile.parameters import fill, literal
+from tui.domain.profile.source import read
+from tui.domain.shell import Call, Script, Word
+from tui.domain.vertex.field_check import suggestion
+from tui.domain.vertex.interchange.config_files import ConfigFile
+
+_NOT_THE_JOB = (
+    "project", "account", "configuration", "format", "verbosity", "billing-project", "flatten",
+    "access-token-file", "impersonate-service-account", "trace-token", "flags-file",
+)  # fmt: skip
+_NOT_THE_JOB_SWITCHES = ("quiet", "log-http", "user-output-enabled", "no-user-output-enabled")
+_DELIMITER = re.compile(r"\^([^^]*)\^", re.DOTALL)
+
+Config = Callable[[str], ConfigFile]
+"""Reads the file of `--config`; raises ProfileInvalid where it is no text, or OSError."""
+
+
+@dataclass(slots=True)
+class Command:
+    """The job (a profile's fields), the region and the folder to package that a command line names.
+
+    `parameters` are what a script takes from outside; each is `${NAME}` in the job. `notes` say what was
+    left out or could not be followed.
+    """
+
+    job: dict[str, Any]
+    region: str = ""
+    package: dict[str, Any] | None = None
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Reader(ABC):
+    """Reads one command; each command of gcloud has a class with its flags."""
+
+    COMMAND: ClassVar[str] = ""
+    ONE: ClassVar[tuple[str, ...]] = ()
+    """Flags with one value."""
+    LISTS: ClassVar[tuple[str, ...]] = ()
+    SWITCHES: ClassVar[tuple[str, ...]] = ("enable-web-access", "enable-dashboard-access")
+    OTHER: ClassVar[tuple[str, ...]] = ("labels",)
+    WHOLE: ClassVar[frozenset[str]] = frozenset()
+    """Fields that hold a whole number."""
+
+    call: Call
+    script: Script
+    problems: list[Problem] = field(default_factory=list)
+    one: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    switches: set[str] = field(default_factory=set)
+    labels: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, word: Word, flag: str, message: str, fix: str = "") -> None:
+        name = f"--{flag}" if flag else ""
+        self.problems.append(
+            Problem(self.call.file, word.line, name, message, fix, "gcloud.flag", column=word.column)
+        )
+
+    def read(self, words: list[Word]) -> None:
+        """Read every flag; a wrong one does not stop the reading."""
+        for word, flag, value in self._flags(words):
+            if word.problem and flag not in _NOT_THE_JOB:
+                self.refuse(word, flag, f"{word.problem}.", "Write the value.")
+                continue
+            if flag in self.ONE:
+                self.one[flag] = value
+            elif flag in self.LISTS:
+                self._list(word, flag, split(value))
+            elif flag == "labels":
+                self.labels |= dict(self._pairs(word, flag, value))
+            elif flag in self.OTHER:
+                self._other(word, flag, value)
+            elif flag in {"project", "impersonate-service-account"}:
+                self.notes.append(f"--{flag}={value} was left out: the context decides it.")
+            if flag not in _NOT_THE_JOB and flag != "config":
+                self.variables |= dict.fromkeys(word.names)
+        self.required()
+
+    @abstractmethod
+    def required(self) -> None:
+        """Refuse what gcloud refuses once all flags are read."""
+
+    @abstractmethod
+    def job(self, config: Config) -> Command:
+        """What gcloud would send."""
+
+    @abstractmethod
+    def checked(self, text: str, file: str) -> Mapping[str, Any]:
+        """The value (REST form) of a config. Raises ProfileInvalid where gcloud refuses it."""
+
+    def look_at(self, config: Any) -> None:  # noqa: B027 - only one command needs it
+        """See a config as it is written, before it is checked."""
+
+    def _other(self, word: Word, flag: str, value: str) -> None:  # noqa: B027 - only one command needs it
+        """Read a flag that is neither one value nor a list."""
+
+    def command(self, job: dict[str, Any], package: dict[str, Any] | None = None) -> Command:
+        """The command of a job (REST form) whose flags and config have been read."""
+        found = {**job, "region": self.one.get("region", ""), "package": package}
+        if not self.variables:
+            found = mapped(found, unescaped)
+        region, package = found.pop("region"), found.pop("package")
+        return Command(found, region, package, self.parameters(found), (*self.script.notes, *self.notes))
+
+    def header(self) -> dict[str, Any]:
+        """The fields that every kind of job has."""
+        job: dict[str, Any] = {"displayName": self.one.get("display-name", "")}
+        if self.labels:
+            job["labels"] = dict(self.labels)
+        if "kms-key" in self.one:
+            job["encryptionSpec"] = {"kmsKeyName": self.key()}
+        return job
+
+    def _flags(self, words: list[Word]) -> Iterator[tuple[Word, str, str]]:
+        rest = iter(words)
+        known = (*self.ONE, *self.LISTS, *self.SWITCHES, *self.OTHER, *_NOT_THE_JOB, *_NOT_THE_JOB_SWITCHES)
+        for word in rest:
+            name, equals, value = word.text.removeprefix("--").partition("=")
+            if word.text == "-q":
+                continue
+            if not word.text.startswith("--"):
+                self._no_flag(word)
+            elif name in self.SWITCHES or name in _NOT_THE_JOB_SWITCHES:
+                if value.lower() not in {"false", "no"} and name in self.SWITCHES:
+                    self.switches.add(name)
+            elif name.startswith("no-") and name[3:] in self.SWITCHES:
+                self.switches.discard(name[3:])
+            elif name not in known:
+                self.refuse(
+                    word,
+                    name,
+                    f"gcloud ai {self.COMMAND} create has no such flag.",
+                    suggestion(name, known, "--"),
+                )
+            elif equals:
+                yield word, name, value
+            else:
+                following = next(rest, None)
+                if following is None or following.text.startswith("--"):
+                    self.refuse(word, name, "it needs a value.", f"Write --{name}=VALUE.")
+                else:
+                    yield replace(following, line=word.line, column=word.column), name, following.text
+
+    def _no_flag(self, word: Word) -> None:
+        """A word that is neither a flag nor the value of one."""
+        alone = word.names and re.fullmatch(r"(\$\{\w+\})+", word.text)
+        if word.problem:
+            self.refuse(word, "", f"{word.problem}.", "Write the value.")
+        elif alone and all(self.script.values[name].now == "" for name in word.names):
+            # bash makes no word of a variable without a value.
+            self.notes.append(f"{word.text} of line {word.line} was left out: it has no value here.")
+        else:
+            fix = "Quote values that contain spaces."
+            self.refuse(word, "", f"{word.text!r} belongs to no flag.", fix)
+
+    def _list(self, word: Word, flag: str, parts: list[str]) -> None:
+        """gcloud joins repeated `--args` and `--command`, and takes the last of another flag."""
+        known = self.lists.setdefault(flag, [])
+        if flag == "python-package-uris":
+            known.clear()
+        else:
+            twice = next((part for part, n in Counter([*known, *parts]).items() if n > 1), None)
+            if twice is not None:
+                fix = "Join an argument with its value, --name=value, or write the list into a config."
+                self.refuse(word, flag, f"{twice!r} stands in it twice, and gcloud refuses that.", fix)
+        known.extend(parts)
+
+    def _pairs(self, word: Word, flag: str, value: str) -> Iterator[tuple[str, str]]:
+        for part in split(value):
+            key, equals, inner = part.partition("=")
+            if not equals:
+                fix = "A value that contains commas needs another delimiter: ^;^key=value;key=value."
+                self.refuse(word, flag, f"{part!r} is not key=value.", fix)
+            else:
+                yield key, inner
+
+    def config(self, name: str, config: Config) -> dict[str, Any]:
+        """The file of `--config`: one that the script writes, its standard input, or one beside it."""
+        call = self.call
+        written = call.stdin if name in {"-", "/dev/stdin"} else call.files.get(
+            posixpath.normpath(posixpath.join(call.place, name)))  # fmt: skip
+        here = Word("", call.line, 1)
+        if written is None:
+            if name in {"-", "/dev/stdin"}:
+                self.refuse(here, "config", "the script gives the command no standard input.")
+                return {}
+            file = config(name if call.place == "." else posixpath.join(call.place, name))
+            self.look_at(read(file.text, file.file, repeated=True).value)
+            # `${…}` in the file is not a shell variable.
+            return dict(mapped(dict(self.checked(file.text, file.file)), literal))
+        if written.problem:
+            self.refuse(here, "config", f"{written.problem}.", "Write the file by hand.")
+            return {}
+        try:
+            value = self._written(written, name)
+        except ProfileInvalid as error:
+            message = f"{name}, which the script writes: "
+            self.problems += [
+                replace(p, file=call.file, line=call.line, column=0, message=message + p.message)
+                for p in error.problems
+            ]
+            return {}
+        if not isinstance(value, Mapping):
+            self.refuse(here, "config", f"{name}, which the script writes, has no fields of a job.")
+            return {}
+        return dict(value)
+
+    def _written(self, written: Word, name: str) -> Any:
+        """The value of a config that the script writes; a variable without a value is `${…}` in it."""
+        self.variables |= dict.fromkeys(written.names)
+        given = ((variable, self.script.values[variable].now) for variable in written.names)
+        now = {variable: value for variable, value in given if value is not None}
+        checked = None
+        if len(now) == len(written.names):
+            checked = self.checked(str(fill(written.text, now)), name)
+        value = read(written.text, name, repeated=True).value
+        self.look_at(value)
+        # The profile that is made of it declares its parameters; its fields are checked there.
+        return value if checked is None or written.names else mapped(dict(checked), literal)
+
+    def parameters(self, job: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """The parameters of the profile; a count has a whole number."""
+        counts = set(_counts(job, self.WHOLE))
+        found: dict[str, dict[str, Any]] = {}
+        for name in self.variables:
+            value = self.script.values[name]
+            found[name] = {"help": value.help}
+            if looks_secret(name):
+                found[name]["secret"] = True
+            elif value.default is not None:
+                whole = name in counts and re.fullmatch(r"[1-9]\d{0,8}|0", value.default)
+                found[name]["default"] = int(value.default) if whole else value.default
+            elif command := of_shell(value.command):
+                found[name]["at_launch"] = command
+        return found
+
+    def key(self) -> str:
+        """The full name of the key, from the flags with its parts."""
+        key = self.one["kms-key"]
+        if key.startswith("projects/"):
+            return key
+        ring, where = self.one.get("kms-keyring"), self.one.get("kms-location") or self.one.get("region")
+        project = self.one.get("kms-project")
+        if not (ring and where and project):
+            message = "its keyring, location or project is unknown."
+            fix = "Write projects/P/locations/L/keyRings/R/cryptoKeys/K."
+            self.refuse(Word("", self.call.line, 1), "kms-key", message, fix)
+        return f"projects/{project}/locations/{where}/keyRings/{ring}/cryptoKeys/{key}"
+
+
+def split(value: str) -> list[str]:
+    """The parts of a list, separated by commas or by the delimiter that a leading `^;^` sets."""
+    match = _DELIMITER.match(value)
+    delimiter, rest = (match[1] or ",", value[match.end() :]) if match else (",", value)
+    # A delimiter at the end begins no further part.
+    return rest.removesuffix(delimiter).split(delimiter) if rest else []
+
+
+def _counts(value: Any, whole: frozenset[str], key: str = "") -> Iterator[str]:
+    """The parameters that are the whole value of a number."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _counts(inner, whole, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _counts(inner, whole)
+    elif key in whole and isinstance(value, str):
+        yield value.removeprefix("${").removesuffix("}")
+
+
+def number(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
+
+
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A copy of plain values with `change` applied to every text."""
+    if isinstance(value, Mapping):
+        return {k: mapped(v, change) for k, v in value.items()}
+    if isinstance(value, list):
+        return [mapped(v, change) for v in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def unescaped(text: str) -> str:
+    """A word without escapes; in a job without parameters `${` needs none."""
+    return text.replace("$${", "${")

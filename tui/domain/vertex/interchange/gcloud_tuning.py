@@ -1,0 +1,87 @@
+"""`gcloud ai hp-tuning-jobs create …` as a HyperparameterTuningJob; the flags are those of gcloud 578.0.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tui.domain.profile import ProfileInvalid
+from tui.domain.profile.gcloud_config import GcloudChecker
+from tui.domain.profile.source import read
+from tui.domain.shell import Word
+from tui.domain.tuning.fields import TUNING_JOB_BODY
+from tui.domain.vertex.field_check import describe
+from tui.domain.vertex.field_table import RESOURCE
+from tui.domain.vertex.interchange.gcloud_flags import Command, Config, Reader
+from tui.domain.vertex.interchange.gcloud_script import TUNING
+
+_COUNTS = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
+_ALGORITHMS = {
+    "algorithm-unspecified": "ALGORITHM_UNSPECIFIED",
+    "grid-search": "GRID_SEARCH",
+    "random-search": "RANDOM_SEARCH",
+}
+
+
+@dataclass(slots=True)
+class TuningReader(Reader):
+    """Reads the flags of a tuning job. What its config says of the job goes before its defaults."""
+
+    COMMAND: ClassVar[str] = TUNING
+    ONE: ClassVar[tuple[str, ...]] = (
+        "display-name", "region", "config", "service-account", "network", "kms-key", "kms-keyring",
+        "kms-location", "kms-project", "algorithm", *_COUNTS,
+    )  # fmt: skip
+    WHOLE: ClassVar[frozenset[str]] = frozenset(
+        {"replicaCount", "acceleratorCount", "bootDiskSizeGb", "maxFailedTrialCount", *_COUNTS.values()}
+    )
+
+    def required(self) -> None:
+        here = Word("", self.call.line, 1)
+        if self.problems:
+            return
+        for flag in ("display-name", "config"):
+            if not self.one.get(flag):
+                self.refuse(here, flag, "gcloud requires it.", f"Add --{flag}=…")
+        given = self.one.get("algorithm", "grid-search")
+        if given.lower() not in _ALGORITHMS and "${" not in given:
+            self.refuse(here, "algorithm", f"{given!r} is none.", f"Known are {', '.join(_ALGORITHMS)}.")
+        for flag in _COUNTS:
+            count = self.one.get(flag, "1")
+            if not count.isdigit() and "${" not in count:
+                self.refuse(here, flag, f"it is a whole number, not {count!r}.")
+
+    def checked(self, text: str, file: str) -> Mapping[str, Any]:
+        document = read(text, file, repeated=True)
+        if not isinstance(document.value, Mapping):
+            message = f"expected the fields of a tuning job, found {describe(document.value)}."
+            raise ProfileInvalid([document.problem((), message)])
+        checker = GcloudChecker(document, references=False)
+        found = checker.message(document.value, {**RESOURCE, **TUNING_JOB_BODY.fields}, ())
+        if checker.problems:
+            raise ProfileInvalid(checker.problems)
+        return found
+
+    def job(self, config: Config) -> Command:
+        one = self.one
+        body = self.config(one["config"], config)
+        header = {name: body.pop(name) for name in list(body) if name in RESOURCE}
+        for flag, name in _COUNTS.items():
+            given = one.get(flag)
+            body[name] = (int(given) if given.isdigit() else given) if given else body.get(name) or 1
+        trial = dict(body.get("trialJobSpec") or {})
+        for flag, name in (("network", "network"), ("service-account", "serviceAccount")):
+            if one.get(flag):
+                trial[name] = one[flag]
+        for flag, name in (
+            ("enable-web-access", "enableWebAccess"),
+            ("enable-dashboard-access", "enableDashboardAccess"),
+        ):
+            if flag in self.switches:
+                trial[name] = True
+        body["trialJobSpec"] = trial
+        if "algorithm" in one and body.get("studySpec"):
+            named = _ALGORITHMS.get(one["algorithm"].lower(), one["algorithm"])
+            body["studySpec"] = {**body["studySpec"], "algorithm": named}
+        return self.command({**header, **self.header(), "tuningJob": body})

@@ -1,0 +1,235 @@
+"""Rules about hyperparameter tuning jobs: counts, metrics and the parameters of the search."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.custom_job_spec import whole, within
+from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
+from tui.domain.vertex.sources import EMULATOR, STUDY, TUNING, TUNING_JOB, UNDOCUMENTED
+
+BODY = "tuningJob"
+VALUE_SPECS = ("doubleValueSpec", "integerValueSpec", "categoricalValueSpec", "discreteValueSpec")
+_PARENTS = {
+    "parentDiscreteValues": "discreteValueSpec",
+    "parentIntValues": "integerValueSpec",
+    "parentCategoricalValues": "categoricalValueSpec",
+}
+_LOG = frozenset({"UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE"})
+MOST_DISCRETE, SMALLEST_GAP = 1000, 1e-10
+_STUDY: Path = (BODY, "studySpec")
+_NUMBERS = frozenset({"doubleValueSpec", "integerValueSpec"})
+
+
+def tuning_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a job (REST form) says of its tuning beside the trial's spec; empty where it has none."""
+    return job.get(BODY) or {}
+
+
+def _study(case: Case) -> Mapping[str, Any]:
+    return tuning_of(case.job).get("studySpec") or {}
+
+
+def required(case: Case) -> Iterator[Finding]:
+    if BODY not in case.job:
+        return
+    given, study = tuning_of(case.job), _study(case)
+    for name in ("maxTrialCount", "parallelTrialCount"):
+        if whole(given.get(name)) < 1:
+            sentence = "it is required, and at least 1."
+            yield Finding((BODY, name), sentence, "Write how many trials there are, in all and at once.")
+    if not study.get("metrics"):
+        yield Finding(
+            (*_STUDY, "metrics"), "it is required.", "Name the metric that the trials report, and its goal."
+        )
+    if not study.get("parameters"):
+        yield Finding(
+            (*_STUDY, "parameters"), "it is required.", "Add a parameter: it is a flag of the trials."
+        )
+
+
+def metric(case: Case) -> Iterator[Finding]:
+    for at, each in enumerate(_study(case).get("metrics") or []):
+        here: Path = (*_STUDY, "metrics", at)
+        if not each.get("metricId"):
+            yield Finding(
+                (*here, "metricId"), "it is required.", "Write the tag that the trainer reports, e.g. loss."
+            )
+        if each.get("goal") in {None, "GOAL_TYPE_UNSPECIFIED"}:
+            yield Finding((*here, "goal"), "it is required.", "Write MAXIMIZE or MINIMIZE.")
+
+
+def several_metrics(case: Case) -> Iterator[Finding]:
+    found = _study(case).get("metrics") or []
+    if len(found) > 1:
+        sentence = f"a tuning job optimizes one metric, and there are {len(found)}. {UNDOCUMENTED}"
+        yield Finding((*_STUDY, "metrics"), sentence, "Keep the one that decides.")
+
+
+def at_once(case: Case) -> Iterator[Finding]:
+    given = tuning_of(case.job)
+    trials, parallel = whole(given.get("maxTrialCount")), whole(given.get("parallelTrialCount"))
+    if parallel > trials > 0:
+        edit = Edit((BODY, "parallelTrialCount"), trials)
+        sentence = f"{parallel} trials at once are more than the {trials} there are."
+        yield Finding((BODY, "parallelTrialCount"), sentence, f"Write {trials}.", (edit,))
+    elif (
+        parallel > 1
+        and parallel == trials
+        and _study(case).get("algorithm") in {None, "ALGORITHM_UNSPECIFIED"}
+    ):
+        sentence = "all trials run at once, so the search can learn from none of them."
+        yield Finding((BODY, "parallelTrialCount"), sentence, "Run a few at a time, or use RANDOM_SEARCH.")
+
+
+def _all(case: Case) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Every parameter with its path, one before those that depend on it."""
+    for at, spec in enumerate(_study(case).get("parameters") or []):
+        yield from _with_children((*_STUDY, "parameters", at), spec)
+
+
+def _with_children(path: Path, spec: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    yield path, spec
+    for at, child in enumerate(spec.get("conditionalParameterSpecs") or []):
+        below = (*path, "conditionalParameterSpecs", at, "parameterSpec")
+        yield from _with_children(below, child.get("parameterSpec") or {})
+
+
+def identity(case: Case) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for path, spec in _all(case):
+        name, here = str(spec.get("parameterId") or ""), (*path, "parameterId")
+        if not name or any(character.isspace() for character in name):
+            yield Finding(
+                here, f"{name!r} must be a name without spaces.", "It becomes a flag, as in --lr=0.1."
+            )
+        elif name in seen:
+            yield Finding(here, f"{name} is the id of another parameter too.", "Give it another one.")
+        seen.add(name)
+
+
+def values(case: Case) -> Iterator[Finding]:
+    for path, spec in _all(case):
+        given = [name for name in VALUE_SPECS if spec.get(name) is not None]
+        if len(given) != 1:
+            sentence = (
+                f"it has {' and '.join(given) or 'no values'}; a parameter has exactly one kind of values."
+            )
+            yield Finding(path, sentence, f"Give one of {', '.join(VALUE_SPECS)}.")
+        elif given[0] in _NUMBERS:
+            yield from _range((*path, given[0]), spec[given[0]])
+        else:
+            yield from _choices((*path, given[0]), given[0], spec[given[0]])
+
+
+def _range(path: Path, given: Mapping[str, Any]) -> Iterator[Finding]:
+    low, high = given.get("minValue"), given.get("maxValue")
+    missing = [name for name, value in (("minValue", low), ("maxValue", high)) if value is None]
+    if missing:
+        yield Finding(path, f"{' and '.join(missing)} is required.", "Write both bounds.")
+    elif float(low or 0) > float(high or 0):
+        edits = (Edit((*path, "minValue"), high), Edit((*path, "maxValue"), low))
+        yield Finding(path, f"minValue {low} is greater than maxValue {high}.", "Exchange them.", edits)
+
+
+def _choices(path: Path, kind: str, given: Mapping[str, Any]) -> Iterator[Finding]:
+    found, here = list(given.get("values") or []), (*path, "values")
+    if not found:
+        yield Finding(here, "it is required.", "Write the values that a trial may get.")
+    elif kind == "discreteValueSpec":
+        numbers = [float(value) for value in found]
+        if len(numbers) > MOST_DISCRETE:
+            yield Finding(
+                here, f"it has {len(numbers)} values, {MOST_DISCRETE} at most.", "Use integerValueSpec."
+            )
+        if any(b - a < SMALLEST_GAP for a, b in itertools.pairwise(numbers)):
+            sentence = f"the values must increase, by {SMALLEST_GAP:g} at least."
+            yield Finding(here, sentence, "Sort them.", (Edit(here, sorted(set(found), key=float)),))
+
+
+def scale(case: Case) -> Iterator[Finding]:
+    for path, spec in _all(case):
+        named, here = spec.get("scaleType"), (*path, "scaleType")
+        if named in {None, "SCALE_TYPE_UNSPECIFIED"}:
+            continue
+        if spec.get("categoricalValueSpec") is not None:
+            sentence = "a categorical parameter has no scale."
+            yield Finding(here, sentence, "Remove it.", (Edit(here, REMOVED),))
+        elif named in _LOG and (low := _smallest(spec)) is not None and low <= 0:
+            yield Finding(
+                here,
+                f"{named} needs positive values; the smallest is {low:g}.",
+                "Raise it, or use UNIT_LINEAR_SCALE.",
+            )
+
+
+def _smallest(spec: Mapping[str, Any]) -> float | None:
+    for name in _NUMBERS:
+        low = within(spec, name, "minValue")
+        if low is not None:
+            return float(low)
+    return min((float(value) for value in within(spec, "discreteValueSpec", "values") or []), default=None)
+
+
+def grid(case: Case) -> Iterator[Finding]:
+    if _study(case).get("algorithm") != "GRID_SEARCH":
+        return
+    for path, spec in _all(case):
+        if spec.get("doubleValueSpec") is not None:
+            yield Finding(
+                (*path, "doubleValueSpec"), "a grid search takes no double.", "Use discreteValueSpec."
+            )
+
+
+def default_value(case: Case) -> Iterator[Finding]:
+    for path, spec in _all(case):
+        for name in VALUE_SPECS:
+            if within(spec, name, "defaultValue") is not None:
+                here = (*path, name, "defaultValue")
+                yield Finding(
+                    here, "tuning jobs take no default value.", "Remove it.", (Edit(here, REMOVED),)
+                )
+
+
+def condition(case: Case) -> Iterator[Finding]:
+    for path, spec in _all(case):
+        for number, child in enumerate(spec.get("conditionalParameterSpecs") or []):
+            here = (*path, "conditionalParameterSpecs", number)
+            given = [name for name in _PARENTS if child.get(name) is not None]
+            if len(given) != 1:
+                yield Finding(
+                    here, "it needs one condition on its parent.", f"Give one of {', '.join(_PARENTS)}."
+                )
+            elif spec.get(_PARENTS[given[0]]) is None:
+                kind = next((name for name in VALUE_SPECS if spec.get(name) is not None), "no values")
+                yield Finding(
+                    (*here, given[0]),
+                    f"it does not fit the parent, which has {kind}.",
+                    "Use the one of its kind.",
+                )
+
+
+def decay_curve(case: Case) -> Iterator[Finding]:
+    if case.local and _study(case).get("decayCurveStoppingSpec") is not None:
+        here = (*_STUDY, "decayCurveStoppingSpec")
+        yield Finding(
+            here, "the emulator does not stop trials by their curve.", "Use medianAutomatedStoppingSpec here."
+        )
+
+
+RULES = (
+    Rule("tuning.required", TUNING_JOB, required),
+    Rule("tuning.metric", STUDY, metric),
+    Rule("tuning.one-metric", TUNING, several_metrics, Severity.WARNING),
+    Rule("tuning.at-once", TUNING, at_once, Severity.WARNING),
+    Rule("tuning.parameter-id", STUDY, identity),
+    Rule("tuning.values", STUDY, values),
+    Rule("tuning.scale", STUDY, scale),
+    Rule("tuning.grid", STUDY, grid),
+    Rule("tuning.default", STUDY, default_value),
+    Rule("tuning.condition", STUDY, condition),
+    Rule("tuning.decay-curve", EMULATOR, decay_curve, Severity.NOTE, emulated=True),
+)

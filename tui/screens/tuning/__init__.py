@@ -1,0 +1,1 @@
+"""The tabs that only a tuning job has."""

@@ -1,0 +1,62 @@
+"""The facts of a tuning job: those of every job, and what it searches and has found."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from tui.domain.formatting import pieces
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.domain.text import clip, plain
+from tui.domain.tuning.study import Study, best, study_of
+from tui.screens.job.overview import OverviewPane, Row, table
+from tui.screens.tuning.pictures import number_text
+from tui.widgets.labelled_lines import Labelled
+from tui.widgets.state import bar
+
+MOST_PARAMETERS = 20
+BAR = 30
+
+
+class TuningOverviewPane(OverviewPane):
+    """See the module. In the place of the training's progress it has that of the study."""
+
+    def _training(self, job: Job) -> list[Labelled]:
+        study = study_of(job)
+        ended = sum(task.state.terminal for task in job.tasks)
+        failed = sum(task.state is JobState.FAILED for task in job.tasks)
+        rows: list[Row] = []
+        for at, metric in enumerate(study.metrics):
+            rows.append(("goal" if not at else "also", Content(f"{metric.goal} {plain(metric.id)}")))
+        if study.trials:
+            words = [f" {ended} of {study.trials} trials", f"{study.parallel} at once"]
+            if failed:
+                allowed = f" of at most {study.failures}" if study.failures else ""
+                words.append(f"{failed} failed{allowed}")
+            drawn = (bar(ended / study.trials, BAR), "$text-success" if job.state.active else "$text-muted")
+            rows.append(("trials", Content.assemble(drawn, "   ".join(words))))
+        rows += self._found(job, study)
+        search = study.algorithm or "the service's own"
+        stopping = f"   stops early by {study.stopping}" if study.stopping else ""
+        rows.append(("search", Content(plain(search + stopping))))
+        for at, parameter in enumerate(study.parameters[:MOST_PARAMETERS]):
+            text = f"{plain(parameter.id)}   {plain(clip(parameter.words, 80))}"
+            rows.append(("parameters" if not at else "", Content(text)))
+        left = len(study.parameters) - MOST_PARAMETERS
+        if left > 0:
+            rows.append(("", Content.styled(f"and {pieces(left, 'parameter')} more", "$text-muted")))
+        return table(rows)
+
+    def _found(self, job: Job, study: Study) -> list[Row]:
+        winner, goal = best(job.tasks, study), study.goal
+        if winner is None or goal is None:
+            return [("best", Content.styled("no trial has ended with a result", "$text-muted"))]
+        values = "   ".join(
+            f"{name}={number_text(value) if isinstance(value, int | float) else value}"
+            for name, value in winner.parameters.items()
+        )
+        found = Content.assemble(
+            (f"{plain(goal.id)} {number_text(winner.metrics[goal.id])}", "bold $text-success"),
+            f"   trial {plain(winner.id)}",
+        )
+        return [("best", found), ("", Content(plain(values)))]

@@ -1,0 +1,202 @@
+"""Pictures of a study: the best result so far, results by parameter, how much each parameter matters."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from textual.containers import VerticalGroup
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.domain.job import Job
+from tui.domain.text import clip, plain
+from tui.domain.tuning.study import (
+    Parameter,
+    Study,
+    best_so_far,
+    counts,
+    numbers_of,
+    study_of,
+    value_of,
+)
+from tui.screens import later
+from tui.screens.workers import background
+from tui.store.importance import NotEnough, importance
+from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
+from tui.widgets.plot.palette import faint_colour, line_colour
+from tui.widgets.plot.view_range import Range
+from tui.widgets.state import bar
+
+SO_FAR, IMPORTANCE, HIDDEN = "best so far", "importance", "hidden"
+LONGEST_NAME = 24
+X_MARGIN = 0.03
+"""Share of the range that is left free beside the points."""
+
+
+def number_text(value: float) -> str:
+    """A metric or parameter with four significant digits, a whole number as it is."""
+    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e6):
+        return f"{value:.0f}"
+    return f"{value:.4g}"
+
+
+class TrialPictures(VerticalGroup):
+    """One picture at a time; `next` chooses, `draw` shows it."""
+
+    DEFAULT_CSS = """
+    TrialPictures {
+        height: 12; border-top: solid $border-blurred; display: none;
+        &.shown { display: block; }
+        #importance { height: 1fr; padding: 0 1; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture = SO_FAR
+        self._chart = Chart(ChartFormat("Best so far"))
+        self._text = Static("", id="importance", markup=False)
+        self._computed: tuple[object, Content] | None = None
+        self._computing: object = None
+
+    def compose(self) -> Iterable[Widget]:
+        yield self._chart
+        yield self._text
+
+    def on_mount(self) -> None:
+        background(self, partial(later.load, later.CHARTS), "charts")
+
+    def next(self, study: Study) -> None:
+        """Choose the next picture."""
+        order = [SO_FAR, *(f"p:{each.id}" for each in study.parameters), IMPORTANCE, HIDDEN]
+        at = order.index(self.picture) if self.picture in order else -1
+        self.picture = order[(at + 1) % len(order)]
+
+    def draw(self, job: Job | None, trial: str | None) -> None:
+        """Show the chosen picture of a job's trials; nothing without a job."""
+        shown = job is not None and self.picture != HIDDEN and bool(job.tasks)
+        self.set_class(shown, "shown")
+        if not shown or job is None:
+            return
+        study = study_of(job)
+        self._chart.display, self._text.display = self.picture != IMPORTANCE, self.picture == IMPORTANCE
+        parameter = next((each for each in study.parameters if f"p:{each.id}" == self.picture), None)
+        if self.picture == IMPORTANCE:
+            self._draw_importance(job, study)
+        elif parameter is not None:
+            self._draw_parameter(job, study, parameter)
+        else:
+            self._draw_so_far(job, study)
+
+    def _draw_so_far(self, job: Job, study: Study) -> None:
+        points = best_so_far(job.tasks, study)
+        goal = study.goal
+        name = plain(goal.id) if goal is not None else ""
+        numbers = tuple(float(number) for number, _, _ in points)
+        steps = _steps([(number, best) for number, _, best in points])
+        lines = [
+            ChartLine(
+                "trials", numbers, tuple(value for _, value, _ in points), faint_colour(self.app), points=True
+            ),
+            ChartLine("best", *steps, line_colour(self.app, 0), top=True),
+        ]
+        title = f"Best {name} so far, by trials that ended" if points else "No trial has ended with a result"
+        self._chart.draw(lines, ChartFormat(title, x_text=_whole, y_text=number_text))
+
+    def _draw_parameter(self, job: Job, study: Study, parameter: Parameter) -> None:
+        tasks = [task for task in job.tasks if counts(task) and value_of(task, study) is not None]
+        numbers = numbers_of(tasks, parameter)
+        log = parameter.log and all(number is None or number > 0 for number in numbers)
+        points = sorted(
+            (math.log10(number) if log else number, value)
+            for number, task in zip(numbers, tasks, strict=True)
+            if number is not None and (value := value_of(task, study)) is not None
+        )
+        goal = study.goal
+        title = f"{plain(goal.id) if goal is not None else ''} by {plain(parameter.id)}"
+        x, y = tuple(x for x, _ in points), tuple(y for _, y in points)
+        line = ChartLine("", x, y, line_colour(self.app, 0), points=True)
+        text = _axis_text(parameter, log=log)
+        self._chart.draw(
+            [line],
+            ChartFormat(
+                title + (" (log)" if log else ""),
+                x_text=text,
+                y_text=number_text,
+                x_view=XView(_with_margin(x)),
+            ),
+        )
+
+    def _draw_importance(self, job: Job, study: Study) -> None:
+        key = (
+            job.name,
+            tuple(
+                (task.id, task.metrics.get(study.goal.id) if study.goal else None)
+                for task in job.tasks
+                if counts(task)
+            ),
+        )
+        if self._computed is not None and self._computed[0] == key:
+            self._text.update(self._computed[1])
+            return
+        if self._computed is None:
+            self._text.update(Content.styled("Computing the importance of the parameters…", "$text-muted"))
+        if self._computing == key:
+            return
+        self._computing = key
+
+        async def compute() -> None:
+            try:
+                found = self._bars(await importance(study, job.tasks))
+            except (NotEnough, OSError, TimeoutError) as error:
+                said = str(error) or "The computation did not end in time."
+                found = Content.styled(plain(said), "$text-muted")
+            self._computed, self._computing = (key, found), None
+            self._text.update(found)
+
+        background(self, compute, "importance")
+
+    def _bars(self, shares: dict[str, float]) -> Content:
+        width = max(10, min(60, self.size.width - LONGEST_NAME - 12))
+        lines = [Content.styled("Share of the result's variation by parameter (PED-ANOVA)", "bold")]
+        for name, share in shares.items():
+            title = f"{clip(plain(name), LONGEST_NAME):<{LONGEST_NAME}}"
+            lines.append(Content.assemble(title, " ", (bar(share, width), "$text-accent"), f" {share:>4.0%}"))
+        return Content("\n").join(lines)
+
+
+def _whole(number: float) -> str:
+    """The number of a trial; "" between two."""
+    return f"{number:.0f}" if number.is_integer() else ""
+
+
+def _steps(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """A line that keeps a value until the next one."""
+    found = list(points[:1])
+    for (_, before), (x, y) in itertools.pairwise(points):
+        found += [(x, before), (x, y)] if y != before else [(x, y)]
+    return tuple(x for x, _ in found), tuple(y for _, y in found)
+
+
+def _with_margin(x: Sequence[float]) -> Range | None:
+    """The range of x with room for the points at its ends."""
+    if not x:
+        return None
+    margin = (x[-1] - x[0]) * X_MARGIN or abs(x[0]) * X_MARGIN or 1.0
+    return x[0] - margin, x[-1] + margin
+
+
+def _axis_text(parameter: Parameter, *, log: bool) -> Callable[[float], str]:
+    """How an x is written: a choice by its name, a logarithm by its number."""
+
+    def text(x: float) -> str:
+        if parameter.kind == "categorical":
+            at = round(x)
+            return plain(str(parameter.values[at])) if at == x and 0 <= at < len(parameter.values) else ""
+        return f"{10.0**x:.2g}" if log else number_text(x)
+
+    return text

@@ -1,0 +1,233 @@
+"""The trials of a tuning job, the best first: parameters, what they measured, and a picture of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.actions.registry import Action
+from tui.domain.formatting import NOT_MEASURED, age
+from tui.domain.job import Job
+from tui.domain.task import Task
+from tui.domain.text import plain
+from tui.domain.tuning.study import Study, best, by_goal, study_of
+from tui.screens.job.tasks import TasksPane
+from tui.screens.jobs.job_actions import confirm_cancel
+from tui.screens.tuning.pictures import TrialPictures, number_text
+from tui.screens.unconnected import not_connected
+from tui.screens.workers import background
+from tui.session import BackendError
+from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.state import state_content
+from tui.widgets.table.table import Cells, Column, Table
+
+BEST = "★"
+PICTURE_FROM = 16
+"""Rows of the tab from which there is room for a picture below the table."""
+READ_SECONDS = 30.0
+_NONE = Content.styled(NOT_MEASURED, "$text-muted")
+_FIRST = (
+    Column("id", "TRIAL", 6, max_width=8, whole=True),
+    Column("state", "STATE", 12, max_width=13, rank=1),
+)
+_LAST = (
+    Column("step", "STEP", 6, max_width=12, rank=5, right=True, whole=True),
+    Column("duration", "RAN", 5, max_width=6, rank=4, right=True, whole=True),
+    Column("cost", "COST", 6, max_width=12, rank=5, right=True, whole=True),
+    Column("job", "JOB", 10, max_width=20, rank=7),
+    Column("reason", "", 4, rank=6, flex=True),
+)
+
+
+class TrialsTable(Table):
+    """A table whose columns are the study's metrics and parameters."""
+
+    def use(self, columns: tuple[Column, ...]) -> None:
+        """Show these columns."""
+        if columns != self.columns:
+            self.columns = columns
+            self.clear_widths()
+            self._choose_columns()
+
+
+class TrialsPane(TasksPane):
+    """See the module."""
+
+    SCOPE = "trials"
+    TITLE = "Trials"
+    NEEDS = Changed.JOB
+    DEFAULT_CSS = """
+    TrialsPane TrialsTable { height: 1fr; }
+    """
+
+    def __init__(self, feed: JobFeed) -> None:
+        self._trials_table = TrialsTable(trial_columns(Study()))
+        super().__init__(feed, self._trials_table)
+        self._newest_first = False
+        self._pictures = TrialPictures()
+
+    def compose(self) -> Iterable[Widget]:
+        yield from super().compose()
+        yield self._pictures
+
+    def on_resize(self) -> None:
+        self._show_picture()
+
+    def show(self, changed: Changed) -> None:
+        job = self.feed.job
+        if self._paused or job is None:
+            return
+        study = study_of(job)
+        self._trials_table.use(trial_columns(study))
+        ordered = self._ordered(job, study)
+        winner, now = best(job.tasks, study), self.feed.as_of()
+        rows = {task.id: self._cells(job, task, study, winner, now) for task in ordered}
+        self.table_view.show(list(rows), rows)
+        if rows:
+            self.notice.hide()
+        else:
+            self.notice.show(
+                "No trials yet.", "The service starts them as soon as it has chosen their values."
+            )
+        self._show_picture()
+
+    def tick(self) -> None:
+        job = self.feed.job
+        if job is not None and job.state.active:
+            self.show(Changed.JOB)
+
+    def status(self) -> Content:
+        job = self.feed.job
+        if job is None:
+            return Content("")
+        study = study_of(job)
+        ended = sum(task.state.terminal for task in job.tasks)
+        words = [f"{ended} of {study.trials or len(job.tasks)} trials ended"]
+        if job.running_tasks:
+            words.append(f"{job.running_tasks} running")
+        goal, winner = study.goal, best(job.tasks, study)
+        if goal is not None and winner is not None:
+            name = plain(goal.id)
+            words.append(f"best {name} {number_text(winner.metrics[goal.id])} by trial {plain(winner.id)}")
+        elif goal is not None:
+            words.append(f"{goal.goal}s {plain(goal.id)}")
+        words.append("newest first" if self._newest_first else "best first")
+        return Content.styled("   ".join(words), "$text-muted")
+
+    def blocked_reason(self, found: Action) -> str | None:
+        if found.method in {"order", "picture"}:
+            return None
+        if found.method == "best":
+            job = self.feed.job
+            missing = job is None or best(job.tasks, study_of(job)) is None
+            return "No trial has ended with a result yet." if missing else None
+        reason = super().blocked_reason(found)
+        trial = self.current
+        if reason is None and found.method == "stop" and trial is not None and not trial.state.active:
+            return f"Trial {plain(trial.id)} has ended."
+        return reason
+
+    def action_order(self) -> None:
+        """Order the trials by the goal, or the newest first."""
+        self._newest_first = not self._newest_first
+        self.show(Changed.JOB)
+
+    def action_picture(self) -> None:
+        """Show the next picture."""
+        self._pictures.next(study_of(self.feed.job))
+        self._show_picture()
+
+    def action_best(self) -> None:
+        """Go to the best trial."""
+        job = self.feed.job
+        winner = best(job.tasks, study_of(job)) if job is not None else None
+        if winner is not None:
+            self.table_view.move_to(winner.id)
+
+    def action_clone(self) -> None:
+        """Save the job of the trial under the cursor, with its parameters, as a profile."""
+        self._with_job("clone the trial", _clone)
+
+    def action_stop(self) -> None:
+        """Cancel the job of the trial under the cursor, after a question."""
+        self._with_job("stop the trial", lambda pane, job: confirm_cancel(pane.console, [job]))
+
+    def _with_job(self, what: str, act: Callable[[TrialsPane, Job], None]) -> None:
+        """Read the job of the trial under the cursor and act on it."""
+        task = self.current
+        if task is None or not task.job:
+            return
+        console, name = self.console, task.job
+
+        async def read() -> None:
+            session = console.session
+            if session is None:
+                console.notify(not_connected(console), severity="warning", markup=False)
+                return
+            known = console.store.jobs.get(name)
+            try:
+                found = known or await session.backend.job_service(name).get(name)
+            except BackendError as error:
+                console.notify(f"Can't {what}: {error.message}", severity="error", markup=False)
+                return
+            act(self, found)
+
+        background(self, read, what)
+
+    def _ordered(self, job: Job, study: Study) -> list[Task]:
+        return list(reversed(job.tasks)) if self._newest_first else by_goal(job.tasks, study)
+
+    def _cells(self, job: Job, task: Task, study: Study, winner: Task | None, now: datetime) -> Cells:
+        is_best = winner is not None and winner.id == task.id
+        mark = (f"{BEST} ", "$text-success") if is_best else ("  ", "")
+        cells: dict[str, Content | str] = {
+            "id": Content.assemble(mark, (plain(task.id), "bold" if task.state.active or is_best else "")),
+            "state": state_content(task.state),
+            "step": _NONE if task.step is None else Content(f"{task.step:,}"),
+            "duration": Content.styled(age(task.duration(now)), "$text-muted"),
+            "cost": Content.styled(self.console.costs.task_text(job, task, now), "$text-muted"),
+            "job": Content.styled(plain(task.job.rpartition("/")[2]) or NOT_MEASURED, "$text-muted"),
+            "reason": Content.styled(plain(task.reason), "$text-error"),
+        }
+        for metric in study.metrics:
+            value = task.metrics.get(metric.id)
+            style = "bold $text-success" if is_best else "$text-muted" if task.state.active else ""
+            cells[f"m:{metric.id}"] = _NONE if value is None else Content.styled(number_text(value), style)
+        for parameter in study.parameters:
+            cells[f"p:{parameter.id}"] = _value(task.parameters.get(parameter.id))
+        return cells
+
+    def _show_picture(self) -> None:
+        job = self.feed.job
+        shown = job is not None and self.size.height >= PICTURE_FROM
+        self._pictures.draw(job if shown else None, self.table_view.cursor)
+
+
+def trial_columns(study: Study) -> tuple[Column, ...]:
+    """The columns of a study's trials: the metrics before the parameters."""
+    metrics = [
+        Column(f"m:{each.id}", plain(each.id).upper(), 8, max_width=16, rank=2, right=True, whole=True)
+        for each in study.metrics
+    ]
+    parameters = [
+        Column(
+            f"p:{each.id}", plain(each.id).upper(), 6, max_width=18, rank=3, right=each.kind != "categorical"
+        )
+        for each in study.parameters
+    ]
+    return (*_FIRST, *metrics, *parameters, *_LAST)
+
+
+def _value(value: object) -> Content:
+    if value is None:
+        return _NONE
+    return Content(plain(number_text(value) if isinstance(value, int | float) else str(value)))
+
+
+def _clone(pane: TrialsPane, job: Job) -> None:
+    from tui.screens.profiles.clone import clone  # noqa: PLC0415 - rarely used
+
+    clone(pane.console, job)

@@ -1,0 +1,103 @@
+"""How much each parameter of a study matters, by optuna's PED-ANOVA, in a process of its own.
+
+Importing optuna takes half a second, in which no key would be answered; as a program this reads the trials
+as JSON from its standard input and prints the shares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tui.domain.task import Task
+from tui.domain.tuning.study import Study, counts, numbers_of, value_of
+
+FEWEST = 4
+"""Trials with a result below which nothing can be said."""
+SECONDS = 60.0
+
+
+class NotEnough(Exception):
+    """Too few results, or no parameter that two trials differ in."""
+
+
+async def importance(study: Study, tasks: Sequence[Task]) -> dict[str, float]:
+    """The share of each parameter that every trial has, the largest first; they add up to 1.
+
+    Raises:
+        NotEnough: when too few trials have ended.
+        OSError: when the program can't be started, or fails.
+        TimeoutError: after `SECONDS`.
+    """
+    request = _request(study, tasks)
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __name__,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(SECONDS):
+            printed, errors = await program.communicate(json.dumps(request).encode())
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
+    if program.returncode:
+        said = errors.decode(errors="replace").strip().rpartition("\n")[2]
+        raise OSError(f"the importance of the parameters could not be computed: {said}")
+    found: dict[str, float] = json.loads(printed)
+    return found
+
+
+def _request(study: Study, tasks: Sequence[Task]) -> dict[str, Any]:
+    ended = [task for task in tasks if counts(task) and value_of(task, study) is not None]
+    if len(ended) < FEWEST:
+        raise NotEnough(f"{FEWEST} trials with a result are needed; {len(ended)} have ended.")
+    columns = {}
+    for parameter in study.parameters:
+        numbers = numbers_of(ended, parameter)
+        if None not in numbers and len(set(numbers)) > 1:
+            columns[parameter.id] = {
+                "values": numbers,
+                "choices": len(parameter.values) if parameter.kind == "categorical" else 0,
+                "log": parameter.log and min(n for n in numbers if n is not None) > 0,
+            }
+    if not columns:
+        raise NotEnough("No parameter differs between the trials that have ended.")
+    goal = study.goal
+    return {
+        "maximize": goal is not None and goal.maximize,
+        "results": [value_of(task, study) for task in ended],
+        "parameters": columns,
+    }
+
+
+def compute(request: Mapping[str, Any]) -> dict[str, float]:
+    """The shares for what `importance` sends."""
+    import optuna  # noqa: PLC0415
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore")
+    kinds = optuna.distributions
+    spaces: dict[str, Any] = {}
+    columns = request["parameters"]
+    for name, column in columns.items():
+        if column["choices"]:
+            spaces[name] = kinds.CategoricalDistribution(range(column["choices"]))
+        else:
+            low, high = min(column["values"]), max(column["values"])
+            spaces[name] = kinds.FloatDistribution(low, high, log=column["log"])
+    study = optuna.create_study(direction="maximize" if request["maximize"] else "minimize")
+    for at, result in enumerate(request["results"]):
+        values = {name: column["values"][at] for name, column in columns.items()}
+        chosen = {name: int(v) if columns[name]["choices"] else v for name, v in values.items()}
+        study.add_trial(optuna.trial.create_trial(params=chosen, distributions=spaces, value=result))
+    evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+    return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(compute(json.load(sys.stdin))))

@@ -1,0 +1,75 @@
+"""`vxtui tasks`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from tui.domain import formatting
+from tui.domain.job import Job
+from tui.domain.masking import mask_value
+from tui.domain.task import Task
+from tui.domain.tuning.study import best, by_goal, study_of
+from tui.kinds.registry import kind_of
+from tui.verbs.output import note, print_json, table, task_json
+from tui.verbs.run import READS, Run, find_job, verb
+
+BEST = "*"
+
+
+@click.command()
+@click.argument("job")
+@verb(READS)
+async def tasks(run: Run, job: str) -> None:
+    """List the parts of JOB that are jobs of their own: the trials of a tuning job, the best first."""
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        found = await backend.job_service(found.name).get(found.name)
+    study = study_of(found)
+    ordered = by_goal(found.tasks, study) if study.goal else list(found.tasks)
+    winner = best(found.tasks, study)
+    if run.json:
+        print_json(
+            {
+                "job": found.name,
+                "best": winner.id if winner is not None else None,
+                "tasks": [task_json(task) for task in ordered],
+            }
+        )
+        return
+    if not ordered:
+        noun = kind_of(found).words.noun
+        reason = "the service has created none yet" if found.composite else f"a {noun} runs by itself"
+        note(f"{found.display_name} has no tasks: {reason}.")
+        return
+    _print(found, ordered, winner)
+
+
+def _print(job: Job, ordered: list[Task], winner: Task | None) -> None:
+    now = datetime.now(UTC)
+    metrics = list(dict.fromkeys(name for task in ordered for name in task.metrics))
+    parameters = list(dict.fromkeys(name for task in ordered for name in task.parameters))
+    rows = [
+        [
+            f"{task.id}{BEST if winner is not None and task.id == winner.id else ''}",
+            task.state.value.lower(),
+            *(_number(task.metrics.get(name)) for name in metrics),
+            *(mask_value(name, _number(task.parameters.get(name))) for name in parameters),
+            _number(task.step),
+            formatting.age(task.duration(now)),
+            task.job.rpartition("/")[2],
+            task.reason,
+        ]
+        for task in ordered
+    ]
+    headers = ["TASK", "STATE", *metrics, *parameters, "STEP", "RAN", "JOB", ""]
+    right = range(2, 4 + len(metrics) + len(parameters))
+    table(headers, rows, right=tuple(right))
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return formatting.NOT_MEASURED
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
