@@ -75,10 +75,21 @@ class TuningJobs(Kind):
     collection = "hyperparameterTuningJobs"
 
 
+class CustomJobs(Kind):
+    async def spec(self, name: str) -> dict[str, Any]:
+        pool = {
+            "machineSpec": {"machineType": "n1-standard-4"},
+            "replicaCount": "1",
+            "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/i:t", "args": ["--lr=0.081"]},
+        }
+        found = {"name": name, "displayName": (await self.get(name)).display_name}
+        return {**found, "jobSpec": {"workerPoolSpecs": [pool]}}
+
+
 def backend() -> JobBackend:
     found = JobBackend(SWEEP, *(child(number) for number in range(1, 7)))
     found.say(*a_log())
-    found.use(jobs={"custom_job": Kind(found), "tuning_job": TuningJobs(found)})
+    found.use(jobs={"custom_job": CustomJobs(found), "tuning_job": TuningJobs(found)})
     return found
 
 

@@ -15,12 +15,13 @@ from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.document_edit import edited
 from tui.domain.profile.edit import apply
 from tui.domain.profile.source import read
+from tui.domain.tuning.fields import PARAMETER_SPEC, STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.catalog import machines
 from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, FieldType
 from tui.domain.vertex.form import SECTIONS, FormState, Row, RowKind, build_rows, changes
 from tui.domain.vertex.form.analysis import analyse
 from tui.domain.vertex.form.choices import accelerators_in, choices, machines_with, pool_of, pools_path
-from tui.domain.vertex.form.fields import ELEMENTS, POOL
+from tui.domain.vertex.form.fields import ELEMENTS, POOL, STUDY_SECTION
 from tui.domain.vertex.form.summary import accelerators, roles, totals
 from tui.domain.vertex.form.values import parse
 
@@ -55,10 +56,22 @@ def test_every_field_of_a_custom_job_is_in_the_form_with_its_help() -> None:
     assert shown == header
     assert {f.path for s in SECTIONS for f in s.fields if s.base == "spec"} == spec
     assert {f.path for f in POOL} == set(leaves(WORKER_POOL.fields))
+    study = STUDY_SECTION.fields
+    assert {f.path for f in study} == set(leaves(TUNING_JOB_BODY.fields)) - set(
+        leaves(JOB_SPEC.fields, "trialJobSpec")
+    )
+    lists = {
+        **WORKER_POOL.fields, **JOB_SPEC.fields["pscInterfaceConfig"].fields, **STUDY_SPEC.fields,
+        **PARAMETER_SPEC.fields,
+    }  # fmt: skip
     for name, inner in ELEMENTS.items():
-        kind = WORKER_POOL.fields.get(name) or JOB_SPEC.fields["pscInterfaceConfig"].fields[name]
+        kind = lists[name]
         assert {f.path for f in inner} == set(leaves(kind.fields))
-    everything = [*POOL, *(f for s in SECTIONS for f in s.fields), *(f for e in ELEMENTS.values() for f in e)]
+    everything = [
+        *POOL,
+        *(f for s in (*SECTIONS, STUDY_SECTION) for f in s.fields),
+        *(f for e in ELEMENTS.values() for f in e),
+    ]
     assert all(f.help.endswith(".") or f.help.endswith("NAME") for f in everything), [
         f.help for f in everything if not f.help.endswith(".")
     ]
@@ -281,3 +294,23 @@ def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, ob
             if each.key == "region":
                 with suppress(ProfileInvalid):
                     read(apply(text, "f.yaml", edits), "f.yaml")
+
+
+def test_a_study_is_shown_and_edited_with_the_pools_of_its_trials() -> None:
+    text = (shipped("profiles") / "local-tuning.yaml").read_text()
+    found = build_rows(
+        FormState(read(text, "").value, spec_path=("tuningJob", "trialJobSpec"), expanded=True)
+    )
+    labels = [each.label for each in found if each.key.startswith("tuningJob.studySpec")]
+    assert {"metrics", "metric", "goal", "search", "id", "from", "to", "scale", "categories"} <= {*labels}
+    assert [each.value for each in found if each.label == "id" and each.value] == [
+        "learning-rate", "batch", "schedule",
+    ]  # fmt: skip
+    low = row(found, "tuningJob.studySpec.parameters[0].doubleValueSpec.minValue")
+    (edit,) = changes.value_edits(read(text, "").value, low, "1e-5")
+    assert (edit.path[-1], edit.value) == ("minValue", 1e-5)
+    with pytest.raises(ValueError, match="number is expected"):
+        changes.value_edits(read(text, "").value, low, "small")
+    numbers = row(found, "tuningJob.studySpec.parameters[1].discreteValueSpec.values")
+    edits, path = changes.addition_edits(read(text, "").value, numbers, "32")
+    assert edits[-1].value == 32 and path[-1] == 3

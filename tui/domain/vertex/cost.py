@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.vertex import catalog
@@ -82,12 +81,11 @@ def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) 
     if "timeout" not in scheduling or not scheduling["timeout"]:
         notes.append("No timeout is set: the estimate assumes 7 days.")
     trials, parallel = trials_of(job)
-    if hour is not None and trials > 1:
-        notes.append(f"{pieces(trials, 'trial')}, {parallel} at once; each may run for the whole timeout.")
-        hour, own = hour.times(parallel), own and own.times(parallel)
-        total: Range | None = hour.times(seconds / HOUR * trials / parallel)
-    else:
-        total = hour.times(seconds / HOUR) if hour is not None else None
+    if trials > 1:
+        notes.append(f"{trials:,} trials, {parallel:,} at once; each may run for the whole timeout.")
+        seconds *= trials / parallel
+        hour, own = hour and hour.times(parallel), own and own.times(parallel)
+    total = hour.times(seconds / HOUR) if hour is not None else None
     oldest = min((price.date for price in lookup.used), default=table.date)
     missing = tuple(dict.fromkeys(lookup.missing))
     return Estimate(hour, total, seconds, lookup.date, table.source, tuple(notes), missing, own, oldest)

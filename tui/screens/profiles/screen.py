@@ -35,7 +35,7 @@ from tui.widgets.table.table import Cells, Column, Table
 COLUMNS = (
     Column("state", "", 2, max_width=2),
     Column("name", "PROFILE", 18, max_width=40),
-    Column("shape", "SHAPE", 14, max_width=34, rank=2),
+    Column("shape", "SHAPE", 14, max_width=60, rank=2),
     Column("from", "FROM", 10, max_width=10, rank=3),
     Column("text", "", 28, flex=True, rank=1),
 )

@@ -105,7 +105,8 @@ class TrialPictures(VerticalGroup):
             ChartLine("best", *steps, line_colour(self.app, 0), top=True),
         ]
         title = f"Best {name} so far, by trials that ended" if points else "No trial has ended with a result"
-        self._chart.draw(lines, ChartFormat(title, x_text=_whole, y_text=number_text))
+        view = XView(_with_margin(numbers))
+        self._chart.draw(lines, ChartFormat(title, x_text=_whole, y_text=number_text, x_view=view))
 
     def _draw_parameter(self, job: Job, study: Study, parameter: Parameter) -> None:
         tasks = [task for task in job.tasks if counts(task) and value_of(task, study) is not None]

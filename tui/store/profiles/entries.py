@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Context
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
-from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
+from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.vertex.packaging import PackageRequest
 from tui.domain.vertex.reducers import is_reducer
 
@@ -138,6 +138,9 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
         lines.append(
             f"pool {position}  {pool['replicaCount']} × {machine.get('machineType', '')}{gpus}  {what}"
         )
+    trials, parallel = trials_of(custom_job)
+    if trials > 1:
+        lines.append(f"study  {trials:,} trials of this, {parallel:,} at once")
     scheduling = custom_job.get("jobSpec", {}).get("scheduling", {})
     if scheduling:
         lines.append("scheduling  " + "  ".join(f"{key} {value}" for key, value in scheduling.items()))
@@ -165,4 +168,6 @@ def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     limit = duration(scheduling.get("timeout"))
     most = f", {limit / 3600:.3g} h at most" if limit else ""
     strategy = str(scheduling.get("strategy") or "STANDARD").lower().replace("_", "-")
-    return (*found, *lines, ("strategy", f"{strategy}{most}"))
+    trials, parallel = trials_of(custom_job)
+    study = [("trials", f"{trials:,}, {parallel:,} at once")] if trials > 1 else []
+    return (*study, *found, *lines, ("strategy", f"{strategy}{most}"))

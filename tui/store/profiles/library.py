@@ -126,12 +126,20 @@ def accelerators(profile: Profile) -> int:
 
 
 def shape(profile: Profile) -> str:
-    """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`."""
+    """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; of a study `8 trials of 1 × …`."""
     counts: dict[str, list[str]] = {}
     for pool in filter(None, profile.job_spec.get("workerPoolSpecs", [])):
         machine = str((pool.get("machineSpec") or {}).get("machineType", "?"))
         counts.setdefault(machine, []).append(str(pool.get("replicaCount", 1)))
-    return ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
+    trials = _filled(profile, profile.format.beside(profile.body).get("maxTrialCount"))
+    before = f"{trials} trials of " if trials else ""
+    return before + ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
+
+
+def _filled(profile: Profile, value: object) -> object:
+    """A field's value; where that is one parameter, the default of it."""
+    found = {f"${{{each.name}}}": each.default for each in profile.parameters}
+    return found.get(value, value) if isinstance(value, str) else value
 
 
 def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -177,7 +177,7 @@ def addition_edits(root: Any, row: Row, text: str) -> tuple[Edits, Path]:
     elif row.path[:1] == ("parameters",):
         new = _parameter_value(root, str(row.path[1]), text)
     else:
-        new = text
+        new = parse(row.field.kind, text)
     edits = (*_settings_edits(root, path), *(() if count else (Edit(path, []),)), Edit((*path, count), new))
     return edits, (*path, count)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tui.domain.tuning.fields import METRIC_SPEC, PARAMETER_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.field_table import HEADER, JOB_SPEC, WORKER_POOL, FieldType
 
 Names = tuple[str, ...]
@@ -49,6 +50,10 @@ _ROOTS: Mapping[str, Mapping[str, FieldType]] = {
     "pool": WORKER_POOL.fields,
     "nfs": WORKER_POOL.fields["nfsMounts"].fields,
     "lustre": WORKER_POOL.fields["lustreMounts"].fields,
+    "tuning": TUNING_JOB_BODY.fields,
+    "metric": METRIC_SPEC.fields,
+    "parameter": PARAMETER_SPEC.fields,
+    "condition": PARAMETER_SPEC.fields["conditionalParameterSpecs"].fields,
     "dns": JOB_SPEC.fields["pscInterfaceConfig"].fields["dnsPeeringConfigs"].fields,
 }
 
@@ -61,7 +66,7 @@ def kind_of(base: str, path: Names) -> FieldType:
     return fields[path[-1]]
 
 
-def _fields(base: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> tuple[FormField, ...]:
+def _fields(base: str, *rows: tuple[str, ...]) -> tuple[FormField, ...]:
     """Fields of (path, label, help, value if unset); a `+` before the path makes the field a common one."""
     found = []
     for dotted, label, words, *unset in rows:
@@ -196,6 +201,27 @@ PACKAGE = _fields(
     ("package.build", "build", "auto, sdist, docker, podman or cloud-build.", "auto"),
 )
 
+STUDY = _fields(
+    "tuning",
+    ("+maxTrialCount", "trials", "Trials in all; each is a custom job of the pools below."),
+    ("+parallelTrialCount", "at once", "Trials that run at the same time. The search learns from those that "
+     "have ended: few at once find more, many at once end sooner."),
+    ("maxFailedTrialCount", "may fail", "The job fails when more trials than this do.",
+     "the service decides"),
+    ("+studySpec.metrics", "metrics", "What the trials report, and whether more of it is better."),
+    ("+studySpec.parameters", "search", "What the trials vary; each becomes a flag of their command."),
+    ("+studySpec.algorithm", "algorithm", "How the next values are chosen. GRID_SEARCH tries every "
+     "combination, RANDOM_SEARCH draws.", "the service's own, which learns from the trials"),
+    ("studySpec.measurementSelectionType", "result", "Which measurement of a trial counts: LAST_MEASUREMENT "
+     "or BEST_MEASUREMENT.", "the last"),
+    ("studySpec.medianAutomatedStoppingSpec.useElapsedDuration", "median stopping",
+     "Stop a trial whose best is worse than the median of the others' averages: true compares by time, "
+     "false by steps.", "trials run to their end"),
+    ("studySpec.decayCurveStoppingSpec.useElapsedDuration", "curve stopping",
+     "Stop a trial whose curve is not going to be the best: true compares by time, false by steps.",
+     "trials run to their end"),
+)  # fmt: skip
+
 SECTIONS = (
     Section("profile", "Profile", "top", PROFILE),
     Section("scheduling", "Scheduling", "spec", SCHEDULING),
@@ -204,7 +230,26 @@ SECTIONS = (
     Section("access", "Access", "spec", ACCESS),
     Section("package", "Package", "top", PACKAGE),
 )
-"""Every group but the parameters and the pools."""
+"""Every group but the parameters, the pools and the study."""
+STUDY_SECTION = Section("study", "Study", "tuning", STUDY)
+"""Of a tuning job; its base is the job's body."""
+
+_VALUES: tuple[tuple[str, ...], ...] = (
+    ("+parameterId", "id", "The flag that a trial gets, without its dashes: learning-rate."),
+    ("doubleValueSpec.minValue", "from", "Smallest value of a real number."),
+    ("doubleValueSpec.maxValue", "to", "Largest value of a real number."),
+    ("integerValueSpec.minValue", "whole from", "Smallest value of a whole number."),
+    ("integerValueSpec.maxValue", "whole to", "Largest value of a whole number."),
+    ("categoricalValueSpec.values", "categories", "Words to choose from."),
+    ("discreteValueSpec.values", "numbers", "Numbers to choose from, in increasing order."),
+    ("scaleType", "scale", "UNIT_LOG_SCALE for a learning rate: as many trials between 0.001 and 0.01 as "
+     "between 0.01 and 0.1.", "linear"),
+    ("doubleValueSpec.defaultValue", "default", "Tuning jobs take none."),
+    ("integerValueSpec.defaultValue", "whole default", "Tuning jobs take none."),
+    ("categoricalValueSpec.defaultValue", "default word", "Tuning jobs take none."),
+    ("discreteValueSpec.defaultValue", "default number", "Tuning jobs take none."),
+    ("conditionalParameterSpecs", "depending", "Parameters that only apply with some values of this one."),
+)  # fmt: skip
 
 ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
     "nfsMounts": _fields(
@@ -219,6 +264,23 @@ ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
         ("+volumeHandle", "volume", "Its unique name."),
         ("+filesystem", "file system", "Its file system's name."),
         ("+mountPoint", "mount point", "Name under /mnt/lustre/."),
+    ),
+    "metrics": _fields(
+        "metric",
+        ("+metricId", "metric", "The tag that the trainer reports, e.g. loss."),
+        ("+goal", "goal", "MAXIMIZE or MINIMIZE."),
+    ),
+    "parameters": _fields("parameter", *_VALUES),
+    "conditionalParameterSpecs": _fields(
+        "condition",
+        (
+            "parentCategoricalValues.values",
+            "if a word",
+            "Words of that parameter with which it applies.",
+        ),
+        ("parentDiscreteValues.values", "if a number", "Numbers of it with which it applies."),
+        ("parentIntValues.values", "if a whole number", "Whole numbers of it with which it applies."),
+        *((f"parameterSpec.{path.lstrip('+')}", *rest) for path, *rest in _VALUES),
     ),
     "dnsPeeringConfigs": _fields(
         "dns",

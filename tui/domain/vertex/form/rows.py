@@ -32,6 +32,7 @@ from tui.domain.vertex.rules.base import Severity
 
 MAX_POOLS = 4
 REDUCERS_KEY = "reduction-server"
+TUNING_BODY = "tuningJob"
 
 
 class RowKind(StrEnum):
@@ -117,6 +118,8 @@ class _Builder:
         if self.state.spec_path:
             self._section(table.SECTIONS[0], ())
             self._parameters()
+        if self.state.spec_path[:1] == (TUNING_BODY,):
+            self._section(table.STUDY_SECTION, (TUNING_BODY,))
         self._pools((*spec, "workerPoolSpecs"))
         for section in table.SECTIONS[1:]:
             if section.base == "spec":
@@ -236,8 +239,9 @@ class _Builder:
             text = "" if opened else list_text([item])
             self._add(replace(row, kind=RowKind.ELEMENT, open=opened, value=text))
             if opened:
-                for inner in table.ELEMENTS.get(each.name, ()):
-                    self._field(inner, actual(self.state.value, (*path, *inner.path)), depth + 1)
+                inner = table.ELEMENTS.get(each.name, ())
+                known = [(f, actual(self.state.value, (*path, *f.path))) for f in inner]
+                self._fields(row.key, known, depth + 1)
         else:
             name = reference(self.state.value, item)
             text = mask_text(_shown(item))

@@ -102,6 +102,10 @@ def parse(kind: FieldType, text: str) -> Any:
             if (number := convert(text, "integer")) is None:
                 raise ValueError(f"A whole number is expected, not {text!r}.")
             return number
+        case "double":
+            if (real := convert(text, "number")) is None:
+                raise ValueError(f"A number is expected, not {text!r}.")
+            return real
         case "boolean":
             if (truth := convert(text, "boolean")) is None:
                 raise ValueError(f"true or false is expected, not {text!r}.")
@@ -146,6 +150,13 @@ def pair_text(name: Any, value: Any, *, reveal: bool = False) -> str:
     return f"{name}={text}"
 
 
+def _plain_text(value: Any) -> str:
+    """A value inside an element of a list, without the names of its fields."""
+    if isinstance(value, Mapping):
+        return " ".join(_plain_text(inner) for inner in value.values())
+    return ",".join(map(_plain_text, value)) if isinstance(value, list) else scalar_text(value)
+
+
 def list_text(value: Any) -> str:
     """A list or a mapping in one line."""
     if isinstance(value, Mapping):
@@ -158,7 +169,7 @@ def list_text(value: Any) -> str:
             parts.append(
                 pair_text(item.get("name", ""), item.get("value", ""))
                 if "name" in item
-                else " ".join(scalar_text(v) for v in item.values())
+                else " ".join(_plain_text(v) for v in item.values())
             )
         else:
             parts.append(mask_text(scalar_text(item)))

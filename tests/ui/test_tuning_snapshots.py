@@ -1,0 +1,44 @@
+"""How a tuning job looks: its trials and its overview, three sizes, dark and light. Time stands still."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.double import console
+from tests.ui.test_jobs_screen import until
+from tests.ui.test_tuning_job import SWEEP, backend, on_trials
+from tui.config.settings import Context, Settings
+from tui.screens.job.screen import JobScreen
+
+LOOKS = {
+    "small": ((80, 24), "vxtui-dark", ()),
+    "usual": ((120, 40), "vxtui-dark", ()),
+    "light": ((120, 40), "vxtui-light", ("v",)),
+    "large": ((200, 60), "vxtui-dark", ("v", "v")),
+    "overview": ((120, 40), "vxtui-dark", ("left_square_bracket",)),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_tuning_job(name: str, tmp_path: Path, snap_compare: Any) -> None:
+    size, theme, keys = LOOKS[name]
+    here = Context("test", kind="local", project="p")
+    app = console(backend(), tmp_path, context=here, settings=Settings(theme=theme))
+
+    async def ready(pilot: Pilot[Any]) -> None:
+        await on_trials(pilot, app)
+        await until(pilot, lambda: app.costs.prices is not None, "the prices")
+        screen = app.screen
+        assert isinstance(screen, JobScreen) and screen.job_name == SWEEP.name
+        await until(pilot, lambda: screen.feed.sources["logs"].read_at is not None, "the log")
+        await pilot.press(*keys)
+        await pilot.pause()
+        screen.set_focus(None)
+        app.clear_notifications()
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=size, run_before=ready)
