@@ -75,7 +75,14 @@ CREATE TABLE points (
     PRIMARY KEY (series, step)
 );
 """
-_SCHEMAS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
+_SCHEMA_5 = """
+CREATE TABLE pipeline_jobs (
+    project TEXT NOT NULL, location TEXT NOT NULL, id TEXT NOT NULL, number INTEGER NOT NULL,
+    job BLOB NOT NULL, tasks TEXT NOT NULL, PRIMARY KEY (project, location, id)
+);
+CREATE TABLE pipeline_cache (key TEXT PRIMARY KEY, outputs TEXT NOT NULL);
+"""
+_SCHEMAS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4, _SCHEMA_5)
 VERSION = len(_SCHEMAS)
 _UPGRADES = {version: "".join(_SCHEMAS[version:]) for version in range(VERSION)}
 """What to execute for a file of an older layout; 0 is a new file."""
@@ -249,7 +256,7 @@ class Database:
         Raises:
             StorageFull: when it could not be written; the stored job is then as it was.
         """
-        await self.write(lambda db: _put_job(db, row))
+        await self.write(lambda db: put_job(db, row))
 
     async def save_training_pipeline(self, row: TrainingPipelineRow) -> None:
         """Insert or replace one training pipeline.
@@ -267,7 +274,7 @@ class Database:
         """
 
         def write(db: sqlite3.Connection) -> None:
-            _put_job(db, job)
+            put_job(db, job)
             _put_training_pipeline(db, row)
 
         await self.write(write)
@@ -281,7 +288,7 @@ class Database:
 
         def write(db: sqlite3.Connection) -> None:
             for job in jobs:
-                _put_job(db, job)
+                put_job(db, job)
             record = row.record
             values = (int(record.id), record.project, record.location, row.pb.SerializeToString())
             db.execute("INSERT OR REPLACE INTO tuning_jobs VALUES (?,?,?,?)", values)
@@ -392,7 +399,8 @@ def _next_id(db: sqlite3.Connection) -> int:
     return new
 
 
-def _put_job(db: sqlite3.Connection, row: JobRow) -> None:
+def put_job(db: sqlite3.Connection, row: JobRow) -> None:
+    """Insert or replace one job in the transaction of `db`."""
     record, pb, control = row.record, row.pb, row.control
     values = (
         int(record.id), record.project, record.location, created_us(pb), pb.state,

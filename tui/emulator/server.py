@@ -43,6 +43,10 @@ from tui.emulator.logging.retention import delete_job, run_retention
 from tui.emulator.logging.store import LogStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.pipelines.runs import PipelineRuns
+from tui.emulator.pipelines.runs import Services as PipelineServices
+from tui.emulator.pipelines.service import PipelineServer
+from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.rpc.methods import Method, grpc_handlers
 from tui.emulator.runs import environment
 from tui.emulator.runs.images import Images
@@ -191,6 +195,9 @@ class Emulator:
         tuning_table = TuningJobTable(database, table)
         tuning_table.load(contents.tuning_jobs)
         stack.push_async_callback(tuning_table.settle)
+        pipeline_jobs = PipelineTable(database, table)
+        await pipeline_jobs.open()
+        stack.push_async_callback(pipeline_jobs.settle)
         experiments = ResourceStore(database)
         await experiments.open()
         stack.push_async_callback(experiments.settle)
@@ -203,6 +210,9 @@ class Emulator:
         scheduler = Scheduler(dependencies)
         training_pipelines = TrainingPipelines(pipelines, table, scheduler)
         tuning = TuningRuns(tuning_table, table, scheduler, state, sink)
+        pipeline_runs = PipelineRuns(
+            PipelineServices(pipeline_jobs, table, scheduler, state, config.project_number)
+        )
 
         async def forget(job: JobRecord) -> None:
             await sink.forget(job)
@@ -219,6 +229,8 @@ class Emulator:
         training_pipelines.adopt()
         stack.push_async_callback(tuning.close)
         tuning.adopt()
+        stack.push_async_callback(pipeline_runs.close)
+        pipeline_runs.adopt()
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
@@ -231,6 +243,7 @@ class Emulator:
             *JobServer(table, scheduler, operations).methods(),
             *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),
             *TuningServer(tuning_table, tuning, operations).methods(),
+            *PipelineServer(pipeline_jobs, pipeline_runs, operations, state).methods(),
             *MetadataServer(experiments, operations).methods(),
             *TensorboardServer(experiments, operations, config, checks).methods(),
             *operations.methods(),

@@ -42,8 +42,17 @@ def _state(what: str, enum: Any, example: str) -> Field[Pb]:
 
 
 def _create_time(resource: Pb) -> int:
-    created = resource.create_time
-    return int(created.seconds) * 10**9 + int(created.nanos)
+    return _nanoseconds(resource.create_time)
+
+
+def _nanoseconds(moment: Pb) -> int:
+    return int(moment.seconds) * 10**9 + int(moment.nanos)
+
+
+def _pipeline_name(resource: Pb) -> str:
+    fields = resource.pipeline_spec.fields
+    info = fields["pipelineInfo"].struct_value.fields if "pipelineInfo" in fields else {}
+    return str(info["name"].string_value) if "name" in info else ""
 
 
 def _label(rest: tuple[str, ...]) -> Field[Pb]:
@@ -81,3 +90,11 @@ TRAINING_PIPELINE_FIELDS = _table(
     _state("pipeline state", pipeline_state.PipelineState, "PIPELINE_STATE_RUNNING"),
     training_task_definition=Field(lambda resource: resource.training_task_definition, _TEXT),
 )
+PIPELINE_JOB_FIELDS = _table(
+    _state("pipeline state", pipeline_state.PipelineState, "PIPELINE_STATE_RUNNING"),
+    template_uri=Field(lambda resource: resource.template_uri, _TEXT),
+    pipeline_name=Field(_pipeline_name, _TEXT),
+    end_time=Field(lambda resource: _nanoseconds(resource.end_time), _TIME),
+    update_time=Field(lambda resource: _nanoseconds(resource.update_time), _TIME),
+)
+"""After ListPipelineJobsRequest.filter, without `metadata.*` and `run_as`."""

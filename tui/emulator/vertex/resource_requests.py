@@ -72,6 +72,19 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> t
     return page, write_token(page[-1].key, digest) if more else ""
 
 
+def matching(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> list[R]:
+    """Every resource that a list request asks for, without pages. Raises WireError as `list_page` does."""
+    project, location = _read_parent(request.parent)
+    wanted = _compile(request.filter, fields)
+    return [
+        resource
+        for resource in table.newest_first()
+        if resource.record.project == project
+        and location in (resource.record.location, "-")
+        and wanted(resource.pb)
+    ]
+
+
 def take(resources: Iterator[R], wanted: Condition[Pb], size: int) -> tuple[list[R], bool]:
     """Up to `size` resources that match, and whether there is another."""
     page: list[R] = []

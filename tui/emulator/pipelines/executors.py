@@ -1,0 +1,225 @@
+"""The custom job of one executor: its command with all placeholders filled, and the outputs it leaves.
+
+Files are below the pipeline's root in the emulator's bucket. A process gets their paths as `/gcs/BUCKET/…`,
+also as the `uri` of artifacts, since nothing mounts /gcs here: the emulator puts this machine's path in the
+place of each. Results have gs:// again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
+from google.protobuf import json_format
+
+from tui.emulator.database import Pb
+from tui.emulator.interfaces import CustomJobPb
+from tui.emulator.paths import StateDir
+from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all
+from tui.emulator.pipelines.planner import BadInput, Leaf, Node, Values, typed_output
+
+DEFAULT_MACHINE = "e2-standard-4"
+"""What a component gets that asks for nothing (vertex facts 11.3)."""
+GPU_MACHINE = "n1-standard-8"
+OUTPUT_FILE = "executor_output.json"
+_CORES = (2, 4, 8, 16, 32)
+_LAUNCHER = "google_cloud_pipeline_components.container.v1.custom_job.launcher"
+
+
+class CannotStart(Exception):
+    """A task whose job can't be made; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one task keeps its files: `uri` is below the pipeline's root, without a slash at its end."""
+
+    uri: str
+    state: StateDir
+
+    def gcs(self, name: str = "") -> str:
+        """`/gcs/BUCKET/…`: the path as a process on Vertex has it."""
+        return "/gcs/" + self.uri.removeprefix("gs://") + (f"/{name}" if name else "")
+
+    def local(self, name: str = "") -> Path:
+        """The path on this machine."""
+        return self.state.buckets / self.uri.removeprefix("gs://") / name
+
+
+def executor_input(node: Node, place: Place) -> dict[str, Any]:
+    """What a component is told of its inputs and outputs (`ExecutorInput`)."""
+    leaf = node.leaf
+    assert leaf is not None
+    inputs = {
+        name: {"artifacts": [_mounted(one) for one in found]} for name, found in node.inputs.artifacts.items()
+    }
+    outputs = {
+        name: {"artifacts": [{"name": name, "type": dict(kind), "uri": place.gcs(name), "metadata": {}}]}
+        for name, kind in leaf.component.artifacts.items()
+    }
+    return {
+        "inputs": {"parameterValues": dict(node.inputs.parameters), "artifacts": inputs},
+        "outputs": {
+            "parameters": {name: {"outputFile": place.gcs(name)} for name in leaf.component.outputs},
+            "artifacts": outputs,
+            "outputFile": place.gcs(OUTPUT_FILE),
+        },
+    }
+
+
+def custom_job(node: Node, place: Place, name: str, facts: Mapping[str, str]) -> Pb:
+    """The request of the custom job that runs a leaf.
+
+    Raises:
+        CannotStart: for a placeholder that names nothing, or a payload that is no job.
+    """
+    leaf = node.leaf
+    assert leaf is not None and leaf.executor.container is not None
+    container, given = leaf.executor.container, executor_input(node, place)
+    try:
+        command = fill_all(list(container.get("command") or []), given, facts)
+        args = fill_all(list(container.get("args") or []), given, facts)
+        env = {
+            str(e["name"]): fill(str(e.get("value", "")), given, facts) for e in container.get("env") or []
+        }
+    except BadPlaceholder as error:
+        raise CannotStart(f"{error}.") from error
+    if _LAUNCHER in command:
+        return _launched(args, name)
+    made = CustomJobPb(display_name=name[:128])
+    pool = made.job_spec.worker_pool_specs.add(replica_count=1)
+    _machine(pool.machine_spec, container.get("resources") or {})
+    pool.container_spec.image_uri = str(container["image"])
+    pool.container_spec.command.extend(command)
+    pool.container_spec.args.extend(args)
+    for key, value in env.items():
+        pool.container_spec.env.add(name=key, value=value)
+    return made
+
+
+def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
+    accelerator = resources.get("accelerator") or {}
+    kind = str(accelerator.get("resourceType") or accelerator.get("type") or "")
+    count = int(float(accelerator.get("resourceCount") or accelerator.get("count") or 0))
+    cores = float(resources.get("cpuLimit") or resources.get("resourceCpuLimit") or 4)
+    size = next((each for each in _CORES if each >= cores), _CORES[-1])
+    numbers = AcceleratorType.__members__
+    if kind in numbers and count:
+        spec.machine_type = GPU_MACHINE
+        spec.accelerator_type, spec.accelerator_count = int(numbers[kind]), count
+    else:
+        spec.machine_type = DEFAULT_MACHINE if size == 4 else f"e2-standard-{size}"
+
+
+def _launched(args: list[str], name: str) -> Pb:
+    """The custom job that Google's own component would create: it is run here in the launcher's place."""
+    flags = dict(zip(args[::2], args[1::2], strict=False))
+    if flags.get("--type") != "CustomJob":
+        raise CannotStart(f"the emulator launches custom jobs only, not {flags.get('--type')!r}.")
+    try:
+        payload = json.loads(flags.get("--payload", ""))
+        made = CustomJobPb()
+        json_format.ParseDict(payload, made, ignore_unknown_fields=True)
+    except (ValueError, json_format.ParseError) as error:
+        raise CannotStart(f"the payload of the component is no custom job: {error}.") from error
+    made.display_name = made.display_name or name[:128]
+    return made
+
+
+def is_launcher(leaf: Leaf) -> bool:
+    """Whether Google's component for custom jobs is run."""
+    return leaf.executor.container is not None and _LAUNCHER in (leaf.executor.container.get("command") or [])
+
+
+def prepare(node: Node, place: Place) -> None:
+    """Make the folders of the outputs, without what an earlier attempt has left. Raises OSError."""
+    leaf = node.leaf
+    assert leaf is not None
+    shutil.rmtree(place.local(), ignore_errors=True)
+    place.local().mkdir(parents=True, exist_ok=True)
+
+
+def outputs_of(node: Node, place: Place, job_name: str) -> Values:
+    """What a leaf has left: the file of the executor, or one file for each parameter.
+
+    Raises:
+        BadInput: for an output that is missing, or of another type.
+    """
+    leaf = node.leaf
+    assert leaf is not None
+    if is_launcher(leaf):
+        resources = {"resources": [{"resourceType": "CustomJob", "resourceUri": job_name}]}
+        return Values({"gcp_resources": json.dumps(resources)})
+    written = _written(place.local(OUTPUT_FILE))
+    parameters: dict[str, Any] = {}
+    for name, kind in leaf.component.outputs.items():
+        if name in (written.get("parameterValues") or {}):
+            parameters[name] = typed_output(written["parameterValues"][name], kind, name)
+            continue
+        try:
+            parameters[name] = typed_output(place.local(name).read_text(), kind, name)
+        except FileNotFoundError:
+            raise BadInput(f"the output {name} was not written") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"the output {name} can't be read: {error}") from error
+    artifacts: dict[str, Any] = {}
+    for name, schema in leaf.component.artifacts.items():
+        told = ((written.get("artifacts") or {}).get(name) or {}).get("artifacts")
+        made = [{"name": name, "type": dict(schema), "uri": f"{place.uri}/{name}", "metadata": {}}]
+        artifacts[name] = [_named(one, place.state, schema) for one in told] if told else made
+    return Values(parameters, artifacts)
+
+
+def imported(node: Node, facts: Mapping[str, str]) -> Values:
+    """The artifact of an importer. Raises CannotStart."""
+    leaf = node.leaf
+    assert leaf is not None and leaf.executor.importer is not None
+    importer = leaf.executor.importer
+    given = {"inputs": {"parameterValues": dict(node.inputs.parameters)}}
+    source = importer.get("artifactUri") or {}
+    uri = source.get("constant")
+    if uri is None:
+        uri = node.inputs.parameters.get(str(source.get("runtimeParameter", "")))
+    # The value that the task was given goes before the one that was compiled.
+    uri = node.inputs.parameters.get("uri", uri)
+    if not isinstance(uri, str) or not uri:
+        raise CannotStart("the importer has no URI.")
+    try:
+        metadata = {
+            fill(str(key), given, facts): fill(value, given, facts) if isinstance(value, str) else value
+            for key, value in (importer.get("metadata") or {}).items()
+        }
+    except BadPlaceholder as error:
+        raise CannotStart(f"{error}.") from error
+    name = next(iter(leaf.component.artifacts), "artifact")
+    kind = dict(leaf.component.artifacts.get(name) or importer.get("typeSchema") or {})
+    return Values({}, {name: [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]})
+
+
+def _written(file: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{OUTPUT_FILE} can't be read: {error}") from error
+    return found if isinstance(found, Mapping) else {}
+
+
+def _mounted(artifact: Mapping[str, Any]) -> dict[str, Any]:
+    uri = str(artifact.get("uri", ""))
+    return {**artifact, "uri": "/gcs/" + uri.removeprefix("gs://") if uri.startswith("gs://") else uri}
+
+
+def _named(artifact: Mapping[str, Any], state: StateDir, kind: Mapping[str, Any]) -> dict[str, Any]:
+    """An artifact as a process has written it, with gs:// in the place of this machine's path."""
+    uri, here = str(artifact.get("uri", "")), f"{state.buckets}/"
+    for before in (here, "/gcs/"):
+        if uri.startswith(before):
+            uri = "gs://" + uri.removeprefix(before)
+    return {"type": dict(kind), **artifact, "uri": uri, "metadata": artifact.get("metadata") or {}}

@@ -1,0 +1,112 @@
+"""Placeholders in the command and arguments of a container, e.g. `{{$.inputs.parameters['x']}}`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Json = Mapping[str, Any]
+_PLACEHOLDER = re.compile(r"\{\{\$(?P<path>(?:[^{}]|\{[^{}]*\})*)\}\}")
+_PARAMETER = re.compile(r"\.inputs\.parameters\[['\"](?P<name>[^'\"]+)['\"]\]")
+_INPUT = re.compile(
+    r"\.inputs\.artifacts\[['\"](?P<name>[^'\"]+)['\"]\](?P<rest>\.uri|\.path|\.value|\.metadata\[['\"](?P<key>[^'\"]+)['\"]\])?"
+)
+_OUTPUT_FILE = re.compile(r"\.outputs\.parameters\[['\"](?P<name>[^'\"]+)['\"]\]\.output_file")
+_OUTPUT = re.compile(
+    r"\.outputs\.artifacts\[['\"](?P<name>[^'\"]+)['\"]\](?P<rest>\.uri|\.path|\.metadata\[['\"](?P<key>[^'\"]+)['\"]\])"
+)
+_LONE = re.compile(r"\.(?P<name>\w+)")
+
+
+class BadPlaceholder(Exception):
+    """A placeholder that names nothing; the message says which."""
+
+
+def as_text(value: Any) -> str:
+    """A parameter inside a text: texts as they are, everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
+
+
+def fill_all(words: Sequence[str], executor_input: Json, facts: Mapping[str, str]) -> list[str]:
+    """Words of a command with their placeholders filled; one word may become several, or none.
+
+    `facts` are the lone ones, as `pipeline_job_name`.
+
+    Raises:
+        BadPlaceholder: for one that names nothing.
+    """
+    return [text for word in words for text in _words(word, executor_input, facts)]
+
+
+def fill(text: str, executor_input: Json, facts: Mapping[str, str]) -> str:
+    """A text with its placeholders filled. Raises BadPlaceholder."""
+    return _PLACEHOLDER.sub(lambda match: _one(match["path"], match[0], executor_input, facts), text)
+
+
+def _words(word: str, executor_input: Json, facts: Mapping[str, str]) -> list[str]:
+    """A word may be a placeholder with a structure: Concat joins, IfPresent asks for an input."""
+    if word.startswith(('{"Concat"', '{"IfPresent"')):
+        try:
+            found = json.loads(word)
+        except ValueError:
+            found = None
+        if isinstance(found, Mapping):
+            return _structured(found, executor_input, facts)
+    return [fill(word, executor_input, facts)]
+
+
+def _structured(found: Any, executor_input: Json, facts: Mapping[str, str]) -> list[str]:
+    if isinstance(found, list):
+        return [text for part in found for text in _structured(part, executor_input, facts)]
+    if not isinstance(found, Mapping):
+        return [fill(str(found), executor_input, facts)]
+    if "Concat" in found:
+        parts = found["Concat"]
+        return ["".join(text for part in parts for text in _structured(part, executor_input, facts))]
+    given = found.get("IfPresent") or {}
+    inputs = executor_input.get("inputs") or {}
+    name = given.get("InputName")
+    there = name in (inputs.get("parameterValues") or {}) or name in (inputs.get("artifacts") or {})
+    chosen = given.get("Then" if there else "Else")
+    return [] if chosen is None else _structured(chosen, executor_input, facts)
+
+
+def _one(path: str, whole: str, executor_input: Json, facts: Mapping[str, str]) -> str:
+    inputs, outputs = executor_input.get("inputs") or {}, executor_input.get("outputs") or {}
+    if not path:
+        return json.dumps(executor_input)
+    if path == ".json_escape[1]":
+        return json.dumps(json.dumps(executor_input))[1:-1]
+    if match := _PARAMETER.fullmatch(path):
+        values = inputs.get("parameterValues") or {}
+        if match["name"] not in values:
+            raise BadPlaceholder(f"{whole} has no value")
+        return as_text(values[match["name"]])
+    if match := _OUTPUT_FILE.fullmatch(path):
+        found = (outputs.get("parameters") or {}).get(match["name"])
+        if found is None:
+            raise BadPlaceholder(f"{whole} names no output")
+        return str(found["outputFile"])
+    for pattern, side in ((_INPUT, inputs), (_OUTPUT, outputs)):
+        if match := pattern.fullmatch(path):
+            return _artifact(match, side.get("artifacts") or {}, whole)
+    match = _LONE.fullmatch(path)
+    if match is None or match["name"] not in facts:
+        raise BadPlaceholder(f"{whole} is no placeholder that the emulator knows")
+    return facts[match["name"]]
+
+
+def _artifact(match: re.Match[str], artifacts: Json, whole: str) -> str:
+    found = (artifacts.get(match["name"]) or {}).get("artifacts") or []
+    if not found:
+        raise BadPlaceholder(f"{whole} names no artifact")
+    one, rest = found[0], match["rest"] or ""
+    if rest.startswith(".metadata"):
+        return as_text((one.get("metadata") or {}).get(match["key"], ""))
+    return str(one.get("uri", "")) if rest in {".uri", ".path"} else json.dumps(one)

@@ -1,0 +1,484 @@
+"""What a pipeline's tasks have come to, and which of them can start now. Pure: it only looks at records.
+
+The tasks of a pipeline form a tree: DAGs, iterations of loops, and leaves that run. Only leaves have records;
+the state of everything above follows from them. So after a restart of the emulator the plan is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tui.emulator.pipelines.conditions import BadCondition, holds
+from tui.emulator.pipelines.ir import Component, Dag, Executor, Pipeline, Task
+from tui.emulator.pipelines.placeholders import as_text, fill
+
+Json = Mapping[str, Any]
+MOST_ITERATIONS = 1_000
+_SELECTED = re.compile(r"parseJson\(string_value\)(?P<keys>(\[[^\]]+\])*)")
+_KEY = re.compile(r"\[(?:\"([^\"]*)\"|'([^']*)'|(\d+))\]")
+
+
+class Status(StrEnum):
+    """State of a task; the names are those of PipelineTaskDetail."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    SKIPPED = "SKIPPED"
+    NOT_TRIGGERED = "NOT_TRIGGERED"
+
+    @property
+    def final(self) -> bool:
+        return self not in {Status.PENDING, Status.RUNNING}
+
+    @property
+    def good(self) -> bool:
+        """It has outputs that others can use; SKIPPED took them from the cache."""
+        return self in {Status.SUCCEEDED, Status.SKIPPED}
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Parameters and artifacts by name; an artifact name has a list of artifacts in JSON form."""
+
+    parameters: Json = field(default_factory=dict)
+    artifacts: Json = field(default_factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        return {"parameters": dict(self.parameters), "artifacts": dict(self.artifacts)}
+
+    @classmethod
+    def of(cls, value: Json) -> Values:
+        return cls(value.get("parameters") or {}, value.get("artifacts") or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is stored of a leaf that has started. `jobs` are the custom jobs of its attempts."""
+
+    status: Status
+    jobs: tuple[str, ...] = ()
+    outputs: Values = Values()
+    error: str = ""
+    start: float | None = None
+    end: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One task in the tree. `path` is unique: names of tasks and numbers of iterations, joined by `/`."""
+
+    path: str
+    parent: str
+    name: str
+    title: str
+    status: Status
+    inputs: Values = Values()
+    outputs: Values = Values()
+    error: str = ""
+    after: tuple[str, ...] = ()
+    """Paths of the tasks that it depends on."""
+    leaf: Leaf | None = None
+    iteration: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a node without nodes below it runs."""
+
+    component: Component
+    executor: Executor
+    retries: int = 0
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole tree, each node after its parent, and the leaves that start now."""
+
+    status: Status
+    nodes: tuple[Node, ...]
+    ready: tuple[Node, ...]
+    outputs: Values = Values()
+
+    @property
+    def failed(self) -> list[str]:
+        """Titles of the leaves that failed."""
+        return [node.title for node in self.nodes if node.status is Status.FAILED and node.leaf is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What does not change from task to task. `facts` are those of the placeholders."""
+
+    pipeline: Pipeline
+    records: Mapping[str, Record]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    fail_fast: bool = False
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class _Result:
+    status: Status
+    outputs: Values = Values()
+    error: str = ""
+
+
+class BadInput(Exception):
+    """An input of a task that has no value, or a wrong one; the message says which."""
+
+
+def plan(context: Context, given: Json) -> Plan:
+    """The plan with these parameters of the pipeline."""
+    planner = _Planner(context)
+    root = context.pipeline.root
+    inputs = Values(_with_defaults(root, given))
+    result = planner.dag(root, inputs, "", always=False)
+    return Plan(result.status, tuple(planner.nodes), tuple(planner.ready), result.outputs)
+
+
+class _Planner:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.nodes: list[Node] = []
+        self.ready: list[Node] = []
+        # A failure anywhere stops the start of others, where the pipeline is to fail fast.
+        failed = any(record.status is Status.FAILED for record in context.records.values())
+        self._halted = context.cancelled or (context.fail_fast and failed)
+
+    def dag(self, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
+        """The result of a DAG; `always`: its tasks start whatever has failed elsewhere."""
+        dag = component.dag
+        assert dag is not None
+        results: dict[str, _Result] = {}
+        for task in dag.tasks:
+            results[task.name] = self._task(task, inputs, results, path, always=always)
+        status = _together(results.values(), cancelled=self._context.cancelled)
+        outputs = _dag_outputs(dag, results) if status.final else Values()
+        return _Result(status, outputs)
+
+    def _task(
+        self, task: Task, above: Values, results: Mapping[str, _Result], parent: str, *, always: bool
+    ) -> _Result:
+        path = f"{parent}/{task.name}" if parent else task.name
+        always = always or task.runs_after_failures
+        at = len(self.nodes)
+        inputs, result = Values(), _Result(Status.PENDING)
+        needed = [results[name] for name in task.depends_on]
+        component = self._context.pipeline.components[task.component]
+        waits = not all(each.status.final for each in needed)
+        if not task.runs_after_failures and any(
+            each.status.final and not each.status.good for each in needed
+        ):
+            result = _Result(Status.NOT_TRIGGERED)
+        elif not waits:
+            try:
+                inputs = self._inputs(task, component, above, results)
+                if task.condition and not holds(task.condition, inputs.parameters):
+                    result = _Result(Status.NOT_TRIGGERED)
+                elif task.iterator is not None:
+                    self._add(at, task, parent, inputs, component)
+                    result = self._loop(task, component, inputs, path, always=always)
+                else:
+                    self._add(at, task, parent, inputs, component)
+                    result = self._one(component, inputs, path, at, always=always)
+            except (BadInput, BadCondition) as error:
+                result = _Result(Status.FAILED, error=str(error))
+        elif self._context.cancelled:
+            result = _Result(Status.CANCELLED)
+        if len(self.nodes) == at:
+            self._add(at, task, parent, inputs, component)
+        self._set(at, result)
+        return result
+
+    def _add(self, at: int, task: Task, parent: str, inputs: Values, component: Component) -> None:
+        leaf = None
+        if component.executor is not None and task.iterator is None:
+            leaf = Leaf(component, component.executor, task.retries, task.cached)
+        prefix = f"{parent}/" if parent else ""
+        path = prefix + task.name
+        after = tuple(prefix + name for name in task.depends_on)
+        self.nodes.insert(
+            at, Node(path, parent, task.name, task.title, Status.PENDING, inputs, after=after, leaf=leaf)
+        )
+
+    def _set(self, at: int, result: _Result) -> None:
+        node = self.nodes[at]
+        self.nodes[at] = Node(
+            node.path, node.parent, node.name, node.title, result.status, node.inputs, result.outputs,
+            result.error, node.after, node.leaf, node.iteration,
+        )  # fmt: skip
+
+    def _one(self, component: Component, inputs: Values, path: str, at: int, *, always: bool) -> _Result:
+        """One run of a component: a DAG below this node, or a leaf."""
+        if component.dag is not None:
+            return self.dag(component, inputs, path, always=always)
+        record = self._context.records.get(path)
+        if record is not None:
+            return _Result(record.status, record.outputs, record.error)
+        if self._context.cancelled:
+            return _Result(Status.CANCELLED)
+        if self._halted and not always:
+            return _Result(Status.NOT_TRIGGERED)
+        self.ready.append(self.nodes[at])
+        return _Result(Status.PENDING)
+
+    def _loop(self, task: Task, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
+        iterator = task.iterator or {}
+        items = _items(iterator, inputs)
+        if len(items) > MOST_ITERATIONS:
+            raise BadInput(f"the loop has {len(items):,} items; {MOST_ITERATIONS:,} is the most")
+        name = str(iterator.get("itemInput", ""))
+        results: list[_Result] = []
+        for number, item in enumerate(items):
+            running = sum(not result.status.final for result in results)
+            here, at = f"{path}/{number}", len(self.nodes)
+            if iterator.get("artifacts"):
+                own = Values(inputs.parameters, {**inputs.artifacts, name: [item]})
+            else:
+                wanted = component.parameters.get(name)
+                value = _typed(item, wanted.type) if wanted is not None else item
+                own = Values({**inputs.parameters, name: value}, inputs.artifacts)
+            leaf = None
+            if component.executor is not None:
+                leaf = Leaf(component, component.executor, task.retries, task.cached)
+            title = f"{task.title} {number}"
+            self.nodes.append(
+                Node(here, path, task.name, title, Status.PENDING, own, leaf=leaf, iteration=number)
+            )
+            if task.limit and running >= task.limit:
+                result = _Result(Status.CANCELLED if self._context.cancelled else Status.PENDING)
+            else:
+                result = self._one(component, own, here, at, always=always)
+            self._set(at, result)
+            results.append(result)
+        status = _together(results, cancelled=self._context.cancelled)
+        return _Result(status, _collected(component, results) if status.good else Values())
+
+    # Inputs
+
+    def _inputs(
+        self, task: Task, component: Component, above: Values, results: Mapping[str, _Result]
+    ) -> Values:
+        found: dict[str, Any] = {}
+        constants: list[str] = []
+        for name, given in (task.inputs.get("parameters") or {}).items():
+            there, value = self._parameter(given, above, results)
+            if not there:
+                continue
+            if given.get("parameterExpressionSelector"):
+                value = _selected(str(given["parameterExpressionSelector"]), value)
+            if "runtimeValue" in given:
+                constants.append(name)
+            found[name] = value
+        for name in constants:
+            if isinstance(found[name], str) and "{{$" in found[name]:
+                found[name] = fill(found[name], {"inputs": {"parameterValues": found}}, self._context.facts)
+        artifacts: dict[str, Any] = {}
+        for name, given in (task.inputs.get("artifacts") or {}).items():
+            found_artifacts = _artifact(given, above, results)
+            if found_artifacts is not None:
+                artifacts[name] = found_artifacts
+        return Values(_with_defaults(component, found), artifacts)
+
+    def _parameter(self, given: Json, above: Values, results: Mapping[str, _Result]) -> tuple[bool, Any]:
+        """Whether a parameter has a value here, and the value."""
+        if "componentInputParameter" in given:
+            name = given["componentInputParameter"]
+            return name in above.parameters, above.parameters.get(name)
+        if "taskOutputParameter" in given:
+            source = given["taskOutputParameter"]
+            result, key = results[source["producerTask"]], source["outputParameterKey"]
+            return key in result.outputs.parameters, result.outputs.parameters.get(key)
+        if "taskFinalStatus" in given:
+            return True, self._final_status(given["taskFinalStatus"]["producerTask"], results)
+        runtime = given.get("runtimeValue") or {}
+        if "constant" in runtime:
+            return True, runtime["constant"]
+        if "runtimeParameter" in runtime:
+            name = runtime["runtimeParameter"]
+            return name in above.parameters, above.parameters.get(name)
+        raise BadInput(f"the input {json.dumps(given)} is of a kind that the emulator does not know")
+
+    def _final_status(self, name: str, results: Mapping[str, _Result]) -> dict[str, Any]:
+        """What an exit task is told (PipelineTaskFinalStatus)."""
+        result = results[name]
+        failed = result.status in {Status.FAILED, Status.CANCELLED}
+        message = result.error or ("Some tasks failed." if failed else "")
+        return {
+            "state": "SUCCEEDED" if result.status.good else result.status.value,
+            "pipelineJobResourceName": self._context.facts.get("pipeline_job_resource_name", ""),
+            "pipelineTaskName": name,
+            "error": {"code": 9, "message": message} if failed else {},
+        }
+
+
+def _artifact(given: Json, above: Values, results: Mapping[str, _Result]) -> list[Any] | None:
+    if "componentInputArtifact" in given:
+        found: list[Any] | None = above.artifacts.get(given["componentInputArtifact"])
+        return found
+    source = given.get("taskOutputArtifact") or {}
+    outputs = results[source["producerTask"]].outputs.artifacts
+    return outputs.get(source["outputArtifactKey"])
+
+
+def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> Status:
+    found = [result.status for result in results]
+    if any(not status.final for status in found):
+        started = any(status is not Status.PENDING for status in found)
+        return Status.RUNNING if started else Status.PENDING
+    if Status.FAILED in found:
+        return Status.FAILED
+    if Status.CANCELLED in found or (cancelled and not found):
+        return Status.CANCELLED
+    return Status.SUCCEEDED
+
+
+def _with_defaults(component: Component, given: Json) -> dict[str, Any]:
+    """The values with those of the defaults, each of its parameter's type.
+
+    Raises:
+        BadInput: for a parameter that needs a value and has none, or one of another type.
+    """
+    found = dict(given)
+    for name, wanted in component.parameters.items():
+        if name in found and found[name] is not None:
+            found[name] = _typed(found[name], wanted.type, name)
+        elif wanted.has_default:
+            found[name] = _typed(wanted.default, wanted.type, name)
+        elif wanted.optional:
+            found.pop(name, None)
+        elif name not in found and not name.startswith("pipelinechannel--"):
+            raise BadInput(f"the parameter {name} has no value")
+    return found
+
+
+def typed_output(value: Any, kind: str, name: str) -> Any:
+    """The value of an output, which a file has as text, by its type. Raises BadInput."""
+    return _typed(value, kind, name)
+
+
+def _typed(value: Any, kind: str, name: str = "") -> Any:
+    """A value of this type: the numbers of a Struct are all floats."""
+    what = f"the parameter {name}" if name else "the value"
+    match kind:
+        case "NUMBER_INTEGER":
+            number = float(value) if isinstance(value, str) and _is_number(value) else value
+            if isinstance(number, bool) or not isinstance(number, int | float) or number != int(number):
+                raise BadInput(f"{what} is {value!r}, and no whole number")
+            return int(number)
+        case "NUMBER_DOUBLE":
+            number = float(value) if isinstance(value, str) and _is_number(value) else value
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                raise BadInput(f"{what} is {value!r}, and no number")
+            return float(number)
+        case "BOOLEAN":
+            if str(value).lower() not in {"true", "false"}:
+                raise BadInput(f"{what} is {value!r}, and neither true nor false")
+            return str(value).lower() == "true"
+        case "STRING":
+            return value if isinstance(value, str) else as_text(value)
+        case "LIST" | "STRUCT":
+            return _whole(_loaded(value, what))
+    return _whole(value)
+
+
+def _loaded(value: Any, what: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise BadInput(f"{what} is {value[:80]!r}, and no JSON") from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(value: Any) -> Any:
+    """The same JSON with whole floats as integers."""
+    if isinstance(value, Mapping):
+        return {name: _whole(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _items(iterator: Json, inputs: Values) -> list[Any]:
+    given = iterator.get("items") or {}
+    if iterator.get("artifacts"):
+        return list(inputs.artifacts.get(given.get("inputArtifact", ""), []))
+    if "raw" in given:
+        found = _loaded(given["raw"], "the loop's list")
+    else:
+        name = given.get("inputParameter", "")
+        if name not in inputs.parameters:
+            raise BadInput(f"the loop's list {name} has no value")
+        found = _loaded(inputs.parameters[name], f"the loop's list {name}")
+    if not isinstance(found, list):
+        raise BadInput(f"the loop is over {found!r}, and no list")
+    return found
+
+
+def _selected(expression: str, value: Any) -> Any:
+    match = _SELECTED.fullmatch(expression)
+    if match is None:
+        raise BadInput(f"the expression {expression!r} is not known to the emulator")
+    found = _loaded(value, "the value")
+    for double, single, number in _KEY.findall(match["keys"]):
+        try:
+            found = found[int(number)] if number else found[double or single]
+        except (LookupError, TypeError) as error:
+            raise BadInput(f"{expression} finds nothing in {json.dumps(found)[:80]}") from error
+    return found
+
+
+def _dag_outputs(dag: Dag, results: Mapping[str, _Result]) -> Values:
+    parameters, artifacts = {}, {}
+    for name, given in (dag.outputs.get("parameters") or {}).items():
+        one = given.get("valueFromOneof") or {}
+        selectors = one.get("parameterSelectors") or [given.get("valueFromParameter") or {}]
+        for selector in selectors:
+            found = results.get(str(selector.get("producerSubtask")))
+            key = selector.get("outputParameterKey")
+            if found is not None and key in found.outputs.parameters:
+                parameters[name] = found.outputs.parameters[key]
+                break
+    for name, given in (dag.outputs.get("artifacts") or {}).items():
+        for selector in given.get("artifactSelectors") or []:
+            found = results.get(str(selector.get("producerSubtask")))
+            key = selector.get("outputArtifactKey")
+            if found is not None and key in found.outputs.artifacts:
+                artifacts[name] = found.outputs.artifacts[key]
+                break
+    return Values(parameters, artifacts)
+
+
+def _collected(component: Component, results: list[_Result]) -> Values:
+    """The outputs of a loop: of each name a list over the iterations."""
+    names = component.outputs if component.outputs else _names(results, "parameters")
+    artifacts = component.artifacts if component.artifacts else _names(results, "artifacts")
+    return Values(
+        {name: [result.outputs.parameters.get(name) for result in results] for name in names},
+        {
+            name: [each for result in results for each in result.outputs.artifacts.get(name, [])]
+            for name in artifacts
+        },
+    )
+
+
+def _names(results: list[_Result], kind: str) -> list[str]:
+    return list(dict.fromkeys(name for result in results for name in getattr(result.outputs, kind)))

@@ -1,0 +1,222 @@
+"""All pipeline jobs in memory, each change on disk first, with the custom jobs that they make."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
+
+from tui.emulator.database import Database, JobRow, Pb, created_us, put_job
+from tui.emulator.faults import clock
+from tui.emulator.interfaces import JobRecord, ResourceRecord
+from tui.emulator.pipelines.planner import Record, Status, Values
+from tui.emulator.vertex.job_table import Job, JobTable, new_job
+from tui.emulator.vertex.resource_table import Key, Resource, ResourceTable, timestamp
+
+State = pipeline_state.PipelineState
+PipelineJobPb = pipeline_job.PipelineJob.pb()
+TERMINAL = frozenset(
+    {State.PIPELINE_STATE_SUCCEEDED, State.PIPELINE_STATE_FAILED, State.PIPELINE_STATE_CANCELLED}
+)
+_INPUT_FIELDS = (
+    "display_name", "pipeline_spec", "labels", "runtime_config", "encryption_spec", "service_account",
+    "network", "reserved_ip_ranges", "template_uri", "preflight_validations",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRecord(ResourceRecord):
+    """Identity of a pipeline job, whose id its creator may choose."""
+
+    COLLECTION = "pipelineJobs"
+
+
+@dataclass(eq=False, slots=True)
+class PipelineJob(Resource):
+    """A pipeline job that exists. `records` are those of its leaves, `ids` the numbers of its tasks."""
+
+    record: PipelineRecord
+    number: int
+    records: dict[str, Record] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    TERMINAL = TERMINAL
+
+    @property
+    def key(self) -> Key:
+        return created_us(self.pb), self.number
+
+
+class PipelineTable(ResourceTable[PipelineJob]):
+    """Pipeline jobs by id, and in the order of their keys."""
+
+    def __init__(self, database: Database, jobs: JobTable) -> None:
+        super().__init__()
+        self._database = database
+        self._jobs = jobs
+
+    async def open(self) -> None:
+        """Read what the database has. Raises StorageFull."""
+        for project, location, id, number, body, state in await self._database.read(_read):
+            said = json.loads(state)
+            records = {path: _record(value) for path, value in said["records"].items()}
+            record = PipelineRecord(project, location, id)
+            self.add(PipelineJob(record, PipelineJobPb.FromString(body), number, records, said["ids"]))
+
+    def add(self, resource: PipelineJob) -> None:
+        super().add(resource)
+        if resource.pb.state == State.PIPELINE_STATE_CANCELLING:
+            resource.cancelled.set()
+
+    async def create(self, record: PipelineRecord, requested: Pb) -> PipelineJob:
+        """Store a new PENDING pipeline job. It is on disk when this returns. Raises StorageFull."""
+        return await self.finish(self._create(record, requested))
+
+    async def update(
+        self,
+        job: PipelineJob,
+        change: Callable[[Pb], None] = lambda _: None,
+        records: Mapping[str, Record] | None = None,
+        custom_jobs: Mapping[str, Pb] | None = None,
+    ) -> list[Job]:
+        """Change the resource and leaves' records, and store new custom jobs, by path: all of it or nothing.
+
+        A new custom job is the last of the record at its path. Returns the jobs, in the order given.
+
+        Raises:
+            StorageFull: when it could not be written; then nothing has changed.
+        """
+        return await self.finish(self._update(job, change, records or {}, custom_jobs or {}))
+
+    async def delete(self, job: PipelineJob) -> None:
+        """Delete a pipeline job; its tasks' custom jobs stay. Raises StorageFull."""
+        await self.finish(self._delete(job))
+
+    async def cached(self, key: str) -> Values | None:
+        """The outputs of an earlier run of the same work."""
+
+        def read(db: sqlite3.Connection) -> Any:
+            return db.execute("SELECT outputs FROM pipeline_cache WHERE key = ?", (key,)).fetchone()
+
+        row = await self._database.read(read)
+        return Values.of(json.loads(row[0])) if row is not None else None
+
+    async def cache(self, key: str, outputs: Values) -> None:
+        """Keep outputs for later runs. Raises StorageFull."""
+        values = key, json.dumps(outputs.json())
+        await self._database.write(
+            lambda db: db.execute("INSERT OR REPLACE INTO pipeline_cache VALUES (?,?)", values)
+        )
+
+    async def _create(self, record: PipelineRecord, requested: Pb) -> PipelineJob:
+        number = await self._database.next_id()
+        pb = PipelineJobPb()
+        pb.CopyFrom(requested)
+        for descriptor, _ in requested.ListFields():
+            if descriptor.name not in _INPUT_FIELDS:
+                pb.ClearField(descriptor.name)
+        pb.name, pb.state = record.name, State.PIPELINE_STATE_PENDING
+        now = timestamp(clock.time())
+        pb.create_time.CopyFrom(now)
+        pb.update_time.CopyFrom(now)
+        job = PipelineJob(record, pb, number)
+        await self._write(job, pb, {}, {}, [])
+        self.add(job)
+        return job
+
+    async def _update(
+        self,
+        job: PipelineJob,
+        change: Callable[[Pb], None],
+        records: Mapping[str, Record],
+        custom_jobs: Mapping[str, Pb],
+    ) -> list[Job]:
+        made: list[Job] = []
+        async with job.lock:
+            known = {**job.records, **records}
+            for path, request in custom_jobs.items():
+                number = await self._database.next_id()
+                child = new_job(JobRecord(job.record.project, job.record.location, str(number)), request)
+                made.append(child)
+                before = known.get(path)
+                names = (*(before.jobs if before else ()), child.record.name)
+                start = before.start if before and before.start else clock.time()
+                known[path] = Record(Status.RUNNING, names, start=start)
+            pb = PipelineJobPb()
+            pb.CopyFrom(job.pb)
+            change(pb)
+            pb.update_time.CopyFrom(timestamp(clock.time()))
+            await self._write(job, pb, known, job.ids, made)
+            for child in made:
+                self._jobs.add(child)
+            job.pb, job.records = pb, known
+        return made
+
+    async def _write(
+        self, job: PipelineJob, pb: Pb, records: Mapping[str, Record], ids: Mapping[str, int], made: list[Job]
+    ) -> None:
+        state = {"records": {path: _json(each) for path, each in records.items()}, "ids": dict(ids)}
+        record = job.record
+        values = (
+            record.project, record.location, record.id, job.number, pb.SerializeToString(), json.dumps(state),
+        )  # fmt: skip
+
+        def write(db: sqlite3.Connection) -> None:
+            for child in made:
+                put_job(db, JobRow(child.record, child.pb, child.control))
+            db.execute("INSERT OR REPLACE INTO pipeline_jobs VALUES (?,?,?,?,?,?)", values)
+
+        await self._database.write(write)
+
+    async def _delete(self, job: PipelineJob) -> None:
+        record = job.record
+        place = record.project, record.location, record.id
+        async with job.lock:
+            await self._database.write(
+                lambda db: db.execute(
+                    "DELETE FROM pipeline_jobs WHERE project = ? AND location = ? AND id = ?", place
+                )
+            )
+            self.remove(job)
+
+
+def cache_key(project: str, executor: Mapping[str, Any], inputs: Values, outputs: Mapping[str, Any]) -> str:
+    """What makes two runs of a component the same: what runs, with which inputs, for which outputs."""
+    artifacts = {name: [one.get("uri") for one in found] for name, found in inputs.artifacts.items()}
+    said = [project, executor, dict(inputs.parameters), artifacts, dict(outputs)]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _read(db: sqlite3.Connection) -> list[tuple[str, str, str, int, bytes, str]]:
+    return list(
+        db.execute("SELECT project, location, id, number, job, tasks FROM pipeline_jobs ORDER BY number")
+    )
+
+
+def _json(record: Record) -> dict[str, Any]:
+    return {
+        "status": record.status.value,
+        "jobs": list(record.jobs),
+        "outputs": record.outputs.json(),
+        "error": record.error,
+        "start": record.start,
+        "end": record.end,
+    }
+
+
+def _record(value: Mapping[str, Any]) -> Record:
+    return Record(
+        Status(value["status"]),
+        tuple(value["jobs"]),
+        Values.of(value["outputs"]),
+        value["error"],
+        value["start"],
+        value["end"],
+    )
