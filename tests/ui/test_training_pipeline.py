@@ -104,8 +104,8 @@ async def test_it_stands_in_the_list_with_its_kind_and_its_child_below_it(tmp_pa
         await pilot.pause()
         assert app.store.jobs[CHILD.name].parent == PIPELINE.name
         assert column(app, "name") == ["bert", "└ custom-job"]
-        assert column(app, "kind") == ["pipeline", "custom"]
-        assert " KIND " in seen(app) and " pipeline " in seen(app)
+        assert column(app, "kind") == ["training", "custom"]
+        assert " KIND " in seen(app) and " training " in seen(app)
         # A piece of work is counted once, and so are its machines and its cost.
         screen = app.screen
         assert isinstance(screen, JobsScreen)

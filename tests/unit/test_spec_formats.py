@@ -40,7 +40,7 @@ def refused(text: str) -> Problem:
 def test_every_body_is_that_of_a_kind() -> None:
     assert bodies() == ("jobSpec", "trainingPipeline", "tuningJob")
     assert [kind_of_body(body).body for body in bodies()] == list(bodies())
-    assert {kind.key for kind in kinds()} == {"custom_job", "training_pipeline", "tuning_job"}
+    assert {kind.key for kind in kinds()} == {"custom_job", "training_pipeline", "tuning_job", "pipeline_job"}
     with pytest.raises(KeyError):
         kind_of_body("pipelineJob")
     with pytest.raises(ValueError, match="jobSpec"):

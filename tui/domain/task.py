@@ -21,9 +21,16 @@ class Task:
     state: JobState = JobState.UNKNOWN
     job: str = ""
     """Resource name of the job that runs it; "" before it has one."""
+    name: str = ""
+    """What a person calls it; "" where that is its id."""
+    parent: str = ""
+    """Id of the task that it is a part of, as in a loop; "" for one of the job itself."""
+    group: bool = False
+    """It runs nothing itself: its parts do."""
     depends_on: tuple[str, ...] = ()
     """Ids of the tasks that end before this one starts."""
     parameters: Mapping[str, object] = field(default_factory=dict)
+    outputs: Mapping[str, object] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     attempts: int | None = None
     """How often it was started; `None` where the service does not count."""

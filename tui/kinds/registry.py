@@ -6,6 +6,7 @@ from tui.domain import spec_format
 from tui.domain.job import Job
 from tui.kinds.custom_job import CUSTOM_JOB
 from tui.kinds.kind import Kind, resolve
+from tui.kinds.pipeline_job import PIPELINE_JOB
 from tui.kinds.training_pipeline import TRAINING_PIPELINE
 from tui.kinds.tuning_job import TUNING_JOB
 
@@ -66,5 +67,5 @@ def kind_of_body(body: str) -> Kind:
     raise KeyError(body)
 
 
-for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB):
+for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB):
     register(_kind)

@@ -12,7 +12,7 @@ TASKS = Tab("tasks", "tui.screens.job.tasks:TasksPane")
 
 TRAINING_PIPELINE = Kind(
     key="training_pipeline",
-    words=Words("training pipeline", group="pool", short="pipeline"),
+    words=Words("training pipeline", group="pool", short="training"),
     tabs=(OVERVIEW, TASKS, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.training_pipelines:TrainingPipelines"},
     task_kinds=("custom_job",),

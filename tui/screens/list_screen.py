@@ -10,11 +10,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.domain.formatting import age, pieces
-from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.store.jobs.connection import Connection
 from tui.store.jobs.connection_state import NOT_REACHED, ConnectionState, cure, not_reached
+from tui.store.jobs.fleet import AT_WORK
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
@@ -168,8 +168,14 @@ def summary(console: ConsoleApp) -> Content:
     active = console.store.active
     # A job and its parts are one piece of work.
     jobs = [job for job in active.values() if job.parent not in active]
-    running = [j for j in jobs if j.state in {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}]
-    gpus = sum(n for job in running for n in job.accelerators.values())
+    running = [job for job in jobs if job.state in AT_WORK]
+    # The machines of a part are counted with the job above it, where that says what they are.
+    machines = [
+        job
+        for job in active.values()
+        if job.state in AT_WORK and job.groups and not (job.parent in active and active[job.parent].groups)
+    ]
+    gpus = sum(n for job in machines for n in job.accelerators.values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]
     if len(jobs) > len(running):
         parts.append(Content.styled(f"{len(jobs) - len(running)} waiting", "$text-warning"))
@@ -177,7 +183,7 @@ def summary(console: ConsoleApp) -> Content:
         parts.append(Content(pieces(gpus, "accelerator")))
     # The emulator bills nothing: its jobs are never added to those that cost money.
     free = console.bills_nothing
-    rate = console.costs.total_text(job for job in running if free or not console.unbilled(job))
+    rate = console.costs.total_text(job for job in machines if free or not console.unbilled(job))
     if rate:
         cost = Content.styled(f"would cost {rate}", "$text-muted") if free else Content(rate)
         # If the line is cut, the cost is cut last.

@@ -133,7 +133,7 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         f"  {kind_of(found).words.noun}" + (f", part of the {titled(parent)} ({parent.id})" if parent else "")
     )
     for task in found.tasks:
-        out(f"  task {task.id}: {task.job or 'no job yet'}  {task.state.value.lower()}")
+        out(f"  task {task.name or task.id}: {task.job or 'no job yet'}  {task.state.value.lower()}")
     out(
         f"  age {formatting.age(found.age(now))}, ran {formatting.age(found.duration(now))}, "
         f"{found.strategy.lower()}"

@@ -138,11 +138,14 @@ def task_json(task: Task) -> dict[str, Any]:
     """A task in the documented shape (docs/JSON.md)."""
     return {
         "id": task.id,
+        "name": task.name or task.id,
+        "parent": task.parent or None,
         "state": task.state.value,
         "native_state": task.native_state or None,
         "job": task.job or None,
         "depends_on": list(task.depends_on),
         "parameters": {key: _masked(key, value) for key, value in task.parameters.items()},
+        "outputs": {key: _masked(key, value) for key, value in task.outputs.items()},
         "metrics": dict(task.metrics),
         "step": task.step,
         "attempts": task.attempts,

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from tui.domain import formatting
-from tui.domain.job import Job
 from tui.domain.masking import mask_value
 from tui.domain.task import Task
+from tui.domain.task_tree import tree
 from tui.domain.tuning.study import best, by_goal, study_of
 from tui.kinds.registry import kind_of
 from tui.verbs.output import note, print_json, table, task_json
@@ -44,10 +44,30 @@ async def tasks(run: Run, job: str) -> None:
         reason = "the service has created none yet" if found.composite else f"a {noun} runs by itself"
         note(f"{found.display_name} has no tasks: {reason}.")
         return
-    _print(found, ordered, winner)
+    if study.goal:
+        _print_trials(ordered, winner)
+    else:
+        _print_tree(ordered)
 
 
-def _print(job: Job, ordered: list[Task], winner: Task | None) -> None:
+def _print_tree(found: list[Task]) -> None:
+    """Each task below the one it is a part of, after those that it waits for."""
+    now, branches = datetime.now(UTC), tree(found)
+    rows = [
+        [
+            "  " * branch.depth + (branch.task.name or id),
+            (branch.task.native_state or branch.task.state.value).lower(),
+            formatting.age(branch.task.duration(now)),
+            " ".join(branches[other].task.name for other in branch.task.depends_on if other in branches),
+            branch.task.job.rpartition("/")[2],
+            branch.task.reason,
+        ]
+        for id, branch in branches.items()
+    ]
+    table(["TASK", "STATE", "RAN", "AFTER", "JOB", ""], rows, right=(2,))
+
+
+def _print_trials(ordered: list[Task], winner: Task | None) -> None:
     now = datetime.now(UTC)
     metrics = list(dict.fromkeys(name for task in ordered for name in task.metrics))
     parameters = list(dict.fromkeys(name for task in ordered for name in task.parameters))

@@ -287,7 +287,9 @@ class _Planner:
             found_artifacts = _artifact(given, above, results)
             if found_artifacts is not None:
                 artifacts[name] = found_artifacts
-        return Values(_with_defaults(component, found), artifacts)
+        # A loop gives its item to each iteration.
+        item = str(task.iterator.get("itemInput", "")) if task.iterator is not None else ""
+        return Values(_with_defaults(component, found, besides=item), artifacts)
 
     def _parameter(self, given: Json, above: Values, results: Mapping[str, _Result]) -> tuple[bool, Any]:
         """Whether a parameter has a value here, and the value."""
@@ -342,8 +344,8 @@ def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> Status:
     return Status.SUCCEEDED
 
 
-def _with_defaults(component: Component, given: Json) -> dict[str, Any]:
-    """The values with those of the defaults, each of its parameter's type.
+def _with_defaults(component: Component, given: Json, besides: str = "") -> dict[str, Any]:
+    """The values with those of the defaults, each of its parameter's type; `besides` needs none.
 
     Raises:
         BadInput: for a parameter that needs a value and has none, or one of another type.
@@ -356,7 +358,7 @@ def _with_defaults(component: Component, given: Json) -> dict[str, Any]:
             found[name] = _typed(wanted.default, wanted.type, name)
         elif wanted.optional:
             found.pop(name, None)
-        elif name not in found and not name.startswith("pipelinechannel--"):
+        elif name not in found and name != besides and not name.startswith("pipelinechannel--"):
             raise BadInput(f"the parameter {name} has no value")
     return found
 

@@ -51,7 +51,9 @@ class JobScreen(FrameScreen):
 
     SCOPE = "job"
     CSS_PATH = "screen.tcss"
-    BINDINGS = bindings("logs", "replicas", "tasks", "trials", "metrics", "spec", "job_events", "job")
+    BINDINGS = bindings(
+        "logs", "replicas", "tasks", "pipeline", "trials", "metrics", "spec", "job_events", "job"
+    )
 
     def __init__(
         self,

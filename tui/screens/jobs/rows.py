@@ -178,9 +178,11 @@ class JobRows:
                 cells["name"], (f" #{plain(self._suffixes[key])}", "$text-muted")
             )
         if key in self.parts:
-            # A piece of work costs once: the row above says it.
             cells["name"] = Content.assemble((PART, "$text-muted"), self._part_name(key) or cells["name"])
-            cells["cost"] = Content("")
+            parent = self.store.jobs.get(self.store.parents.get(key, ""))
+            if parent is None or parent.groups:
+                # A piece of work costs once: the row above says it.
+                cells["cost"] = Content("")
         elif key in self._folded and self._table is not None:
             mark = OPEN if self._table.is_open(key) else CLOSED
             hidden = "" if self._table.is_open(key) else f"  {pieces(self._folded[key], 'part')}"

@@ -1,0 +1,59 @@
+"""Makes the corpus: compiles each pipeline of `shapes` and records what kfp.local makes of it.
+
+Run by hand, in an environment with kfp 2.17.0 and nothing of this project:
+
+    python tests/pipelines_corpus/make.py
+
+Writes `NAME.json` for each pipeline: its compiled form, its arguments, and its outputs, or that it failed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+warnings.simplefilter("ignore")
+
+
+def main(wanted: list[str]) -> None:
+    """Make the named pipelines, or all."""
+    import shapes
+    import yaml
+    from kfp import compiler, local
+
+    local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=tempfile.mkdtemp())
+    for name, (function, arguments) in shapes.PIPELINES.items():
+        if wanted and name not in wanted:
+            continue
+        with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
+            compiler.Compiler().compile(function, file.name)
+            spec = next(yaml.safe_load_all(Path(file.name).read_text()))
+        try:
+            task = function(**arguments)
+            outcome: Mapping[str, Any] = {"state": "SUCCEEDED", "outputs": plain(task.outputs)}
+        except Exception as error:
+            outcome = {"state": "FAILED", "error": str(error)[:200]}
+        found = {"arguments": arguments, **outcome, "spec": spec}
+        (HERE / f"{name}.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        print(name, outcome)
+
+
+def plain(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as they are; of an artifact its type and metadata."""
+    found = {}
+    for name, value in outputs.items():
+        if hasattr(value, "metadata"):
+            value = {"type": value.schema_title, "metadata": dict(value.metadata)}
+        found[name] = value
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,331 @@
+"""Pipelines as the unmodified client sees them: each executor a custom job, their outputs handed on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+from typing import Any
+
+import pytest
+from google.api_core import exceptions
+
+from tests.waiting import until
+from tests.wire.control import PARENT, served, state_dir
+from tests.wire.pipelines import (
+    ROOT,
+    Pipelines,
+    above,
+    container,
+    leaf,
+    pipelines,
+    said,
+    spec,
+    states,
+    task,
+    tasks,
+)
+
+OUT = "{{$.outputs.parameters['out'].output_file}}"
+TEXT = "{{$.inputs.parameters['text']}}"
+SAY = container('printf "%s" "$0" > "$1"; echo "said $0"', TEXT, OUT)
+SAYS = leaf("say", {"text": "STRING"}, out="STRING")
+FAIL = container("exit 3")
+SLEEP = container("sleep 600")
+
+
+def say(text: Any, **more: Any) -> dict[str, Any]:
+    return task("say", inputs={"text": text}, **more)
+
+
+def two(first: str = "hi") -> dict[str, Any]:
+    """Two tasks: the second says what the first has said."""
+    return spec({"a": say(first), "b": say(("a", "out"))}, {"say": SAYS}, {"say": SAY})
+
+
+async def test_tasks_hand_on_what_they_write_and_have_jobs_with_logs() -> None:
+    async with pipelines() as found:
+        job = await found.run(two("it's $HOME [b]\n"), id="two")
+        assert job.name == f"{PARENT}/pipelineJobs/two" and not job.error.message
+        assert states(job) == {"a": "SUCCEEDED", "b": "SUCCEEDED"}
+        details = tasks(job)
+        assert said(details["b"], "input") == {"text": "it's $HOME [b]\n"}
+        assert said(details["b"], "output") == {"out": "it's $HOME [b]\n"}
+        assert details["b"].start_time >= details["a"].end_time
+        names = [details[name].executor_detail.container_detail.main_job for name in "ab"]
+        assert all("/customJobs/" in name for name in names) and len(set(names)) == 2
+        (root,) = [each for each in job.job_detail.task_details if not each.task_unique_name]
+        assert {each.parent_task_id for each in details.values()} == {root.task_id}
+        listed = [each async for each in await found.client.list_pipeline_jobs(parent=PARENT)]
+        assert [each.name for each in listed] == [job.name] and not listed[0].job_detail.task_details
+
+
+async def test_a_condition_and_the_branch_that_is_not_taken() -> None:
+    inner = spec({"x": say(above("word"))}, {}, {})["root"]
+    branch = {**inner, "inputDefinitions": {"parameters": {"word": {"parameterType": "STRING"}}}}
+    branch["dag"]["outputs"] = {
+        "parameters": {"said": {"valueFromParameter": {"producerSubtask": "x", "outputParameterKey": "out"}}}
+    }
+    condition = "inputs.parameter_values['word'] == 'hi' && !(int(inputs.parameter_values['n']) > 3)"
+    given = {"word": ("a", "out"), "n": above("n")}
+    made = spec(
+        {
+            "a": say(above("word")),
+            "yes": task("branch", inputs=given, triggerPolicy={"condition": condition}),
+            "no": task("branch", inputs=given, triggerPolicy={"condition": f"!({condition})"}),
+            "after": task("say", after=("no",), inputs={"text": "x"}),
+        },
+        {"say": SAYS, "branch": branch},
+        {"say": SAY},
+        parameters={"word": "STRING", "n": {"parameterType": "NUMBER_INTEGER", "defaultValue": 3.0}},
+    )
+    async with pipelines() as found:
+        job = await found.run(made, runtime_config={"parameter_values": {"word": "hi"}})
+        assert states(job) == {
+            "a": "SUCCEEDED", "yes": "SUCCEEDED", "yes/x": "SUCCEEDED", "no": "NOT_TRIGGERED",
+            "after": "NOT_TRIGGERED",
+        }  # fmt: skip
+        assert said(tasks(job)["yes"], "output") == {"said": "hi"}
+
+
+async def test_a_loop_runs_so_many_at_once_and_gathers_their_outputs() -> None:
+    inner = spec({"x": say(above("item"))}, {}, {})["root"]
+    body = {**inner, "inputDefinitions": {"parameters": {"item": {"parameterType": "STRING"}}}}
+    body["dag"]["outputs"] = {
+        "parameters": {"all": {"valueFromParameter": {"producerSubtask": "x", "outputParameterKey": "out"}}}
+    }
+    body["outputDefinitions"] = {"parameters": {"all": {"parameterType": "LIST"}}}
+    made = spec(
+        {
+            "loop": task(
+                "body",
+                parameterIterator={"itemInput": "item", "items": {"raw": '["p", "q", "r"]'}},
+                iteratorPolicy={"parallelismLimit": 1},
+            ),
+            "end": task("show", inputs={"list": ("loop", "all")}),
+        },
+        {"say": SAYS, "body": body, "show": leaf("show", {"list": "LIST"}, out="STRING")},
+        {"say": SAY, "show": container('printf "%s" "$0" > "$1"', "{{$.inputs.parameters['list']}}", OUT)},
+    )
+    async with pipelines() as found:
+        job = await found.run(made)
+        assert said(tasks(job)["end"], "output") == {"out": '["p", "q", "r"]'}
+        spans = [tasks(job)[f"loop/{number}/x"] for number in range(3)]
+        assert all(one.end_time <= other.start_time for one, other in itertools.pairwise(spans))
+
+
+async def test_an_exit_task_runs_after_a_failure_and_is_told_of_it() -> None:
+    late = task("say", after=("bad",), inputs={"text": "x"})
+    handler = spec({"bad": task("fail"), "late": late}, {}, {})["root"]
+    status = {"taskFinalStatus": {"producerTask": "guard"}}
+    made = spec(
+        {
+            "guard": task("handler"),
+            "exit": task(
+                "tell", after=("guard",), inputs={"status": status},
+                triggerPolicy={"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"},
+            ),
+        },
+        {
+            "say": SAYS, "fail": leaf("fail"), "handler": handler,
+            "tell": leaf("tell", {"status": "TASK_FINAL_STATUS"}, out="STRING"),
+        },
+        {
+            "say": SAY, "fail": FAIL,
+            "tell": container('printf "%s" "$0" > "$1"', "{{$.inputs.parameters['status']}}", OUT),
+        },
+    )  # fmt: skip
+    async with pipelines() as found:
+        job = await found.run(made)
+        assert job.state.name == "PIPELINE_STATE_FAILED" and "[fail]" in job.error.message
+        assert states(job) == {
+            "guard": "FAILED", "guard/bad": "FAILED", "guard/late": "NOT_TRIGGERED", "exit": "SUCCEEDED",
+        }  # fmt: skip
+        told = json.loads(said(tasks(job)["exit"], "output")["out"])
+        assert (told["state"], told["pipelineTaskName"]) == ("FAILED", "guard")
+        assert told["pipelineJobResourceName"] == job.name
+        assert "status of 3" in tasks(job)["guard/bad"].error.message
+
+
+async def test_a_task_is_tried_again_and_its_failed_jobs_are_named() -> None:
+    count = "/gcs/pipelines/tries"
+    script = f"n=$(cat {count} 2>/dev/null || echo 0); echo $((n + 1)) > {count}; test $n -ge 2"
+    flaky = task("flaky", retryPolicy={"maxRetryCount": 2})
+    made = spec({"a": flaky}, {"flaky": leaf("flaky")}, {"flaky": container(script)})
+    async with pipelines() as found:
+        job = await found.run(made)
+        detail = tasks(job)["a"].executor_detail.container_detail
+        assert job.state.name == "PIPELINE_STATE_SUCCEEDED" and len(detail.failed_main_jobs) == 2
+        assert detail.main_job not in detail.failed_main_jobs
+
+
+async def test_artifacts_are_files_of_the_bucket_and_an_import_is_one() -> None:
+    schema = {"schemaTitle": "system.Dataset", "schemaVersion": "0.0.1"}
+    path = "{{$.outputs.artifacts['data'].path}}"
+    write = {**leaf("write"), "outputDefinitions": {"artifacts": {"data": {"artifactType": schema}}}}
+    read = leaf("read", out="STRING")
+    read["inputDefinitions"] = {"artifacts": {"data": {"artifactType": schema}}}
+    importer = {
+        **leaf("import"), "inputDefinitions": {"parameters": {"uri": {"parameterType": "STRING"}}},
+        "outputDefinitions": {"artifacts": {"artifact": {"artifactType": schema}}},
+    }  # fmt: skip
+
+    def reader(source: str, key: str) -> dict[str, Any]:
+        output = {"producerTask": source, "outputArtifactKey": key}
+        return {**task("read"), "inputs": {"artifacts": {"data": {"taskOutputArtifact": output}}}}
+
+    made = spec(
+        {
+            "write": task("write"), "read": reader("write", "data"),
+            "import": task("import", inputs={"uri": "gs://pipelines/given"}),
+            "read-2": reader("import", "artifact"),
+        },
+        {"write": write, "read": read, "import": importer},
+        {
+            "write": container('printf rows > "$0"', path),
+            "read": container('cat "$0" > "$1"', "{{$.inputs.artifacts['data'].path}}", OUT),
+            "import": {"importer": {"artifactUri": {"runtimeParameter": "uri"}, "typeSchema": schema}},
+        },
+    )  # fmt: skip
+    async with pipelines() as found:
+        given = found.buckets / "pipelines" / "given"
+        given.parent.mkdir(parents=True)
+        given.write_text("imported")
+        details = tasks(await found.run(made))
+        assert said(details["read"], "output") == {"out": "rows"}
+        assert said(details["read-2"], "output") == {"out": "imported"}
+        (artifact,) = details["write"].outputs["data"].artifacts
+        assert artifact.uri.startswith(f"{ROOT}/") and artifact.schema_title == "system.Dataset"
+        assert (found.buckets / artifact.uri.removeprefix("gs://")).read_text() == "rows"
+        assert details["read"].inputs["data"].artifacts[0].uri == artifact.uri
+        assert details["import"].executor_detail.container_detail.main_job == ""
+
+
+async def test_the_same_work_is_taken_from_the_cache() -> None:
+    made = two("cached")
+    for each in made["root"]["dag"]["tasks"].values():
+        each["cachingOptions"] = {"enableCache": True}
+    async with pipelines() as found:
+        first = await found.run(made)
+        second = await found.run(made)
+        # The second task does what the first has done.
+        assert states(first) == {"a": "SUCCEEDED", "b": "SKIPPED"}
+        assert set(states(second).values()) == {"SKIPPED"}
+        assert said(tasks(second)["b"], "output") == {"out": "cached"}
+        other = two("other")
+        other["root"]["dag"]["tasks"]["a"]["cachingOptions"] = {"enableCache": True}
+        assert set(states(await found.run(other)).values()) == {"SUCCEEDED"}
+
+
+async def test_a_cancel_ends_the_tasks_that_run() -> None:
+    made = spec(
+        {"a": task("sleep"), "b": task("sleep", after=("a",))}, {"sleep": leaf("sleep")}, {"sleep": SLEEP}
+    )
+    async with pipelines() as found:
+        job = await found.create(made)
+
+        async def running() -> bool:
+            return states(await found.get(job.name)).get("a") == "RUNNING"
+
+        await until(running, "the first task")
+        with pytest.raises(exceptions.FailedPrecondition):
+            await found.client.delete_pipeline_job(name=job.name)
+        await found.client.cancel_pipeline_job(name=job.name)
+        ended = await found.reach(job.name, "CANCELLED")
+        assert states(ended)["a"] == "CANCELLED" and states(ended)["b"] in {"NOT_TRIGGERED", "CANCELLED"}
+        with pytest.raises(exceptions.FailedPrecondition):
+            await found.client.cancel_pipeline_job(name=job.name)
+        await found.client.delete_pipeline_job(name=job.name)
+        with pytest.raises(exceptions.NotFound):
+            await found.get(job.name)
+
+
+async def test_fast_failure_starts_no_more_and_slow_failure_goes_on() -> None:
+    def made() -> dict[str, Any]:
+        last = task("say", after=("wait",), inputs={"text": "x"})
+        wait = container("while ! test -e /gcs/pipelines/go; do sleep 0.05; done")
+        return spec(
+            {"bad": task("fail"), "wait": task("wait"), "last": last},
+            {"say": SAYS, "fail": leaf("fail"), "wait": leaf("wait")},
+            {"say": SAY, "fail": FAIL, "wait": wait},
+        )
+
+    async with pipelines() as found:
+        jobs = [await found.create(made(), runtime_config={"failure_policy": policy}) for policy in (1, 2)]
+
+        async def failed() -> bool:
+            seen = [states(await found.get(job.name)).get("bad") for job in jobs]
+            return seen == ["FAILED", "FAILED"]
+
+        await until(failed, "both failures")
+        go = found.buckets / "pipelines" / "go"
+        go.write_text("")
+        slow, fast = [states(await found.reach(job.name, "FAILED")) for job in jobs]
+        assert (slow["last"], fast["last"]) == ("SUCCEEDED", "NOT_TRIGGERED")
+
+
+async def test_what_is_no_pipeline_is_refused_with_the_place() -> None:
+    bad = two()
+    bad["root"]["dag"]["tasks"]["b"]["componentRef"]["name"] = "none"
+    bad["components"]["say"]["executorLabel"] = "gone"
+    async with pipelines() as found:
+        with pytest.raises(exceptions.InvalidArgument) as refused:
+            await found.create(bad)
+        assert "componentRef" in str(refused.value) and "executorLabel" in str(refused.value)
+        with pytest.raises(exceptions.InvalidArgument, match="word"):
+            await found.create(two(), runtime_config={"parameter_values": {"word": "x"}})
+        with pytest.raises(exceptions.InvalidArgument, match="gcs_output_directory"):
+            await found.create(two(), runtime_config={"gcs_output_directory": "here"})
+        await found.create(two(), "taken")
+        with pytest.raises(exceptions.AlreadyExists):
+            await found.create(two(), "taken")
+        with pytest.raises(exceptions.InvalidArgument, match="pipeline_job_id"):
+            await found.create(two(), "Not/This")
+
+
+async def test_lists_have_an_order_and_a_filter() -> None:
+    async with pipelines() as found:
+        for name in ("one", "two", "three"):
+            await found.run(two(name), id=name, labels={"n": name})
+
+        async def ids(**more: str) -> list[str]:
+            pager = await found.client.list_pipeline_jobs({"parent": PARENT, "page_size": 2, **more})
+            return [job.name.rpartition("/")[2] async for job in pager]
+
+        assert await ids() == ["three", "two", "one"]
+        assert await ids(order_by="create_time") == ["one", "two", "three"]
+        assert await ids(order_by="end_time desc") == ["three", "two", "one"]
+        assert await ids(filter="labels.n=two OR labels.n=one", order_by="create_time") == ["one", "two"]
+        assert await ids(filter='pipeline_name="shapes" AND state="PIPELINE_STATE_FAILED"') == []
+        with pytest.raises(exceptions.InvalidArgument, match="order_by"):
+            await ids(order_by="size")
+
+
+# Seconds: three servers in processes of their own, two of which are killed.
+async def test_a_killed_server_neither_loses_nor_repeats_a_task() -> None:
+    inner = spec({"x": task("count", inputs={"n": above("n")})}, {}, {})["root"]
+    body = {**inner, "inputDefinitions": {"parameters": {"n": {"parameterType": "STRING"}}}}
+    items = json.dumps([str(number) for number in range(6)])
+    each = {"itemInput": "n", "items": {"raw": items}}
+    made = spec(
+        {"loop": task("body", parameterIterator=each, iteratorPolicy={"parallelismLimit": 2})},
+        {"body": body, "count": leaf("count", {"n": "STRING"})},
+        {"count": container('echo "$0" >> /gcs/pipelines/runs; sleep 0.3', "{{$.inputs.parameters['n']}}")},
+    )  # fmt: skip
+    with state_dir() as state:
+        state.prepare()
+        state.config.write_text("provisioning_seconds: 0\nsample_period: 60\n")
+        runs = state.buckets / "pipelines" / "runs"
+
+        def begun(count: int) -> bool:
+            return runs.exists() and len(runs.read_text().split()) >= count
+
+        async with served(state, signal.SIGKILL) as clients:
+            name = (await Pipelines(clients).create(made)).name
+            await until(lambda: begun(1), "a task before the first kill")
+        async with served(state, signal.SIGKILL):
+            await until(lambda: begun(4), "tasks before the second kill")
+        async with served(state) as clients:
+            job = await Pipelines(clients).reach(name, "SUCCEEDED")
+        assert sorted(runs.read_text().split()) == [str(number) for number in range(6)]
+        assert len({t.executor_detail.container_detail.main_job for t in tasks(job).values()} - {""}) == 6

@@ -1,0 +1,136 @@
+"""PipelineJob messages into domain jobs, with the details of their tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from google.cloud.aiplatform_v1.types.pipeline_job import PipelineTaskDetail
+from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
+from google.protobuf import json_format
+
+from tui.backends.vertex.jobs.convert import error_of, region_of
+from tui.backends.vertex.timestamps import moment
+from tui.domain.job import Job
+from tui.domain.masking import mask_text
+from tui.domain.pipeline_graph import dependencies
+from tui.domain.states import JobState, from_vertex
+from tui.domain.task import Task
+from tui.domain.training.progress import Progress
+
+KIND = "pipeline_job"
+_STATES: dict[int, str] = {state.value: state.name for state in iter(PipelineState)}  # type: ignore[call-overload]
+_TASK_NAMES: dict[int, str] = {
+    state.value: state.name
+    for state in iter(PipelineTaskDetail.State)  # type: ignore[call-overload]
+}
+_TASK_STATES = {
+    "PENDING": JobState.PENDING,
+    "RUNNING": JobState.RUNNING,
+    "SUCCEEDED": JobState.SUCCEEDED,
+    "CANCEL_PENDING": JobState.CANCELLING,
+    "CANCELLING": JobState.CANCELLING,
+    "CANCELLED": JobState.CANCELLED,
+    "FAILED": JobState.FAILED,
+    # From the cache; and one whose condition does not hold, or that waited for one that failed.
+    "SKIPPED": JobState.SKIPPED,
+    "NOT_TRIGGERED": JobState.SKIPPED,
+}
+
+
+def job(pb: Any, context: str) -> Job:
+    """A PipelineJob message as a domain job."""
+    native = _STATES.get(pb.state) or str(pb.state)
+    tasks = _tasks(pb)
+    return Job(
+        name=pb.name,
+        id=pb.name.rpartition("/")[2],
+        display_name=pb.display_name or pb.name.rpartition("/")[2],
+        state=from_vertex(native),
+        native_state=native,
+        context=context,
+        region=region_of(pb.name),
+        kind=KIND,
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        end_time=moment(pb, "end_time"),
+        update_time=moment(pb, "update_time"),
+        labels=dict(pb.labels),
+        error=error_of(pb),
+        progress=_progress(tasks),
+        tasks=tasks,
+        composite=True,
+    )
+
+
+def _progress(tasks: Iterable[Task]) -> Progress:
+    """Its steps are the tasks that have ended; how many a loop has is known when it begins."""
+    leaves = [task for task in tasks if not task.group]
+    ended = sum(task.state.terminal for task in leaves)
+    return Progress(step=ended, total_steps=len(leaves)) if ended else Progress()
+
+
+def _tasks(pb: Any) -> tuple[Task, ...]:
+    """The tasks, without that of the pipeline itself, each after the one it is a part of."""
+    details = list(pb.job_detail.task_details)
+    ids = {detail.task_id for detail in details}
+    roots = {detail.task_id for detail in details if detail.parent_task_id not in ids}
+    # The pipeline itself is a task too, above all others; where it is not, nothing is left out.
+    top = roots if len(roots) == 1 and any(d.parent_task_id in roots for d in details) else set()
+    shown = [detail for detail in details if detail.task_id not in top]
+    parents = {detail.parent_task_id for detail in shown}
+    graph = dependencies(
+        {
+            str(d.task_id): (d.task_name, "" if d.parent_task_id in top else str(d.parent_task_id))
+            for d in shown
+        },
+        json_format.MessageToDict(pb.pipeline_spec) if shown else {},
+    )
+    return tuple(
+        _task(detail, detail.parent_task_id in top, detail.task_id in parents, graph) for detail in shown
+    )
+
+
+def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[str, ...]]) -> Task:
+    native = _TASK_NAMES.get(detail.state) or str(detail.state)
+    executor = detail.executor_detail
+    own, failed = executor.custom_job_detail.job, executor.custom_job_detail.failed_jobs
+    if not own:
+        own, failed = executor.container_detail.main_job, executor.container_detail.failed_main_jobs
+    said = json_format.MessageToDict(detail.execution.metadata) if detail.HasField("execution") else {}
+    error = detail.error.message if detail.HasField("error") else ""
+    id = str(detail.task_id)
+    return Task(
+        id=id,
+        state=_TASK_STATES.get(native, JobState.UNKNOWN),
+        job=own,
+        name=detail.task_name or id,
+        parent="" if on_top else str(detail.parent_task_id),
+        group=is_parent,
+        depends_on=graph.get(id, ()),
+        parameters=_said(said, "input:"),
+        outputs={**_said(said, "output:"), **_artifacts(detail.outputs)},
+        attempts=len(failed) + 1 if own else None,
+        native_state=native,
+        reason=mask_text(error),
+        start_time=moment(detail, "start_time"),
+        end_time=moment(detail, "end_time"),
+    )
+
+
+def _artifacts(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The URIs of artifacts by name; of several of one name a list."""
+    uris = {name: [artifact.uri for artifact in values.artifacts] for name, values in found.items()}
+    return {name: each[0] if len(each) == 1 else each for name, each in uris.items() if each}
+
+
+def _said(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
+    """The parameters that an execution has under names with this beginning."""
+    found = {
+        key.removeprefix(beginning): value for key, value in metadata.items() if key.startswith(beginning)
+    }
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in found.items()
+        if not name.startswith("pipelinechannel--")
+    }

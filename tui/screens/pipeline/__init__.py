@@ -1,0 +1,1 @@
+"""The tabs that only a pipeline has."""

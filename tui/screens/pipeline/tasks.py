@@ -1,0 +1,231 @@
+"""The tasks of a pipeline as a tree in the order in which they run, and the one under the cursor in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from textual import on
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions.registry import Action
+from tui.domain.formatting import NOT_MEASURED, age, pieces
+from tui.domain.job import Job
+from tui.domain.masking import mask_value
+from tui.domain.states import JobState
+from tui.domain.task import Task
+from tui.domain.task_tree import Branch, above, done, first_failed, folded_at_first, timeline, tree, visible
+from tui.domain.text import clip, plain
+from tui.screens.job.tasks import TasksPane
+from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.state import state_content
+from tui.widgets.table.table import Cells, Column, Table
+
+BAR = 20
+"""Cells of the bar that says when a task ran."""
+DETAILS_FROM = 18
+"""Rows of the tab from which there is room for the task under the cursor in full."""
+LONGEST_VALUE = 400
+OPEN, CLOSED = "▾ ", "▸ "
+COLUMNS = (
+    Column("name", "TASK", 20, max_width=60, whole=True),
+    Column("state", "STATE", 13, max_width=16, rank=1),
+    Column("duration", "RAN", 5, max_width=6, rank=2, right=True, whole=True),
+    Column("bar", "WHEN", BAR, max_width=BAR, rank=5),
+    Column("after", "AFTER", 10, max_width=40, rank=4),
+    Column("outputs", "OUTPUT", 10, max_width=40, rank=3),
+    Column("reason", "", 4, rank=6, flex=True),
+)
+_NONE = Content.styled(NOT_MEASURED, "$text-muted")
+_WORDS = {"SKIPPED": "cached", "NOT_TRIGGERED": "not triggered"}
+"""What the service's states of a skipped task mean."""
+
+
+class PipelineTasksPane(TasksPane):
+    """See the module. Loops of many iterations are folded at first."""
+
+    SCOPE = "pipeline"
+    DEFAULT_CSS = """
+    PipelineTasksPane {
+        Table { height: 1fr; }
+        #task { height: 12; border-top: solid $border-blurred; padding: 0 1; display: none; }
+        &.roomy #task { display: block; }
+    }
+    """
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed, Table(COLUMNS))
+        self._branches: dict[str, Branch] = {}
+        self._folded: set[str] = set()
+        self._known_groups: set[str] = set()
+        self._details = Static("", markup=False)
+
+    def compose(self) -> Iterable[Widget]:
+        yield from super().compose()
+        with VerticalScroll(id="task"):
+            yield self._details
+
+    def on_resize(self) -> None:
+        self.set_class(self.size.height >= DETAILS_FROM, "roomy")
+
+    def show(self, changed: Changed) -> None:
+        job = self.feed.job
+        if self._paused or job is None:
+            return
+        self._branches = tree(job.tasks)
+        groups = folded_at_first(self._branches)
+        # A group is folded once; what the user opens stays open.
+        self._folded |= groups - self._known_groups
+        self._known_groups |= groups
+        now, shown = self.feed.as_of(), visible(self._branches, self._folded)
+        rows = {id: self._cells(job, self._branches[id], now) for id in shown}
+        self.table_view.show(shown, rows)
+        if rows:
+            self.notice.hide()
+        else:
+            self.notice.show("No tasks yet.", "The service has not created any for this pipeline.")
+        self._show_details()
+
+    def tick(self) -> None:
+        job = self.feed.job
+        if job is not None and job.state.active:
+            self.show(Changed.JOB)
+
+    def status(self) -> Content:
+        leaves = [branch.task for branch in self._branches.values() if not branch.parts]
+        if not leaves:
+            return Content("")
+        words = [f"{sum(task.state.terminal for task in leaves)} of {pieces(len(leaves), 'task')} ended"]
+        for state, word in ((JobState.RUNNING, "running"), (JobState.FAILED, "failed")):
+            count = sum(task.state is state for task in leaves)
+            words += [f"{count} {word}"] if count else []
+        cached = sum(task.native_state == "SKIPPED" for task in leaves)
+        words += [f"{cached} cached"] if cached else []
+        return Content.styled("   ".join(words), "$text-muted")
+
+    def blocked_reason(self, found: Action) -> str | None:
+        task = self.current
+        if found.method == "next_failed":
+            return None if first_failed(self._branches) else "No task has failed."
+        if task is None:
+            return "No task is selected."
+        if found.method == "fold":
+            return None if self._group_of(task) else "This task has no parts."
+        if found.method == "open" and self._branches[task.id].parts:
+            return None
+        if not task.job:
+            reason = _WORDS.get(task.native_state)
+            return f"This task was {reason}: it has no job." if reason else "This task has no job of its own."
+        return None
+
+    def action_open(self) -> None:
+        """The job that runs the task; a group is opened or closed."""
+        task = self.current
+        if task is not None and self._branches[task.id].parts:
+            self.action_fold()
+        else:
+            super().action_open()
+
+    def action_fold(self) -> None:
+        """Open or close the group under the cursor, or close the one around the task."""
+        group = self._group_of(self.current) if self.current is not None else ""
+        if group:
+            self._folded ^= {group}
+            if group in self._folded:
+                self.table_view.move_to(group)
+            self.show(Changed.JOB)
+
+    def action_next_failed(self) -> None:
+        """Go to the next task that failed, and open the groups around it."""
+        found = first_failed(self._branches, self.table_view.cursor or "")
+        self._folded -= set(above(self._branches, found))
+        self.show(Changed.JOB)
+        self.table_view.move_to(found)
+
+    @on(Table.Moved)
+    def _cursor_moved(self) -> None:
+        self._show_details()
+
+    def _group_of(self, task: Task) -> str:
+        return task.id if self._branches[task.id].parts else task.parent
+
+    # One task
+
+    def _cells(self, job: Job, branch: Branch, now: datetime) -> Cells:
+        task = branch.task
+        mark, more = "  ", ""
+        if branch.parts:
+            mark = CLOSED if task.id in self._folded else OPEN
+            ended, count = done(self._branches, task.id)
+            more = f"  {ended}/{count}" if task.id in self._folded else ""
+        name = plain(task.name or task.id)
+        bold = "bold" if task.state.active and not branch.parts else ""
+        return {
+            "name": Content.assemble(
+                "  " * branch.depth, (mark, "$text-muted"), (name, bold), (more, "$text-muted")
+            ),
+            "state": _state(task),
+            "duration": Content.styled(age(task.duration(now)), "$text-muted"),
+            "bar": _bar(job, task, now),
+            "after": Content.styled(plain(" ".join(self._names(task.depends_on))), "$text-muted"),
+            "outputs": Content(_values(task.outputs, 40)) if task.outputs else _NONE,
+            "reason": Content.styled(plain(task.reason), "$text-error"),
+        }
+
+    def _names(self, ids: Iterable[str]) -> list[str]:
+        return [self._branches[id].task.name or id for id in ids if id in self._branches]
+
+    def _show_details(self) -> None:
+        task = self.current
+        self._details.update(self._full(task) if task is not None else Content(""))
+
+    def _full(self, task: Task) -> Content:
+        now = self.feed.as_of()
+        lines = [Content.assemble((plain(task.name or task.id), "bold"), "   ", _state(task))]
+        rows: list[tuple[str, str]] = []
+        if task.start_time is not None:
+            ended = f" to {task.end_time.astimezone():%H:%M:%S}" if task.end_time else ""
+            times = f"{task.start_time.astimezone():%Y-%m-%d %H:%M:%S}{ended}   {age(task.duration(now))}"
+            rows.append(("ran", times))
+        rows += [("after", "  ".join(self._names(task.depends_on)))] if task.depends_on else []
+        rows += [("attempts", f"{task.attempts}")] if task.attempts is not None and task.attempts > 1 else []
+        rows += [("job", task.job)] if task.job else []
+        rows += [(f"in  {name}", _value(name, value)) for name, value in task.parameters.items()]
+        rows += [(f"out {name}", _value(name, value)) for name, value in task.outputs.items()]
+        lines += [
+            Content.assemble((f"{plain(clip(label, 24)):<26}", "$text-muted"), plain(text))
+            for label, text in rows
+        ]
+        if task.reason:
+            lines.insert(1, Content.styled(plain(task.reason), "$text-error"))
+        return Content("\n").join(lines)
+
+
+def _state(task: Task) -> Content:
+    word = _WORDS.get(task.native_state)
+    if word is None:
+        return state_content(task.state)
+    return Content.assemble(state_content(task.state, word=False), (f" {word}", "$text-muted"))
+
+
+def _bar(job: Job, task: Task, now: datetime) -> Content:
+    begin = job.start_time or job.create_time
+    if begin is None:
+        return Content("")
+    end = max(job.end_time or now, begin + timedelta(seconds=1))
+    at, count = timeline(task, begin, end, BAR, now)
+    colours = {JobState.FAILED: "$text-error", JobState.RUNNING: "$text-success"}
+    return Content.assemble(" " * at, ("━" * count, colours.get(task.state, "$text-primary")))
+
+
+def _value(name: str, value: object) -> str:
+    return clip(str(mask_value(name, value if isinstance(value, str) else f"{value}")), LONGEST_VALUE)
+
+
+def _values(values: object, most: int) -> str:
+    assert isinstance(values, dict) or hasattr(values, "items")
+    text = "  ".join(f"{name}={_value(name, value)}" for name, value in values.items())
+    return clip(plain(text.replace("\n", " ")), most)
