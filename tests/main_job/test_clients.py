@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ import pytest
 from tests.main_job.test_survival import profile
 from tests.shell import Home, home
 from tests.waiting import until
+from tests.wire.pipelines import above, spec, task
+from tests.wire.test_pipelines import SAY, SAYS
 
 # One home for the whole module, so one worker for it.
 pytestmark = pytest.mark.xdist_group("clients")
@@ -27,8 +30,11 @@ def place() -> Iterator[Home]:
         yield found
 
 
-def by_the_sdk(place: Home, program: str) -> str:
-    """Run a program of the SDK's user over REST; its arguments are the endpoint, the token and a script."""
+def by_the_sdk(place: Home, program: str, given: str = "") -> str:
+    """Run a program of the SDK's user over REST; its arguments are the endpoint, the token and a script.
+
+    `given` is what it reads from its standard input.
+    """
     token = (place.state / "token").read_text().strip()
     script = place.root / "train.py"
     script.write_text(TRAINING)
@@ -36,7 +42,7 @@ def by_the_sdk(place: Home, program: str) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, running["rest"], token, str(script)],
         env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
-        text=True, capture_output=True, timeout=240, check=False,
+        text=True, capture_output=True, timeout=240, check=False, input=given,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -243,3 +249,37 @@ async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -
 
     await until(cpu, "a point of its CPU utilization", every=0.5)
     await channel.close()
+
+
+PIPELINE = """
+import json, sys, time
+import google.oauth2.credentials
+from google.cloud import aiplatform
+
+endpoint, token, script = sys.argv[1:]
+aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest", api_endpoint=endpoint,
+                credentials=google.oauth2.credentials.Credentials(token), staging_bucket="gs://sdk-pipelines")
+template = script.replace("train.py", "pipeline.json")
+with open(template, "w") as file:
+    json.dump(json.loads(sys.stdin.read() or "{}"), file)
+job = aiplatform.PipelineJob(
+    "sweep", template_path=template, job_id="sdk-1", pipeline_root="gs://sdk-pipelines/root",
+    parameter_values={"word": "hello"}, enable_caching=False, failure_policy="fast", labels={"team": "nlp"})
+job.submit()
+while not job.has_failed and not job.done():
+    time.sleep(0.2)
+assert job.state.name == "PIPELINE_STATE_SUCCEEDED", job.gca_resource.error
+said = {task.task_name: dict(task.execution.metadata) for task in job.task_details if task.execution.name}
+assert said["b"]["output:out"] == "hello", said
+assert [found.name for found in aiplatform.PipelineJob.list(filter='labels.team="nlp"')] == ["sdk-1"]
+copy = aiplatform.PipelineJob.get("sdk-1")
+copy.delete()
+assert aiplatform.PipelineJob.list() == []
+"""
+
+
+def test_a_pipeline_of_the_high_level_sdk_runs_over_rest(place: Home) -> None:
+    first = task("say", inputs={"text": above("word")})
+    second = task("say", inputs={"text": ("a", "out")})
+    made = spec({"a": first, "b": second}, {"say": SAYS}, {"say": SAY}, parameters={"word": "STRING"})
+    by_the_sdk(place, PIPELINE, json.dumps(made))

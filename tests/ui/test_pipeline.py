@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from tests.ui.double import NOON, console, job
 from tests.ui.job_double import JobBackend
+from tests.ui.test_job_snapshots import _utc  # noqa: F401 - times of the pictures
 from tests.ui.test_jobs_screen import until
 from tests.ui.test_training_pipeline import Kind, column, seen
 from tui.app import VxtuiApp

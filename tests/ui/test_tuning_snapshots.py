@@ -9,6 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import console
+from tests.ui.test_job_snapshots import _utc  # noqa: F401 - times of the pictures
 from tests.ui.test_jobs_screen import until
 from tests.ui.test_tuning_job import SWEEP, backend, on_trials
 from tui.config.settings import Context, Settings

@@ -264,7 +264,15 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
     job = await JobTable(database).create("p", "l", CustomJobPb(display_name="old"))
     await database.close()
     with contextlib.closing(sqlite3.connect(path)) as old:
-        for table in ("training_pipelines", "tuning_jobs", "resources", "links", "points"):
+        for table in (
+            "training_pipelines",
+            "tuning_jobs",
+            "resources",
+            "links",
+            "points",
+            "pipeline_jobs",
+            "pipeline_cache",
+        ):
             old.execute(f"DROP TABLE {table}")
         old.execute("PRAGMA user_version = 1")
 

@@ -1,4 +1,4 @@
-"""Compiled pipelines end on the emulator as kfp.local ends them: 40 shapes of Python components."""
+"""Compiled pipelines end on the emulator as kfp.local ends them: shapes of Python components."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_outputs_and_outcome_are_those_of_kfp_local() -> None:
     gate = asyncio.Semaphore(AT_ONCE)
     async with pipelines() as found:
         answers = await asyncio.gather(*(_compare(found, path, gate) for path in CORPUS))
-    assert len(answers) >= 40
+    assert len(answers) >= 30
     assert [answer for answer in answers if answer] == []
 
 

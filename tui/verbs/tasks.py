@@ -9,8 +9,8 @@ import click
 
 from tui.domain import formatting
 from tui.domain.masking import mask_value
+from tui.domain.pipeline.tree import tree
 from tui.domain.task import Task
-from tui.domain.task_tree import tree
 from tui.domain.tuning.study import best, by_goal, study_of
 from tui.kinds.registry import kind_of
 from tui.verbs.output import note, print_json, table, task_json

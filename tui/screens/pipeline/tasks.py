@@ -15,9 +15,18 @@ from tui.actions.registry import Action
 from tui.domain.formatting import NOT_MEASURED, age, pieces
 from tui.domain.job import Job
 from tui.domain.masking import mask_value
+from tui.domain.pipeline.tree import (
+    Branch,
+    above,
+    done,
+    first_failed,
+    folded_at_first,
+    timeline,
+    tree,
+    visible,
+)
 from tui.domain.states import JobState
 from tui.domain.task import Task
-from tui.domain.task_tree import Branch, above, done, first_failed, folded_at_first, timeline, tree, visible
 from tui.domain.text import clip, plain
 from tui.screens.job.tasks import TasksPane
 from tui.store.job.feed import Changed, JobFeed
@@ -29,6 +38,7 @@ BAR = 20
 DETAILS_FROM = 18
 """Rows of the tab from which there is room for the task under the cursor in full."""
 LONGEST_VALUE = 400
+LABEL = 24
 OPEN, CLOSED = "▾ ", "▸ "
 COLUMNS = (
     Column("name", "TASK", 20, max_width=60, whole=True),
@@ -51,7 +61,7 @@ class PipelineTasksPane(TasksPane):
     DEFAULT_CSS = """
     PipelineTasksPane {
         Table { height: 1fr; }
-        #task { height: 12; border-top: solid $border-blurred; padding: 0 1; display: none; }
+        #task { height: 40%; max-height: 13; border-top: solid $border-blurred; padding: 0 1; display: none; }
         &.roomy #task { display: block; }
     }
     """

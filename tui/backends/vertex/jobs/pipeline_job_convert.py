@@ -13,7 +13,7 @@ from tui.backends.vertex.jobs.convert import error_of, region_of
 from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
-from tui.domain.pipeline_graph import dependencies
+from tui.domain.pipeline.graph import dependencies
 from tui.domain.states import JobState, from_vertex
 from tui.domain.task import Task
 from tui.domain.training.progress import Progress

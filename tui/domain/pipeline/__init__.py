@@ -1,0 +1,1 @@
+"""The tasks of a pipeline: what each waits for, and their order as a tree."""
