@@ -1,0 +1,82 @@
+"""Pipelines through the backend: a job with a tree of tasks, on the emulator."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.wire.pipelines import ROOT, above, leaf, spec, task
+from tests.wire.test_backend_emulator import REGION
+from tests.wire.test_backend_training_pipelines import backend, reach
+from tests.wire.test_pipelines import FAIL, SAY, SAYS, say
+from tui.backends.interface import InvalidRequest, LaunchRequest, NotFound
+from tui.domain.job import with_parents
+from tui.domain.pipeline.tree import tree
+from tui.domain.states import JobState
+
+KIND = "pipeline_job"
+
+
+def request(name: str) -> LaunchRequest:
+    inner = spec({"x": say(above("item"))}, {}, {})["root"]
+    body = {**inner, "inputDefinitions": {"parameters": {"item": {"parameterType": "STRING"}}}}
+    items = {"itemInput": "item", "items": {"raw": '["p", "q"]'}}
+    made = spec(
+        {
+            "first": say("it's [b]"),
+            "loop": task("body", after=("first",), parameterIterator=items),
+            "bad": task("fail", after=("first",)),
+            "last": say(("first", "out"), after=("loop", "bad")),
+        },
+        {"say": SAYS, "body": body, "fail": leaf("fail")},
+        {"say": SAY, "fail": FAIL},
+    )
+    runtime = {"gcsOutputDirectory": ROOT}
+    return LaunchRequest(REGION, {"displayName": name, "pipelineSpec": made, "runtimeConfig": runtime})
+
+
+async def test_a_list_has_its_tasks_and_each_task_its_job() -> None:
+    async with backend() as found:
+        service = found.jobs[KIND]
+        made = await service.create(request("nightly"))
+        assert (made.kind, made.display_name, made.composite, made.logged_as) == (
+            KIND, "nightly", True, made.name,
+        )  # fmt: skip
+        ended = await reach(found, made.name, JobState.FAILED)
+        assert ended.error is not None and "[fail]" in ended.error.message
+        branches = tree(ended.tasks)
+        assert [("  " * each.depth) + each.task.name for each in branches.values()] == [
+            "first", "loop", "  loop-0", "    x", "  loop-1", "    x", "bad", "last",
+        ]  # fmt: skip
+        by_name = {each.task.name: each.task for each in branches.values()}
+        names = {task.id: task.name for task in ended.tasks}
+        assert [names[id] for id in by_name["last"].depends_on] == ["loop", "bad", "first"]
+        assert by_name["first"].outputs == {"out": "it's [b]"} and by_name["first"].group is False
+        assert by_name["loop"].group and by_name["loop-1"].group
+        assert (by_name["last"].state, by_name["last"].native_state) == (JobState.SKIPPED, "NOT_TRIGGERED")
+        assert "status of 3" in by_name["bad"].reason and by_name["bad"].state is JobState.FAILED
+        assert (ended.progress.step, ended.progress.total_steps) == (5, 5)
+
+        jobs = [job async for page in found.list_jobs() for job in page.jobs]
+        children = [job for job in with_parents(jobs) if job.kind == "custom_job"]
+        assert len(children) == 4 and {job.parent for job in children} == {made.name}
+        assert {job.display_name for job in children} == {
+            "nightly-first", "nightly-loop-0-x", "nightly-loop-1-x", "nightly-bad",
+        }  # fmt: skip
+        parent = await found.parent_of(children[0])
+        assert parent is not None and parent.name == made.name
+        for reference in (made.id, made.name, "nightly"):
+            assert [job.name for job in await found.find_jobs(reference)] == [made.name]
+
+        await service.delete(made.name)
+        with pytest.raises(NotFound):
+            await service.get(made.name)
+
+
+async def test_a_request_that_is_no_pipeline_is_refused() -> None:
+    async with backend() as found:
+        with pytest.raises(InvalidRequest, match="pipeline job"):
+            await found.jobs[KIND].create(LaunchRequest(REGION, {"displayName": 7}))
+        with pytest.raises(InvalidRequest, match="schemaVersion"):
+            await found.jobs[KIND].create(
+                LaunchRequest(REGION, {"displayName": "x", "pipelineSpec": {"a": 1}})
+            )
