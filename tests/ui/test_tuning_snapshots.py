@@ -35,7 +35,8 @@ def test_a_tuning_job(name: str, tmp_path: Path, snap_compare: Any) -> None:
         await until(pilot, lambda: app.costs.prices is not None, "the prices")
         screen = app.screen
         assert isinstance(screen, JobScreen) and screen.job_name == SWEEP.name
-        await until(pilot, lambda: screen.feed.sources["logs"].read_at is not None, "the log")
+        await until(pilot, lambda: screen.feed.progress.step is not None, "the log's figures")
+        await pilot.pause()
         await pilot.press(*keys)
         await pilot.pause()
         screen.set_focus(None)

@@ -205,7 +205,8 @@ class _Reader:
             if not ready:
                 self._wrong(where, f"{', '.join(left)} depend on each other")
                 break
-            ordered += ready
+            # A Struct has no order of its own: a plan must not change from one reading to the next.
+            ordered += sorted(ready, key=lambda task: task.name)
             for task in ready:
                 del left[task.name]
         return Dag(tuple(ordered), value.get("outputs") or {})
