@@ -15,13 +15,14 @@ from tests.ui.double import NOON, console, job
 from tests.ui.job_double import JobBackend
 from tests.ui.test_job_snapshots import _utc  # noqa: F401 - times of the pictures
 from tests.ui.test_jobs_screen import until
-from tests.ui.test_training_pipeline import Kind, column, seen
+from tests.ui.test_training_pipeline import Kind, column, question, seen
 from tui.app import VxtuiApp
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job, JobError
 from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.training.progress import Progress
+from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.pipeline.tasks import PipelineTasksPane
 
@@ -70,6 +71,10 @@ PIPELINE = replace(
 class PipelineJobs(Kind):
     kind = "pipeline_job"
     collection = "pipelineJobs"
+
+    async def spec(self, name: str) -> dict[str, Any]:
+        dag = {"tasks": {"train": {"componentRef": {"name": "comp-train"}}}}
+        return {"name": name, "displayName": "nightly", "pipelineSpec": {"root": {"dag": dag}}, "state": "x"}
 
 
 def backend() -> JobBackend:
@@ -143,6 +148,36 @@ async def test_the_list_has_the_pipeline_with_its_parts(tmp_path: Path) -> None:
         assert column(app, "name") == ["▾ nightly", "└ train"]
         # Its tasks have machines of their own: each says what it costs.
         assert column(app, "cost")[1].startswith("~$")
+
+
+async def test_it_is_run_again_after_a_question(tmp_path: Path) -> None:
+    found = backend()
+    app = console(found, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await on_tasks(pilot, app)
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+        assert question(app) == "Run nightly again?" and "6 of 8 tasks succeeded" in seen(app)
+        await pilot.press("y")
+        await until(pilot, lambda: found.created, "the create")
+        (request,) = found.created
+        tasks = request.resource["pipelineSpec"]["root"]["dag"]["tasks"]
+        assert tasks["train"]["cachingOptions"] == {"enableCache": True}
+        assert (request.region, request.resource["displayName"]) == ("us-central1", "nightly")
+
+
+async def test_one_that_runs_is_not_run_again(tmp_path: Path) -> None:
+    found = backend()
+    found.stored = {
+        PIPELINE.name: replace(PIPELINE, state=JobState.RUNNING, end_time=None),
+        CHILD.name: CHILD,
+    }
+    app = console(found, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await on_tasks(pilot, app)
+        await pilot.press("r")
+        assert "! nightly is running." in [note.message for note in app._notifications]
+        assert not found.created
 
 
 def many(count: int) -> Job:

@@ -10,6 +10,7 @@ from tests.wire.test_backend_training_pipelines import backend, reach
 from tests.wire.test_pipelines import FAIL, SAY, SAYS, say
 from tui.backends.interface import InvalidRequest, LaunchRequest, NotFound
 from tui.domain.job import with_parents
+from tui.domain.pipeline.rerun import rerun_resource, reused
 from tui.domain.pipeline.tree import tree
 from tui.domain.states import JobState
 
@@ -64,8 +65,15 @@ async def test_a_list_has_its_tasks_and_each_task_its_job() -> None:
         }  # fmt: skip
         parent = await found.parent_of(children[0])
         assert parent is not None and parent.name == made.name
+        assert reused(ended.tasks) == (3, 5)
         for reference in (made.id, made.name, "nightly"):
             assert [job.name for job in await found.find_jobs(reference)] == [made.name]
+
+        again = await service.create(LaunchRequest(REGION, rerun_resource(await service.spec(made.name))))
+        rerun = await reach(found, again.name, JobState.FAILED)
+        assert again.id != made.id and {t.name: t.native_state for t in rerun.tasks if not t.group} == {
+            "first": "SKIPPED", "x": "SKIPPED", "bad": "FAILED", "last": "NOT_TRIGGERED",
+        }  # fmt: skip
 
         await service.delete(made.name)
         with pytest.raises(NotFound):

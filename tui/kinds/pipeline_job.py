@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.kinds.custom_job import EVENTS, OVERVIEW, SPEC
-from tui.kinds.kind import Kind, Tab, Words
+from tui.kinds.kind import Kind, KindAction, Tab, Words
 
 TASKS = Tab("tasks", "tui.screens.pipeline.tasks:PipelineTasksPane")
 
@@ -12,5 +12,16 @@ PIPELINE_JOB = Kind(
     words=Words("pipeline", group="pool"),
     tabs=(OVERVIEW, TASKS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.pipeline_jobs:PipelineJobs"},
+    actions=(
+        KindAction(
+            "rerun",
+            "r",
+            "rerun",
+            "Run it again, with what succeeded taken from the cache",
+            operation="job.rerun",
+            confirm=True,
+        ),
+    ),
+    target="tui.screens.pipeline.rerun:PipelineTarget",
     task_kinds=("custom_job", "tuning_job"),
 )

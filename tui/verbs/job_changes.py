@@ -30,7 +30,8 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
         # The operation refuses what can't be cancelled, and records that: there is nothing to ask.
         if not found.state.terminal and backend.offers("jobs.cancel", found.kind):
             parent = None if yes else await parent_of(backend, found)
-            ends = f", which ends the {titled(parent)}" if parent and parent.state.active else ""
+            goes_on = parent is None or parent.composite or not parent.state.active
+            ends = "" if goes_on or parent is None else f", which ends the {titled(parent)}"
             stakes = formatting.stakes(found, datetime.now(UTC))
             await confirmed(f"Cancel {found.display_name} ({stakes}){ends}?", yes=yes)
         value_of(await run.job_operations(backend).cancel(found))

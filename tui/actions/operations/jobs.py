@@ -13,6 +13,7 @@ from tui.actions.operations.runner import OperationError, OperationRunner, Outco
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.job import Job
 from tui.domain.masking import remember
+from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
@@ -61,6 +62,30 @@ class JobOperations:
             return f"Deleted {job.display_name}"
 
         return await self._change("job.delete", job, delete)
+
+    async def rerun(self, job: Job) -> Outcome[Job]:
+        """Create an ended pipeline once more; what succeeded in it comes from the service's cache."""
+
+        async def rerun() -> Job:
+            service, kind = self._backend.job_service(job.name), kind_of(job)
+            if all(action.operation != "job.rerun" for action in kind.actions):
+                raise OperationError(
+                    f"A {kind.words.noun} can't be run again like this.",
+                    fix="Save it as a profile and launch that.",
+                    code=NotOffered.code,
+                    exit_code=NotOffered.exit_code,
+                )
+            if not job.state.terminal:
+                raise _wrong_state(
+                    f"{job.display_name} {job.state.phrase}; it can be run again once it ended."
+                )
+            resource = rerun_resource(await service.spec(job.name))
+            return await create(service, LaunchRequest(job.region, resource, secrets.token_hex(8)))
+
+        return await self._runner.run(
+            "job.rerun", job.name, rerun, lambda made: f"Launched {plain(made.display_name)} again",
+            region=job.region, context=job.context, made=lambda made: made.name,
+        )  # fmt: skip
 
     async def launch(
         self,

@@ -274,7 +274,8 @@ class PipelineRun:
                 again[path] = await asyncio.to_thread(self._request, node)
                 continue
             records[path] = found
-            if found.status is Status.SUCCEEDED and node.leaf is not None and node.leaf.cached:
+            if found.status is Status.SUCCEEDED:
+                # Also of one that does not read the cache: a later run may.
                 await self._services.table.cache(self._cache_key(node), found.outputs)
         made: list[Job] = []
 

@@ -1,0 +1,47 @@
+"""What only the screen of a pipeline can do: run it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.domain.pipeline.rerun import reused
+from tui.domain.text import plain
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.workers import background
+
+if TYPE_CHECKING:
+    from tui.screens.job.screen import JobScreen
+
+
+class PipelineTarget:
+    """Runs the actions of `tui.kinds.pipeline_job`."""
+
+    def __init__(self, screen: JobScreen) -> None:
+        self._screen = screen
+
+    def action_rerun(self) -> None:
+        """Create the pipeline once more, after a question; what succeeded comes from the cache."""
+        job, console = self._screen.job, self._screen.console
+        operations = console.job_operations()
+        if job is None or operations is None:
+            return
+        if not job.state.terminal:
+            console.notify(f"{plain(job.display_name)} {job.state.phrase}.", severity="warning", markup=False)
+            return
+        good, count = reused(job.tasks)
+
+        async def rerun() -> None:
+            outcome = await operations.rerun(job)
+            console.tell(outcome)
+            if outcome.ok and outcome.value is not None:
+                console.open_job(outcome.value.name)
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                background(self._screen, rerun, "rerun")
+
+        details = [
+            f"{good} of {count} tasks succeeded; the cache has their outputs if nothing has changed.",
+            job.name,
+        ]
+        console.push_screen(ConfirmScreen(f"Run {plain(job.display_name)} again?", details), answered)
