@@ -213,8 +213,7 @@ def test_a_pipeline_looks_so(name: str, tmp_path: Path, snap_compare: Any) -> No
         pane = await on_tasks(pilot, app)
         pane.table_view.move_to("3")
         await pilot.press("f", "e")
-        screen = app.screen
-        screen.set_focus(None)
+        await until(pilot, lambda: app.screen.focused is pane.table_view, "the focus")
         app.clear_notifications()
         await pilot.pause()
 

@@ -31,15 +31,15 @@ def test_a_tuning_job(name: str, tmp_path: Path, snap_compare: Any) -> None:
     app = console(backend(), tmp_path, context=here, settings=Settings(theme=theme))
 
     async def ready(pilot: Pilot[Any]) -> None:
-        await on_trials(pilot, app)
+        pane = await on_trials(pilot, app)
         await until(pilot, lambda: app.costs.prices is not None, "the prices")
         screen = app.screen
         assert isinstance(screen, JobScreen) and screen.job_name == SWEEP.name
         await until(pilot, lambda: screen.feed.progress.step is not None, "the log's figures")
         await pilot.pause()
         await pilot.press(*keys)
-        await pilot.pause()
-        screen.set_focus(None)
+        focused = screen.pane.default_focus() if screen.pane is not pane else pane.table_view
+        await until(pilot, lambda: screen.focused is focused, "the focus")
         app.clear_notifications()
         await pilot.pause()
 

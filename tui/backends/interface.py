@@ -486,11 +486,9 @@ class Backend(ABC):
 
     async def parent_of(self, job: Job) -> Job | None:
         """The job that `job` is a part of, if there is one. Raises BackendError."""
-        for service in self.jobs.values():
-            found = await service.parent_of(job)
-            if found is not None:
-                return found
-        return None
+        asked = [service.parent_of(job) for service in self.jobs.values()]
+        answers = await all_or_enough(asked, lambda found: found is not None)
+        return next((found for found in answers if found is not None), None)
 
     async def find_jobs(self, reference: str) -> list[Job]:
         """Jobs of every kind that a person may mean; an id or a full name that is found means that one."""

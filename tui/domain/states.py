@@ -53,6 +53,8 @@ _PHRASES = {
 _TERMINAL = frozenset(
     {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.SKIPPED}
 )
+AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
+"""States in which a job has machines."""
 _ACTIVE = frozenset(JobState) - _TERMINAL - {JobState.UNKNOWN}
 
 # JobState of google.cloud.aiplatform.v1 (vertex facts 1.10); PipelineState has some of the same names.

@@ -10,11 +10,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.domain.formatting import age, pieces
+from tui.domain.states import AT_WORK
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.store.jobs.connection import Connection
 from tui.store.jobs.connection_state import NOT_REACHED, ConnectionState, cure, not_reached
-from tui.store.jobs.fleet import AT_WORK
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice

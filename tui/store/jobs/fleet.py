@@ -9,12 +9,11 @@ from datetime import datetime, timedelta
 from tui.backends.interface import BackendError
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY
-from tui.domain.states import JobState
+from tui.domain.states import AT_WORK
 from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.job.figures import JobFigures, Measure
 
-AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
 FAN_OUT = 6
 """Jobs whose series are read at once."""
 FIRST_LOOK = timedelta(minutes=10)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
 from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.states import AT_WORK
 from tui.store.jobs.connection_state import broken
 from tui.store.jobs.table import NOT_SAID, JobChange, JobStore
 
@@ -34,7 +34,6 @@ WHOLE_LOCAL, WHOLE_CLOUD = 15.0, 300.0
 """Seconds after which all jobs are listed again, which finds deletions by other programs."""
 WHOLE_REST = 100
 """The time until the next whole listing is at least this many times the duration of the last."""
-_AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
 """Seconds between two readings of the progress."""
 A_FRAME = 0.03
@@ -186,7 +185,7 @@ class Poller:
         """Jobs to ask: all that run, and each ended one of which nothing is known, once."""
         if self._monotonic() < self._progress_due:
             return []
-        asked = [job for job in self._store.active.values() if job.state in _AT_WORK and job.runs_itself]
+        asked = [job for job in self._store.active.values() if job.state in AT_WORK and job.runs_itself]
         jobs = self._looked_at()
         ended = [
             job
