@@ -21,7 +21,7 @@ VERBS = {
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),
-    "rerun": ("tui.verbs.rerun", "Run a pipeline again, with what succeeded taken from the cache."),
+    "rerun": ("tui.verbs.job_changes", "Run a pipeline again, with what succeeded taken from the cache."),
     "profiles": ("tui.verbs.profiles.group", "List, show, validate, import and export profiles."),
     "export": ("tui.verbs.export", "Print a job or a profile as a gcloud command, a REST call or Python."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),

@@ -1,4 +1,4 @@
-"""`vxtui cancel` and `vxtui delete`."""
+"""`vxtui cancel`, `vxtui delete` and `vxtui rerun`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from tui.domain import formatting
+from tui.domain.pipeline.rerun import reused
 from tui.kinds.registry import titled
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.run import Run, confirmed, find_job, parent_of, value_of, verb
@@ -71,3 +72,21 @@ async def delete(run: Run, job: str, yes: bool) -> None:
         print_json({"deleted": found.name})
     else:
         out(f"deleted {found.name}")
+
+
+@click.command()
+@click.argument("job")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("job.rerun")
+async def rerun(run: Run, job: str, yes: bool) -> None:
+    """Run the pipeline JOB again, with what succeeded taken from the service's cache."""
+    async with run.backend() as backend:
+        found = await find_job(backend, job, ended=True)
+        found = await backend.job_service(found.name).get(found.name)
+        good, count = reused(found.tasks)
+        await confirmed(f"Run {found.display_name} again ({good} of {count} tasks succeeded)?", yes=yes)
+        made = value_of(await run.job_operations(backend).rerun(found))
+    if run.json:
+        print_json(job_json(made))
+    else:
+        out(f"created {made.name}")
