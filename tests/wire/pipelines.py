@@ -28,6 +28,7 @@ class Pipelines:
     def __init__(self, jobs: Clients) -> None:
         transport = PipelineServiceGrpcAsyncIOTransport(channel=jobs.channel)
         self.client = PipelineServiceAsyncClient(transport=transport)
+        self.jobs = jobs
         self.buckets = Path()
         """The folder of the emulator's buckets, where it is known."""
 

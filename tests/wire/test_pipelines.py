@@ -264,6 +264,50 @@ async def test_fast_failure_starts_no_more_and_slow_failure_goes_on() -> None:
         assert (slow["last"], fast["last"]) == ("SUCCEEDED", "NOT_TRIGGERED")
 
 
+async def test_machines_and_placeholders_are_those_that_a_component_asks_for() -> None:
+    def run(**resources: Any) -> dict[str, Any]:
+        found = container("true")
+        found["container"]["resources"] = resources
+        return found
+
+    gpu = {"type": "nvidia-tesla-t4", "count": "1"}
+    names = ("project_id", "location")
+    words = [f"{{{{$.pipeline_google_cloud_{name}}}}}" for name in names]
+    told = leaf("told", {"where": {"parameterType": "STRING", "defaultValue": words[1]}}, out="STRING")
+    made = spec(
+        {**{name: task(name) for name in ("small", "large", "gpu", "none")}, "told": task("told")},
+        {**{name: leaf(name) for name in ("small", "large", "gpu", "none")}, "told": told},
+        {
+            "small": run(cpuLimit=0.5), "large": run(cpuLimit=2.0, memoryLimit=64.0),
+            "gpu": run(accelerator=gpu), "none": run(accelerator={"type": "abacus", "count": "1"}),
+            "told": container(
+                'printf "%s %s" "$0" "$1" > "$2"', words[0], "{{$.inputs.parameters['where']}}", OUT
+            ),
+        },
+    )  # fmt: skip
+    async with pipelines() as found:
+        job = await found.create(made)
+
+        async def told_and_refused() -> bool:
+            seen = states(await found.get(job.name))
+            return (seen.get("told"), seen.get("none")) == ("SUCCEEDED", "FAILED")
+
+        await until(told_and_refused, "both")
+        details = tasks(await found.get(job.name))
+        assert said(details["told"], "output") == {"out": "p us-central1"}
+        assert "abacus" in details["none"].error.message
+        machines = {}
+        for name in ("small", "large", "gpu"):
+            child = await found.jobs.get(details[name].executor_detail.container_detail.main_job)
+            (pool,) = child.job_spec.worker_pool_specs
+            machines[name] = pool.machine_spec.machine_type, pool.machine_spec.accelerator_type.name
+        assert machines == {
+            "small": ("e2-standard-4", "ACCELERATOR_TYPE_UNSPECIFIED"),
+            "large": ("e2-standard-16", "ACCELERATOR_TYPE_UNSPECIFIED"),
+            "gpu": ("n1-standard-8", "NVIDIA_TESLA_T4"),
+        }
+
+
 async def test_what_is_no_pipeline_is_refused_with_the_place() -> None:
     bad = two()
     bad["root"]["dag"]["tasks"]["b"]["componentRef"]["name"] = "none"

@@ -22,12 +22,14 @@ from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all
 from tui.emulator.pipelines.planner import BadInput, Leaf, Node, Values, typed_output
+from tui.emulator.vertex.validate import spec_problems
 
-DEFAULT_MACHINE = "e2-standard-4"
-"""What a component gets that asks for nothing (vertex facts 11.3)."""
 GPU_MACHINE = "n1-standard-8"
 OUTPUT_FILE = "executor_output.json"
-_CORES = (2, 4, 8, 16, 32)
+_CORES = (4, 8, 16, 32)
+"""A component that asks for nothing gets e2-standard-4 (vertex facts 11.3)."""
+GB_A_CORE = 4
+"""Memory of an e2-standard machine."""
 _LAUNCHER = "google_cloud_pipeline_components.container.v1.custom_job.launcher"
 
 
@@ -103,17 +105,21 @@ def custom_job(node: Node, place: Place, name: str, facts: Mapping[str, str]) ->
 
 
 def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
+    """The machine for what a component asks for. Raises CannotStart for an accelerator that there is not."""
     accelerator = resources.get("accelerator") or {}
-    kind = str(accelerator.get("resourceType") or accelerator.get("type") or "")
-    count = int(float(accelerator.get("resourceCount") or accelerator.get("count") or 0))
-    cores = float(resources.get("cpuLimit") or resources.get("resourceCpuLimit") or 4)
-    size = next((each for each in _CORES if each >= cores), _CORES[-1])
-    numbers = AcceleratorType.__members__
-    if kind in numbers and count:
-        spec.machine_type = GPU_MACHINE
-        spec.accelerator_type, spec.accelerator_count = int(numbers[kind]), count
-    else:
-        spec.machine_type = DEFAULT_MACHINE if size == 4 else f"e2-standard-{size}"
+    asked = str(accelerator.get("resourceType") or accelerator.get("type") or "")
+    # Components name them as node labels do: nvidia-tesla-t4.
+    kind = asked.upper().replace("-", "_")
+    count = int(float(accelerator.get("resourceCount") or accelerator.get("count") or 0)) or 1
+    if asked and kind not in AcceleratorType.__members__:
+        raise CannotStart(f"the accelerator {asked!r} is none of Vertex AI.")
+    cores = float(resources.get("cpuLimit") or 0)
+    memory = float(resources.get("memoryLimit") or 0)
+    size = next((each for each in _CORES if each >= cores and each * GB_A_CORE >= memory), _CORES[-1])
+    spec.machine_type = GPU_MACHINE if asked else f"e2-standard-{size}"
+    if asked:
+        spec.accelerator_type = int(AcceleratorType.__members__[kind])
+        spec.accelerator_count = count
 
 
 def _launched(args: list[str], name: str) -> Pb:
@@ -122,13 +128,28 @@ def _launched(args: list[str], name: str) -> Pb:
     if flags.get("--type") != "CustomJob":
         raise CannotStart(f"the emulator launches custom jobs only, not {flags.get('--type')!r}.")
     try:
-        payload = json.loads(flags.get("--payload", ""))
+        payload = _given(json.loads(flags.get("--payload", "")))
+        scheduling = (payload.get("job_spec") or {}).get("scheduling") or {}
+        if scheduling.get("strategy") != "FLEX_START":
+            # The component has a default for it, which the launcher drops.
+            scheduling.pop("max_wait_duration", None)
         made = CustomJobPb()
         json_format.ParseDict(payload, made, ignore_unknown_fields=True)
     except (ValueError, json_format.ParseError) as error:
         raise CannotStart(f"the payload of the component is no custom job: {error}.") from error
     made.display_name = made.display_name or name[:128]
+    wrong = [f"{where} {what}" for where, what in spec_problems(made.job_spec)]
+    if wrong:
+        raise CannotStart(f"the service would refuse the component's job: {'; '.join(wrong)}.")
     return made
+
+
+def _given(value: Any) -> Any:
+    """The same JSON without what is empty: the component writes every field, and its launcher drops these."""
+    if isinstance(value, Mapping):
+        found = {name: _given(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in found.items() if inner not in (None, "", [], {})}
+    return [_given(inner) for inner in value] if isinstance(value, list) else value
 
 
 def is_launcher(leaf: Leaf) -> bool:
@@ -153,7 +174,9 @@ def outputs_of(node: Node, place: Place, job_name: str) -> Values:
     leaf = node.leaf
     assert leaf is not None
     if is_launcher(leaf):
-        resources = {"resources": [{"resourceType": "CustomJob", "resourceUri": job_name}]}
+        resources = {
+            "resources": [{"resourceType": "CustomJob", "resourceUri": f"{_uri_before(job_name)}{job_name}"}]
+        }
         return Values({"gcp_resources": json.dumps(resources)})
     written = _written(place.local(OUTPUT_FILE))
     parameters: dict[str, Any] = {}
@@ -199,6 +222,11 @@ def imported(node: Node, facts: Mapping[str, str]) -> Values:
     name = next(iter(leaf.component.artifacts), "artifact")
     kind = dict(leaf.component.artifacts.get(name) or importer.get("typeSchema") or {})
     return Values({}, {name: [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]})
+
+
+def _uri_before(name: str) -> str:
+    """What Google's launcher writes before a resource's name."""
+    return f"https://{name.split('/')[3]}-aiplatform.googleapis.com/v1/"
 
 
 def _written(file: Path) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tui.emulator.pipelines.conditions import BadCondition, holds
 from tui.emulator.pipelines.ir import Component, Dag, Executor, Pipeline, Task
-from tui.emulator.pipelines.placeholders import as_text, fill
+from tui.emulator.pipelines.placeholders import BadPlaceholder, as_text, fill
 
 Json = Mapping[str, Any]
 MOST_ITERATIONS = 1_000
@@ -190,7 +190,7 @@ class _Planner:
                 else:
                     self._add(at, task, parent, inputs, component)
                     result = self._one(component, inputs, path, at, always=always)
-            except (BadInput, BadCondition) as error:
+            except (BadInput, BadCondition, BadPlaceholder) as error:
                 result = _Result(Status.FAILED, error=str(error))
         elif self._context.cancelled:
             result = _Result(Status.CANCELLED)
@@ -279,6 +279,11 @@ class _Planner:
             if "runtimeValue" in given:
                 constants.append(name)
             found[name] = value
+        # Defaults too may name the pipeline, as those of Google's components do.
+        for name, wanted in component.parameters.items():
+            if name not in found and isinstance(wanted.default, str) and "{{$" in wanted.default:
+                found[name] = wanted.default
+                constants.append(name)
         for name in constants:
             if isinstance(found[name], str) and "{{$" in found[name]:
                 found[name] = fill(found[name], {"inputs": {"parameterValues": found}}, self._context.facts)

@@ -143,6 +143,14 @@ class PipelineRun:
             "pipeline_job_resource_name": record.name,
             "pipeline_job_uuid": str(self.job.number),
             "pipeline_root": root,
+            "pipeline_google_cloud_project_id": record.project,
+            "pipeline_google_cloud_location": record.location,
+            "pipeline_service_account": self.job.pb.service_account,
+            "pipeline_network": self.job.pb.network,
+            "pipeline_encryption_key_name": self.job.pb.encryption_spec.kms_key_name,
+            "pipeline_job_create_time_utc": self.job.pb.create_time.ToJsonString(),
+            "pipeline_job_schedule_time_utc": self.job.pb.create_time.ToJsonString(),
+            "pipeline_persistent_resource_id": "",
         }
 
     async def _advance(self) -> bool:
