@@ -129,11 +129,13 @@ async def test_it_shows_every_job_newest_first(tmp_path: Path) -> None:
 
 
 async def test_a_reading_outlives_the_screen(tmp_path: Path) -> None:
-    """The connection asks which jobs are in view from its own task, as the screen is removed."""
+    """The connection and the usage ask which jobs are in view from their own tasks, as it is removed."""
     async with opened(MemoryBackend(fleet()), tmp_path) as (app, _):
-        looked_at = app.connection.looked_at
+        looked_at, screen = app.connection.looked_at, app.screen
+        assert isinstance(screen, JobsScreen)
         assert looked_at is not None and len(looked_at()) > 2
-    assert looked_at() == ()
+        assert screen._at_work()
+    assert looked_at() == () and screen._at_work() == []
 
 
 async def test_columns_fold_with_the_width(tmp_path: Path) -> None:

@@ -208,8 +208,9 @@ class JobsScreen(JobsViews):
             self.workers.cancel_group(self, "usage")
 
     def _at_work(self) -> list[Job]:
-        active = self.console.store.active
-        found = [active[name] for name in self.table.in_view if name in active]
+        names = self._in_view()
+        active = self.console.store.active if names else {}
+        found = [active[name] for name in names if name in active]
         return [job for job in found if job.start_time is not None and kind_of(job).has("metrics")]
 
     def _read_filter(self) -> None:
