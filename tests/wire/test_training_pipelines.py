@@ -194,7 +194,7 @@ POOL = python("pass")
         ({"labels": {"Team": "x"}}, f"{GIVEN}.labels[Team]", "lowercase"),
         ({"training_task_definition": ""}, f"{GIVEN}.training_task_definition", "custom_task_1.0.0.yaml"),
         ({"training_task_definition": "gs://x"}, f"{GIVEN}.training_task_definition", "not a task"),
-        ({"model_to_upload": {"display_name": "m"}}, f"{GIVEN}.model_to_upload", "no Model Registry"),
+        ({"model_to_upload": {"display_name": "m"}}, f"{GIVEN}.model_to_upload", "uploads no model"),
         ({"input_data_config": {"dataset_id": "1"}}, f"{GIVEN}.input_data_config", "no managed datasets"),
         ({"inputs": {"worker_pool_specs": []}}, f"{INPUTS}.worker_pool_specs", "is required"),
         ({"inputs": {"wrokers": 1}}, INPUTS, "wrokers"),

@@ -295,8 +295,17 @@ class Database:
 
         await self.write(write)
 
-    async def save_operation(self, row: OperationRow, *, delete: ResourceRecord | None = None) -> None:
-        """Insert or replace one operation, and in the same transaction delete the resource it is about."""
+    async def save_operation(
+        self,
+        row: OperationRow,
+        *,
+        delete: ResourceRecord | None = None,
+        also: Callable[[sqlite3.Connection], None] = lambda _: None,
+    ) -> None:
+        """Insert or replace one operation, and in the same transaction delete the resource it is about.
+
+        `also` makes other changes in that transaction.
+        """
         values = (
             int(row.operation.name.rsplit("/", 1)[1]), row.project, row.location, int(row.subject_id),
             row.operation.SerializeToString(),
@@ -306,6 +315,7 @@ class Database:
             db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
             if delete is not None:
                 db.execute(f"DELETE FROM {_TABLES[type(delete)]} WHERE id = ?", (int(delete.id),))
+            also(db)
 
         await self.write(write)
 

@@ -31,11 +31,12 @@ class StateDir:
         config.yaml              settings of this emulator, if any
         token                    bearer token of the REST endpoint
         gcloud/                  configuration of gcloud in the environment of `vxtui emulator gcloud`
-        state.db                 jobs, training pipelines, operations (only the server writes)
+        state.db                 jobs, pipelines, models, endpoints, operations (only the server writes)
         logs.db                  log entries and read offsets (only the server writes)
         buckets/BUCKET/…         files of gs://BUCKET and /gcs/BUCKET
         buckets.db               other metadata of buckets and objects
         buckets.json             port and secret of the bucket server
+        serving/P/L/ENDPOINT/ID/ working directory of a deployed model's server
         jobs/ID/attempt-N/       one run of the whole job, see `AttemptDir`
     """
 

@@ -57,6 +57,11 @@ from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.runs.training_pipeline_run import TrainingPipelines
 from tui.emulator.services import billing, iam, quota_service, registry
 from tui.emulator.services.check_faults import ActiveCheckFaults
+from tui.emulator.serving.deployments import Deployments
+from tui.emulator.serving.endpoint_service import EndpointService
+from tui.emulator.serving.model_service import ModelService
+from tui.emulator.serving.prediction_service import PredictionService
+from tui.emulator.serving.registry import Registry
 from tui.emulator.storage.server import BucketServer
 from tui.emulator.tuning.service import TuningServer
 from tui.emulator.tuning.table import TuningJobTable
@@ -204,8 +209,9 @@ class Emulator:
         catalog = JobTableCatalog(table, quotas)
 
         store, sink = await self._open_logs(config)
+        ports = Ports(state.root)
         dependencies = Dependencies(
-            state, config, table, quotas, Ports(state.root), LocalRunner(), sink, planner=environment
+            state, config, table, quotas, ports, LocalRunner(), sink, planner=environment
         )
         scheduler = Scheduler(dependencies)
         training_pipelines = TrainingPipelines(pipelines, table, scheduler)
@@ -231,6 +237,9 @@ class Emulator:
         tuning.adopt()
         stack.push_async_callback(pipeline_runs.close)
         pipeline_runs.adopt()
+        serving = await self._open_serving(experiments, operations, ports, store)
+        stack.push_async_callback(operations.stop_work)
+        await operations.abort_interrupted()
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
@@ -246,6 +255,7 @@ class Emulator:
             *PipelineServer(pipeline_jobs, pipeline_runs, operations, state).methods(),
             *MetadataServer(experiments, operations).methods(),
             *TensorboardServer(experiments, operations, config, checks).methods(),
+            *serving,
             *operations.methods(),
             *Locations(catalog).methods(),
             *logging_service.methods(store, catalog),
@@ -257,6 +267,20 @@ class Emulator:
             *resource_service.methods(config, checks),
         ]
         return [*self.api_faults.apply(served), *admin.methods()]
+
+    async def _open_serving(
+        self, resources: ResourceStore, operations: Operations, ports: Ports, logs: LogStore
+    ) -> list[Method]:
+        """Start the servers of the deployed models, and return the RPCs of models and endpoints."""
+        known = Registry(resources)
+        deployments = Deployments(resources, known, ports, logs, self.state, self.config)
+        self._stack.push_async_callback(deployments.close)
+        await deployments.adopt()
+        return [
+            *ModelService(resources, operations, known).methods(),
+            *EndpointService(resources, operations, known, deployments).methods(),
+            *PredictionService(resources, operations, known, deployments).methods(),
+        ]
 
     def _with_faults(self, app: Any) -> Any:
         """The bucket server's application with the faults of the API; imported at its first connection."""

@@ -3,7 +3,8 @@
 After the docstrings of ListContextsRequest.filter and those of executions and artifacts:
 `name`, `display_name`, `schema_title`, `create_time`, `update_time`, `labels.KEY`,
 `metadata.KEY.number_value|string_value|bool_value`, `in_context("CONTEXT")`, `parent_contexts:"CONTEXT"` and
-`child_contexts:"CONTEXT"`. Of TensorBoards the SDK asks for `is_default`.
+`child_contexts:"CONTEXT"`. Of TensorBoards the SDK asks for `is_default`. `model` and `endpoint` are the ids
+of models and endpoints.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from tui.emulator.experiments.kinds import ARTIFACT, BOARD, CONTEXT, EXECUTION, Kind
+from tui.emulator.experiments.kinds import ARTIFACT, BOARD, CONTEXT, ENDPOINT, EXECUTION, MODEL, Kind
 from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, ResourceStore
 from tui.emulator.filters import (
     MISSING,
@@ -73,6 +74,8 @@ def fields_of(kind: Kind, store: ResourceStore) -> FieldTable[Pb]:
         fields["child_contexts"] = Field(
             lambda pb: [link.target for link in store.links(CHILD, pb.name)], Members()
         )
+    if kind in {MODEL, ENDPOINT}:
+        fields[kind.field] = Field(lambda pb: pb.name.rpartition("/")[2], _TEXT)
     if kind is BOARD:
         fields["is_default"] = Field(lambda pb: pb.is_default)
     return FieldTable(fields, hint=f"use {', '.join(fields)}", functions=functions, max_nesting=MAX_NESTING)

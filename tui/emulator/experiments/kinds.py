@@ -1,4 +1,6 @@
-"""The kinds of resources that experiments consist of: their names, messages and requests.
+"""The kinds of resources that are kept by name: their names, messages and requests.
+
+Those that experiments consist of, and models, endpoints and persistent resources.
 
 A name is a path of collections and ids, e.g. projects/P/locations/L/metadataStores/S/contexts/C. Each kind
 but the two uppermost lives below another one.
@@ -14,10 +16,16 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import (
     artifact,
     context,
+    endpoint,
+    endpoint_service,
     execution,
     metadata_schema,
     metadata_service,
     metadata_store,
+    model,
+    model_service,
+    persistent_resource,
+    persistent_resource_service,
     tensorboard,
     tensorboard_experiment,
     tensorboard_run,
@@ -27,6 +35,9 @@ from google.cloud.aiplatform_v1.types import (
 
 METADATA = "google.cloud.aiplatform.v1.MetadataService"
 TENSORBOARD = "google.cloud.aiplatform.v1.TensorboardService"
+MODELS = "google.cloud.aiplatform.v1.ModelService"
+ENDPOINTS = "google.cloud.aiplatform.v1.EndpointService"
+PERSISTENT_RESOURCES = "google.cloud.aiplatform.v1.PersistentResourceService"
 _LOCATION = r"projects/[^/]+/locations/[^/]+"
 _ID = r"[^/]+"
 _BOARD_ID = r"[a-z0-9][a-z0-9-]{0,127}"
@@ -109,7 +120,22 @@ SERIES = _board(
     "TensorboardTimeSeries", "tensorboard_time_series", "tensorboards/experiments/runs/timeSeries",
     tensorboard_time_series.TensorboardTimeSeries,
 )  # fmt: skip
-KINDS = (STORE, CONTEXT, EXECUTION, ARTIFACT, SCHEMA, BOARD, EXPERIMENT, RUN, SERIES)
+MODEL = Kind("Model", "model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}")
+VERSION = Kind("ModelVersion", "model", MODELS, "models/versions", model.Model.pb(), model_service)
+"""A version of a model. The API has no such resource: it writes the model's name, @ and the number."""
+ENDPOINT = Kind(
+    "Endpoint", "endpoint", ENDPOINTS, "endpoints", endpoint.Endpoint.pb(), endpoint_service,
+    r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}",
+)  # fmt: skip
+PERSISTENT = Kind(
+    "PersistentResource", "persistent_resource", PERSISTENT_RESOURCES, "persistentResources",
+    persistent_resource.PersistentResource.pb(), persistent_resource_service,
+    r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
+)  # fmt: skip
+KINDS = (
+    *(STORE, CONTEXT, EXECUTION, ARTIFACT, SCHEMA, BOARD, EXPERIMENT, RUN, SERIES),
+    *(MODEL, VERSION, ENDPOINT, PERSISTENT),
+)
 BY_COLLECTION: Mapping[str, Kind] = {kind.collection: kind for kind in KINDS}
 
 

@@ -105,16 +105,23 @@ class ResourceServer:
         kind = self.kind
         if not kind.parents.fullmatch(request.parent):
             raise invalid(("parent", f"{request.parent!r} is not the name of what has {kind.plural}"))
+        return self.page(self.rows(request.parent), request, request.parent, kind.reply("List")())
+
+    def rows(self, parent: str) -> Sequence[Pb]:
+        """What a list of `parent` shows, in the default order."""
+        return self._store.below(parent, self.kind)
+
+    def page(self, rows: Sequence[Pb], request: Pb, scope: str, reply: Pb) -> Pb:
+        """`reply` with the page of `rows` that a list request of `scope` asks for."""
         text, order = getattr(request, "filter", ""), getattr(request, "order_by", "")
         mask = getattr(request, "read_mask", None)
-        fields = mask_fields(mask.paths if mask is not None else (), kind.message.DESCRIPTOR)
-        size, digest = page_size(request.page_size), query_digest(request.parent, text, order)
+        fields = mask_fields(mask.paths if mask is not None else (), self.kind.message.DESCRIPTOR)
+        size, digest = page_size(request.page_size), query_digest(scope, text, order)
         last = read_token(request.page_token, digest, (int,))
         at = int(last[0]) if last else 0
         wanted = self._compile(text)
-        found = _ordered([pb for pb in self._store.below(request.parent, kind) if wanted(pb)], order)
-        token = write_token((at + size,), digest) if len(found) > at + size else ""
-        reply = kind.reply("List")(next_page_token=token)
+        found = _ordered([pb for pb in rows if wanted(pb)], order)
+        reply.next_page_token = write_token((at + size,), digest) if len(found) > at + size else ""
         repeated = next(each for each in reply.DESCRIPTOR.fields if each.name != "next_page_token").name
         getattr(reply, repeated).extend(found[at : at + size])
         keep_only(getattr(reply, repeated), fields)
@@ -131,8 +138,8 @@ class ResourceServer:
             found.CopyFrom(self.find(requested.name))
             if requested.etag and requested.etag != found.etag:
                 raise WireError(code_pb2.ABORTED, f"{found.name} has changed: read it again, then update it.")
-            for field in _named(request.update_mask.paths, requested):
-                _copy(requested, found, field)
+            for field in named_fields(request.update_mask.paths, requested):
+                copy_field(requested, found, field)
             touched(found)
         await self._store.put(found)
         return await self._done(found) if kind is BOARD else found
@@ -181,7 +188,7 @@ def touched(pb: Pb) -> Pb:
     return pb
 
 
-def _named(paths: Sequence[str], requested: Pb) -> Iterator[str]:
+def named_fields(paths: Sequence[str], requested: Pb) -> Iterator[str]:
     """Top-level fields that an update changes. Raises WireError for one that it can't."""
     known = requested.DESCRIPTOR.fields_by_name
     if not paths or list(paths) == ["*"]:
@@ -194,7 +201,8 @@ def _named(paths: Sequence[str], requested: Pb) -> Iterator[str]:
         yield field
 
 
-def _copy(source: Pb, target: Pb, field: str) -> None:
+def copy_field(source: Pb, target: Pb, field: str) -> None:
+    """Replace one field of `target` by that of `source`."""
     target.ClearField(field)
     one = type(target)()
     one.CopyFrom(source)

@@ -1,5 +1,7 @@
 """Resources by name and the links between them, in memory, each change on disk first.
 
+Those of experiments, and models, endpoints and persistent resources too (`kinds`).
+
 The points of time series stay on disk; they are read when a client asks for them.
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -41,8 +43,16 @@ class Point:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change that is not made yet: `write` it in a transaction of the database, then `show` it."""
+
+    write: Callable[[sqlite3.Connection], None]
+    show: Callable[[], None]
+
+
 class ResourceStore:
-    """What one emulator has of experiments. Use it in the event loop."""
+    """What one emulator has of resources that are kept by name. Use it in the event loop."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -85,6 +95,28 @@ class ResourceStore:
         ]  # fmt: skip
         names = [name for above in parents for name in self._children[above, kind.collection]]
         return sorted((self._resources[name] for name in names), key=lambda pb: (created_us(pb), pb.name))
+
+    def all(self, kind: Kind) -> list[Pb]:
+        """Every resource of a kind."""
+        return [
+            self._resources[name]
+            for (_, collection), names in self._children.items() if collection == kind.collection
+            for name in names
+        ]  # fmt: skip
+
+    def change(self, put: Sequence[Pb] = (), delete: Iterable[str] = ()) -> Change:
+        """What stores `put` and deletes `delete` with all that is below, to be made with other writes."""
+        puts, deletes = self._putting(put, [], []), self._deleting(list(delete))
+
+        def write(db: sqlite3.Connection) -> None:
+            deletes.write(db)
+            puts.write(db)
+
+        def show() -> None:
+            deletes.show()
+            puts.show()
+
+        return Change(write, show)
 
     def links(self, kind: int, source: str) -> Sequence[Link]:
         """Links of a kind from a resource."""
@@ -135,6 +167,22 @@ class ResourceStore:
         unlink: Sequence[Link],
         points: Sequence[tuple[str, Point]] = (),
     ) -> None:
+        await self._make(self._putting(resources, links, unlink, points))
+
+    async def _delete(self, names: Sequence[str]) -> None:
+        await self._make(self._deleting(names))
+
+    async def _make(self, change: Change) -> None:
+        await self._database.write(change.write)
+        change.show()
+
+    def _putting(
+        self,
+        resources: Sequence[Pb],
+        links: Sequence[Link],
+        unlink: Sequence[Link],
+        points: Sequence[tuple[str, Point]] = (),
+    ) -> Change:
         latest = {(name, point.step): point for name, point in points}
 
         def write(db: sqlite3.Connection) -> None:
@@ -153,15 +201,17 @@ class ResourceStore:
                 [(name, step, point.wall_time, point.body) for (name, step), point in latest.items()],
             )
 
-        await self._database.write(write)
-        for pb in resources:
-            self._show(pb)
-        for each in unlink:
-            self._links[each.kind][each.source].pop(each.target, None)
-        for each in links:
-            self._links[each.kind][each.source][each.target] = each
+        def show() -> None:
+            for pb in resources:
+                self._show(pb)
+            for each in unlink:
+                self._links[each.kind][each.source].pop(each.target, None)
+            for each in links:
+                self._links[each.kind][each.source][each.target] = each
 
-    async def _delete(self, names: Sequence[str]) -> None:
+        return Change(write, show)
+
+    def _deleting(self, names: Sequence[str]) -> Change:
         gone = {name for name in self._resources if any(name == n or name.startswith(f"{n}/") for n in names)}
         dead = [
             link for by_source in self._links.values() for found in by_source.values()
@@ -174,13 +224,15 @@ class ResourceStore:
             db.executemany("DELETE FROM points WHERE series = ?", rows)
             _unlink(db, dead)
 
-        await self._database.write(write)
-        for name in gone:
-            del self._resources[name]
-            parent, collection, _ = name.rsplit("/", 2)
-            self._children[parent, collection].pop(name, None)
-        for link in dead:
-            self._links[link.kind][link.source].pop(link.target, None)
+        def show() -> None:
+            for name in gone:
+                self._resources.pop(name, None)
+                parent, collection, _ = name.rsplit("/", 2)
+                self._children[parent, collection].pop(name, None)
+            for link in dead:
+                self._links[link.kind][link.source].pop(link.target, None)
+
+        return Change(write, show)
 
     def _show(self, pb: Pb) -> None:
         parent, collection, _ = pb.name.rsplit("/", 2)

@@ -7,11 +7,12 @@ converts to its own form with google.rpc details (facts: clients, 'Connecting wi
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from google.api import httpbody_pb2
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
@@ -96,8 +97,19 @@ class RawReply:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpReply:
+    """A google.api.HttpBody, which REST replies with as it is, and HTTP headers of that reply."""
+
+    body: httpbody_pb2.HttpBody
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
-    """One RPC: full service name, method name, plain protobuf classes and its handler."""
+    """One RPC: full service name, method name, plain protobuf classes and its handler.
+
+    `raw` names the field of the request that takes a REST request's body as it is (google.api.HttpBody).
+    """
 
     service: str
     name: str
@@ -105,6 +117,7 @@ class Method:
     response: type[Message]
     unary: Unary | None = None
     bidi: Bidi | None = None
+    raw: str = ""
 
 
 def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
@@ -150,8 +163,10 @@ class _NotServed(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(refuse)
 
 
-def _serialize(reply: Message | RawReply) -> bytes:
-    return reply.data if isinstance(reply, RawReply) else bytes(reply.SerializeToString())
+def _serialize(reply: Message | RawReply | HttpReply) -> bytes:
+    if isinstance(reply, RawReply):
+        return reply.data
+    return bytes((reply.body if isinstance(reply, HttpReply) else reply).SerializeToString())
 
 
 def _unary(method: Method) -> Callable[[Any, Context], Awaitable[Message]]:

@@ -58,6 +58,8 @@ _BINDINGS: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
 
 _STORE = "projects/*/locations/*/metadataStores/*"
 _BOARD = "projects/*/locations/*/tensorboards/*"
+_MODEL = "projects/*/locations/*/models/*"
+_ENDPOINT = "projects/*/locations/*/endpoints/*"
 _EXPERIMENT = f"{_BOARD}/experiments/*"
 _RUN = f"{_EXPERIMENT}/runs/*"
 _SERIES = f"{_RUN}/timeSeries/*"
@@ -72,6 +74,15 @@ _SHORT = {
     "TensorboardTimeSeries": "timeSeries",
 }
 _VERBS: dict[str, tuple[str, str, str]] = {
+    "UploadModel": ("POST", "/v1/{parent=projects/*/locations/*}/models:upload", "*"),
+    "ListModelVersions": ("GET", f"/v1/{{name={_MODEL}}}:listVersions", ""),
+    "DeleteModelVersion": ("DELETE", f"/v1/{{name={_MODEL}}}:deleteVersion", ""),
+    "MergeVersionAliases": ("POST", f"/v1/{{name={_MODEL}}}:mergeVersionAliases", "*"),
+    "DeployModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:deployModel", "*"),
+    "UndeployModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:undeployModel", "*"),
+    "MutateDeployedModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:mutateDeployedModel", "*"),
+    "Predict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:predict", "*"),
+    "RawPredict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:rawPredict", "*"),
     "AddContextArtifactsAndExecutions": (
         "POST", f"/v1/{{context={_STORE}/contexts/*}}:addContextArtifactsAndExecutions", "*"
     ),

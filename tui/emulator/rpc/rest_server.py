@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -23,7 +23,7 @@ import uvicorn
 
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.loopback import host_only, is_loopback
-from tui.emulator.rpc.methods import Method, RawReply, WireError, internal, not_served
+from tui.emulator.rpc.methods import HttpReply, Method, RawReply, WireError, internal, not_served
 from tui.emulator.rpc.rest_json import plain_error, read_request, write_error, write_response
 from tui.emulator.rpc.rest_routes import Route, routes_of
 
@@ -144,10 +144,13 @@ class RestApp:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        more: dict[str, str] = {}
         try:
             self._authorize(headers)
             body = await _body(headers, receive)
-            status, answer = 200, await self._call(scope["method"], scope["path"], query, body)
+            kind = headers.get("content-type", "")
+            status = 200
+            answer, more = await self._call(scope["method"], scope["path"], query, body, kind)
         except Refused as refusal:
             status, answer = int(refusal.http), plain_error(refusal.http, refusal.status, str(refusal))
         except WireError as error:
@@ -155,7 +158,7 @@ class RestApp:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             status, answer = write_error(internal())
-        await _reply(send, status, answer, head=scope["method"] == "HEAD")
+        await _reply(send, status, answer, more, head=scope["method"] == "HEAD")
 
     def _authorize(self, headers: dict[str, str]) -> None:
         if not is_loopback(host_only(headers.get("host", ""))):
@@ -182,7 +185,10 @@ class RestApp:
                 "`token` of the emulator's state directory.",
             )  # fmt: skip
 
-    async def _call(self, verb: str, path: str, query: list[tuple[str, str]], body: bytes) -> bytes:
+    async def _call(
+        self, verb: str, path: str, query: list[tuple[str, str]], body: bytes, content_type: str
+    ) -> tuple[bytes, dict[str, str]]:
+        """The reply's body and its headers beside those of every reply."""
         for route in self._routes:
             match = route.path.fullmatch(path) if route.http_method == verb else None
             if match is None:
@@ -190,11 +196,18 @@ class RestApp:
             method = route.method
             assert method.unary is not None
             request = method.request()
-            read_request(request, match.groupdict(), query, route.body, body)
+            if method.raw:
+                read_request(request, match.groupdict(), query, "", b"")
+                sent = getattr(request, method.raw)
+                sent.content_type, sent.data = content_type, body
+            else:
+                read_request(request, match.groupdict(), query, route.body, body)
             response: Any = await method.unary(request)
             if isinstance(response, RawReply):
-                return response.data
-            return write_response(response, integer_enums=_integer_enums(query))
+                return response.data, {}
+            if isinstance(response, HttpReply):
+                return response.body.data, {"content-type": response.body.content_type, **response.headers}
+            return write_response(response, integer_enums=_integer_enums(query)), {}
         allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
         if allowed:
             raise Refused(
@@ -234,13 +247,14 @@ async def _body(headers: dict[str, str], receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-async def _reply(send: Send, status: int, body: bytes, *, head: bool) -> None:
-    headers = [
-        (b"content-type", b"application/json; charset=UTF-8"),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"private"),
-        (b"x-content-type-options", b"nosniff"),
-    ]
+async def _reply(send: Send, status: int, body: bytes, more: Mapping[str, str], *, head: bool) -> None:
+    usual = {
+        "content-type": "application/json; charset=UTF-8",
+        "content-length": str(len(body)),
+        "cache-control": "private",
+        "x-content-type-options": "nosniff",
+    }
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in {**usual, **more}.items()]
     if status == HTTPStatus.UNAUTHORIZED:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -47,7 +47,7 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        refusal = _explain(replica.argv[0], error)
+        refusal = explain(replica.argv[0], error)
         with contextlib.suppress(OSError):
             os.write(err, f"{refusal}\n".encode(errors="replace"))
         raise refusal from error
@@ -80,7 +80,8 @@ def _prepare(replica: ReplicaPlan) -> None:
         link.symlink_to(workdir / "tmp")
 
 
-def _explain(program: str, error: OSError | ValueError) -> CannotStart:
+def explain(program: str, error: OSError | ValueError) -> CannotStart:
+    """What a container runtime would say of a program that can't be started."""
     if isinstance(error, FileNotFoundError):
         if "/" in program:
             why = "no such file or directory, or the interpreter in its first line is missing"

@@ -37,8 +37,8 @@ from tui.emulator.storage.server import bucket_url
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
 
 _ROOT = Path(__file__).resolve().parents[3]
-_CHECKOUT = () if _ROOT.name == "site-packages" else (str(_ROOT),)
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CHECKOUT = () if _ROOT.name == "site-packages" else (str(_ROOT),)
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 # At the start of a path or after a separator; /mnt/gcs/… does not match.
 _GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
@@ -171,7 +171,7 @@ def _job_variables(  # noqa: PLR0917
     programs = state.root / "bin"
     write_wrappers(programs)
     env = {
-        "PATH": f"{programs}:{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{SYSTEM_PATH}",
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(max(1, host.cpus() // replicas)),
@@ -214,7 +214,7 @@ def _replica_variables(
         "PIP_TARGET": str(workdir / PACKAGES),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         # After them the checkout, if this is one: it contains the trainer and the placeholders.
-        "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *_CHECKOUT]),
+        "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *CHECKOUT]),
     }
 
 

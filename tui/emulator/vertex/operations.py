@@ -1,4 +1,9 @@
-"""Long-running operations: deletions, and google.longrunning.Operations to watch them."""
+"""Long-running operations, and google.longrunning.Operations to watch them.
+
+A deletion of a job continues at the next start of the emulator. Other work ends with the emulator: the
+service that started it may resume it at the next start; else its operation ends with ABORTED, and nothing has
+changed.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +12,21 @@ import logging
 import re
 import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from google.cloud.aiplatform_v1.types import operation as operation_types
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
-from google.rpc import code_pb2
+from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.database import Database, OperationRow, Pb
+from tui.emulator.experiments.store import Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.paths import StateDir
-from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
+from tui.emulator.rpc.methods import Method, WireError, internal, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import page_size, query_digest
 from tui.emulator.vertex.job_table import Job, JobTable
@@ -34,12 +41,12 @@ TRAINING_PIPELINE_KIND = "aiplatform.googleapis.com/TrainingPipeline"
 TUNING_JOB_KIND = "aiplatform.googleapis.com/HyperparameterTuningJob"
 DELETE_SECONDS = 0.5
 """Seconds that a deletion waits for its files, so that most replies are `done` at once."""
+NO_SUBJECT = "0"
+"""In place of the id of an operation's job, where it is about another resource."""
 MAX_WAIT = 60.0
 """Longest WaitOperation, in seconds."""
 
-_NAME = re.compile(
-    r"projects/[^/]+/locations/[^/]+(?:/(?:customJobs|trainingPipelines|hyperparameterTuningJobs)/[^/]+)?/operations/([^/]+)"
-)
+_NAME = re.compile(r"projects/[^/]+/locations/[^/]+(?:/[A-Za-z]+/[^/]+)?/operations/([^/]+)")
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
 _DeletePb = operation_types.DeleteOperationMetadata.pb()
 
@@ -49,8 +56,29 @@ def log_record(record: ResourceRecord) -> JobRecord:
     return JobRecord(record.project, record.location, record.id)
 
 
+NOTHING = Change(lambda _db: None, lambda: None)
+"""The change of an operation that changes no resource."""
+_INTERRUPTED = (
+    "The emulator ended while it worked on this. Read the resource: unless it says otherwise, nothing was "
+    "changed; then call again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An operation in progress, for the work that it stands for."""
+
+    name: str
+    end: Callable[[Any, Change], Awaitable[None]]
+    """Ends it with a reply, and makes a change of resources in the same transaction."""
+
+
+Work = Callable[[Running], Awaitable[None]]
+"""Does what an operation stands for and ends it. A WireError is the operation's error."""
+
+
 class Operations:
-    """Deletions, done and in progress."""
+    """Operations, done and in progress."""
 
     def __init__(
         self,
@@ -65,18 +93,94 @@ class Operations:
         self._forget = forget
         self._rows: dict[str, OperationRow] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._work: dict[str, asyncio.Task[None]] = {}
+        self._interrupted: dict[str, OperationRow] = {}
 
     def load(self, rows: list[OperationRow]) -> None:
-        """Load the operations and resume unfinished deletions."""
+        """Load the operations and resume unfinished deletions of jobs."""
         for row in rows:
             number = row.operation.name.rsplit("/", 1)[1]
             self._rows[number] = row
-            if not row.operation.done:
+            if row.operation.done:
+                continue
+            if row.subject_id == NO_SUBJECT:
+                self._interrupted[number] = row
+            else:
                 self._tasks[number] = asyncio.create_task(self._finish(number))
+
+    def interrupted(self, metadata: Any) -> list[str]:
+        """Names of the operations with this kind of metadata that the last emulator did not end."""
+        found = self._interrupted.values()
+        return [row.operation.name for row in found if row.operation.metadata.Is(metadata.DESCRIPTOR)]
+
+    def resume(self, name: str, work: Work) -> None:
+        """Go on with an interrupted operation."""
+        number = name.rsplit("/", 1)[1]
+        self._run(number, self._interrupted.pop(number), work)
+
+    async def abort_interrupted(self) -> None:
+        """End the interrupted operations that no service has resumed."""
+        for row in self._interrupted.values():
+            await self._end(row, error=status_pb2.Status(code=code_pb2.ABORTED, message=_INTERRUPTED))
+        self._interrupted.clear()
+
+    async def stop_work(self) -> None:
+        """Stop the work of operations; they are not ended."""
+        for task in self._work.values():
+            task.cancel()
+        await asyncio.gather(*self._work.values(), return_exceptions=True)
 
     async def close(self) -> None:
         """Wait for the deletions in progress."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def start(self, subject: str, metadata: Any, work: Work) -> operations_pb2.Operation:
+        """Start an operation on the resource `subject`; what ends at once is done in the reply.
+
+        `metadata` is a message with `generic_metadata`.
+
+        Raises:
+            StorageFull: when it could not be stored; then `work` has not begun.
+        """
+        number = str(await self._database.next_id())
+        row = _row(f"{subject}/operations/{number}", metadata)
+        await self._database.save_operation(row)
+        self._rows[number] = row
+        task = self._run(number, row, work)
+        await asyncio.wait({task}, timeout=DELETE_SECONDS)
+        return self._rows[number].operation
+
+    def _run(self, number: str, row: OperationRow, work: Work) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._do(row, work), name=f"operation {number}")
+        self._work[number] = task
+        task.add_done_callback(lambda _: self._work.pop(number, None))
+        return task
+
+    async def _do(self, row: OperationRow, work: Work) -> None:
+        name = row.operation.name
+
+        async def end(reply: Any, change: Change) -> None:
+            await self._end(row, reply=reply, change=change)
+
+        try:
+            await work(Running(name, end))
+        except WireError as error:
+            await self._end(row, error=error.status())
+        except Exception:
+            log.exception("%s failed", name)
+            await self._end(row, error=internal().status())
+
+    async def _end(
+        self, row: OperationRow, *, reply: Any = None, error: Any = None, change: Change = NOTHING
+    ) -> None:
+        # Shielded: disk and memory must agree.
+        await asyncio.shield(asyncio.ensure_future(self._store_end(row, reply, error, change)))
+
+    async def _store_end(self, row: OperationRow, reply: Any, error: Any, change: Change) -> None:
+        ended = _ended(row, reply, error)
+        await self._database.save_operation(ended, also=change.write)
+        change.show()
+        self._rows[row.operation.name.rsplit("/", 1)[1]] = ended
 
     async def delete_job(self, job: Job) -> operations_pb2.Operation:
         """Delete an ended job: its row at once, its log and files soon after."""
@@ -102,14 +206,18 @@ class Operations:
 
     async def done(self, project: str, location: str, reply: Pb) -> operations_pb2.Operation:
         """An operation that has ended with this reply, for a method that works at once."""
+        return await self.make(f"projects/{project}/locations/{location}", None, reply, NOTHING)
+
+    async def make(self, subject: str, metadata: Any, reply: Any, change: Change) -> operations_pb2.Operation:
+        """Make a change at once; the operation has ended. `subject` as in `start`.
+
+        Raises:
+            StorageFull: when it could not be written; then nothing has changed.
+        """
         number = str(await self._database.next_id())
-        name = f"projects/{project}/locations/{location}/operations/{number}"
-        operation = operations_pb2.Operation(name=name, done=True)
-        operation.response.Pack(reply)
-        row = OperationRow(project, location, "0", operation)
-        await self._database.save_operation(row)
-        self._rows[number] = row
-        return operation
+        row = _row(f"{subject}/operations/{number}", metadata)
+        await self._end(row, reply=reply, change=change)
+        return self._rows[number].operation
 
     async def _delete_tuning_job(self, table: ResourceTable[R], job: R) -> str:
         number = await self._delete_row(table, job, TUNING_JOB_KIND, done=True)
@@ -221,7 +329,7 @@ class Operations:
             request.timeout.seconds + request.timeout.nanos / 1e9 if request.HasField("timeout") else MAX_WAIT
         )
         number = row.operation.name.rsplit("/", 1)[1]
-        task = self._tasks.get(number)
+        task = self._tasks.get(number) or self._work.get(number)
         if task is not None:
             await asyncio.wait({task}, timeout=max(0.0, min(asked, MAX_WAIT)))
         return self._rows[number].operation
@@ -247,6 +355,28 @@ class Operations:
         if row is None:
             raise not_found("google.longrunning.Operation", name)
         return row
+
+
+def _row(name: str, metadata: Any) -> OperationRow:
+    operation = operations_pb2.Operation(name=name)
+    if metadata is not None:
+        now = timestamp(clock.time())
+        metadata.generic_metadata.create_time.CopyFrom(now)
+        metadata.generic_metadata.update_time.CopyFrom(now)
+        operation.metadata.Pack(metadata)
+    _, project, _, location, *_ = name.split("/")
+    return OperationRow(project, location, NO_SUBJECT, operation)
+
+
+def _ended(row: OperationRow, reply: Any, error: Any) -> OperationRow:
+    operation = operations_pb2.Operation()
+    operation.CopyFrom(row.operation)
+    operation.done = True
+    if error is not None:
+        operation.error.CopyFrom(error)
+    else:
+        operation.response.Pack(reply)
+    return replace(row, operation=operation)
 
 
 def _remove_tree(path: Path) -> None:

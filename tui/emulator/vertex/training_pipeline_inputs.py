@@ -1,7 +1,7 @@
 """What a training pipeline asks for: the training task's inputs as a CustomJobSpec.
 
-The emulator runs one training task: custom code. It has no managed datasets and no Model Registry, so it
-refuses a pipeline that names input data or a model to upload, rather than drop that part.
+The emulator runs one training task: custom code. It has no managed datasets, and uploads no model of a
+pipeline, so it refuses a pipeline that names input data or a model to upload, rather than drop that part.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tui.emulator.vertex.validate_pools import Problem
 CustomJobSpecPb = custom_job_types.CustomJobSpec.pb()
 
 _NO_REGISTRY = (
-    "the emulator has no Model Registry and uploads no model; leave it out, and find the model where the "
-    "training code writes it (AIP_MODEL_DIR)"
+    "the emulator uploads no model of a pipeline; leave it out, and upload the model from where the training "
+    "code writes it (AIP_MODEL_DIR)"
 )
 
 

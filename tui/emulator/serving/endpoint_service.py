@@ -1,0 +1,256 @@
+"""EndpointService: endpoints, and the models that are deployed to them.
+
+Chosen here, not documented for Vertex: an endpoint with deployed models, or models being deployed, can't be
+deleted; a model server that ends before its first health check fails the deployment at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import endpoint_service as types
+from google.cloud.aiplatform_v1.types import operation as operation_types
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2, field_mask_pb2
+from google.rpc import code_pb2
+
+from tui.emulator.experiments.kinds import ENDPOINT
+from tui.emulator.experiments.resource_service import ResourceServer, copy_field, named_fields, touched
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.faults import clock
+from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
+from tui.emulator.serving.deployments import Deployments
+from tui.emulator.serving.registry import Registry
+from tui.emulator.serving.traffic import after_deployment, after_removal
+from tui.emulator.serving.validate import (
+    dedicated_problems,
+    deployed_model_problems,
+    endpoint_problems,
+    split_problems,
+)
+from tui.emulator.vertex.operations import NOTHING, Operations, Running
+from tui.emulator.vertex.resource_requests import creation_parent
+from tui.emulator.vertex.resource_table import timestamp
+from tui.emulator.vertex.validate import below, resource_problems
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+DEPLOYED_TYPE = "aiplatform.googleapis.com/DeployedModel"
+_CHANGEABLE = frozenset({"display_name", "description", "labels", "traffic_split"})
+_MUTABLE = (
+    "min_replica_count", "max_replica_count", "required_replica_count", "autoscaling_metric_specs",
+    "disable_container_logging",
+)  # fmt: skip
+"""Fields of a deployed model that MutateDeployedModel changes."""
+_Delete = operation_types.DeleteOperationMetadata.pb()
+_Create = types.CreateEndpointOperationMetadata.pb()
+_Deploy = types.DeployModelOperationMetadata.pb()
+_Undeploy = types.UndeployModelOperationMetadata.pb()
+_Mutate = types.MutateDeployedModelOperationMetadata.pb()
+_Deployed = types.DeployModelResponse.pb()
+_Undeployed = types.UndeployModelResponse.pb()
+_Mutated = types.MutateDeployedModelResponse.pb()
+
+
+class EndpointService(ResourceServer):
+    """The handlers."""
+
+    def __init__(
+        self, store: ResourceStore, operations: Operations, registry: Registry, deployments: Deployments
+    ) -> None:
+        super().__init__(ENDPOINT, store, operations)
+        self._registry, self._deployments = registry, deployments
+        self._lock = asyncio.Lock()
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        operation = operations_pb2.Operation
+        table: list[tuple[str, Any, Any]] = [
+            ("DeployModel", types.DeployModelRequest, self.deploy),
+            ("UndeployModel", types.UndeployModelRequest, self.undeploy),
+            ("MutateDeployedModel", types.MutateDeployedModelRequest, self.mutate),
+        ]
+        more = [Method(ENDPOINT.service, name, req.pb(), operation, fn) for name, req, fn in table]
+        found = []
+        for method in super().methods():
+            creates = method.name == "CreateEndpoint"
+            found.append(
+                Method(
+                    method.service, method.name, method.request,
+                    operation if creates else method.response, method.unary,
+                )
+            )  # fmt: skip
+        return [*found, *more]
+
+    async def create(self, request: Pb) -> Pb:
+        _, location = creation_parent(request.parent)
+        problems = endpoint_problems(request.endpoint, location)
+        if problems:
+            raise invalid(*problems)
+        requested = ENDPOINT.message()
+        requested.CopyFrom(request.endpoint)
+        requested.ClearField("deployed_models")
+        async with self._lock:
+            endpoint = self.new(request.parent, requested, request.endpoint_id)
+            change = self._store.change([endpoint])
+            return await self._operations.make(endpoint.name, _Create(), endpoint, change)
+
+    async def update(self, request: Pb) -> Pb:
+        requested, paths = request.endpoint, request.update_mask.paths
+        fields = [field for field in named_fields(paths, requested) if paths or field in _CHANGEABLE]
+        wrong = [field for field in fields if field not in _CHANGEABLE]
+        if wrong:
+            can = ", ".join(sorted(_CHANGEABLE))
+            raise invalid(("update_mask", f"{', '.join(wrong)} can't be changed here; {can} can"))
+        async with self._lock:
+            endpoint = self._changed(requested.name)
+            if requested.etag and requested.etag != endpoint.etag:
+                raise WireError(
+                    code_pb2.ABORTED, f"{endpoint.name} has changed: read it again, then update it."
+                )
+            for field in fields:
+                copy_field(requested, endpoint, field)
+            problems = list(resource_problems(endpoint, endpoint.name.split("/")[3]))
+            if endpoint.traffic_split and "traffic_split" in fields:
+                problems += split_problems(endpoint.traffic_split, _ids(endpoint))
+            if problems:
+                raise invalid(*below("endpoint", problems))
+            await self._store.put(touched(endpoint))
+            return endpoint
+
+    async def delete(self, request: Pb) -> operations_pb2.Operation:
+        async with self._lock:
+            endpoint = self.find(request.name)
+            ids = [*_ids(endpoint), *(key[1] for key in self._registry.deploying if key[0] == endpoint.name)]
+            if ids:
+                raise failed_precondition(
+                    endpoint.name,
+                    f"Endpoint {endpoint.name} has deployed or being-deployed DeployedModel(s) with ID(s): "
+                    f"[{', '.join(sorted(ids))}]. Undeploy them first.",
+                )
+            change = self._store.change(delete=[endpoint.name])
+            return await self._operations.make(endpoint.name, _Delete(), empty_pb2.Empty(), change)
+
+    async def deploy(self, request: Pb) -> operations_pb2.Operation:
+        """Start a model server; the endpoint has the model once the server is healthy."""
+        problems = deployed_model_problems(request.deployed_model)
+        if problems:
+            raise invalid(*problems)
+        endpoint = self.find(request.endpoint)
+        deployed = self._new_deployment(endpoint, request.deployed_model)
+        split = dict(request.traffic_split)
+        after_deployment(endpoint.traffic_split, split, _ids(endpoint), deployed.id)
+        key, model = (endpoint.name, deployed.id), deployed.model.partition("@")[0]
+        self._registry.deploying[key] = model, deployed.model_version_id
+
+        async def work(running: Running) -> None:
+            try:
+                await self._deployments.deploy(endpoint, deployed)
+                try:
+                    await self._add(endpoint.name, deployed, split, running)
+                except BaseException:
+                    await self._deployments.remove(*key)
+                    raise
+            finally:
+                self._registry.deploying.pop(key, None)
+
+        try:
+            return await self._operations.start(endpoint.name, _Deploy(), work)
+        except WireError:
+            # It was not stored, so it has not begun.
+            self._registry.deploying.pop(key, None)
+            raise
+
+    def _new_deployment(self, endpoint: Pb, requested: Pb) -> Pb:
+        """A DeployedModel to be stored. Raises WireError."""
+        version = self._registry.version(requested.model, "deployed_model.model")
+        model = self._registry.shown(version)
+        if model.name.split("/")[:4] != endpoint.name.split("/")[:4]:
+            where = "/".join(endpoint.name.split("/")[:4])
+            raise invalid(("deployed_model.model", f"{model.name} is not in {where}, as the endpoint is"))
+        deployed = type(requested)()
+        deployed.CopyFrom(requested)
+        deployed.id = requested.id or str(secrets.randbelow(9 * 10**18) + 10**18)
+        if deployed.id in _ids(endpoint) or (endpoint.name, deployed.id) in self._registry.deploying:
+            raise WireError(
+                code_pb2.ALREADY_EXISTS, f"{endpoint.name} has a deployed model with the id {deployed.id}."
+            )
+        deployed.model, deployed.model_version_id = model.name, model.version_id
+        deployed.display_name = requested.display_name or model.display_name
+        resources = deployed.dedicated_resources
+        resources.max_replica_count = resources.max_replica_count or resources.min_replica_count
+        return deployed
+
+    async def _add(self, name: str, deployed: Pb, split: dict[str, int], running: Running) -> None:
+        async with self._lock:
+            endpoint = self._changed(name)
+            traffic = after_deployment(endpoint.traffic_split, split, _ids(endpoint), deployed.id)
+            deployed.create_time.CopyFrom(timestamp(clock.time()))
+            endpoint.deployed_models.append(deployed)
+            _set_split(endpoint, traffic)
+            change = self._store.change([touched(endpoint)])
+            await running.end(_Deployed(deployed_model=deployed), change)
+
+    async def undeploy(self, request: Pb) -> operations_pb2.Operation:
+        """Take a model off the endpoint, then end its server."""
+        async with self._lock:
+            endpoint = self._changed(request.endpoint)
+            gone = self._deployed(endpoint, request.deployed_model_id)
+            split = after_removal(
+                endpoint.name, endpoint.traffic_split, request.traffic_split, _ids(endpoint), gone.id
+            )
+            endpoint.deployed_models.remove(gone)
+            _set_split(endpoint, split)
+            await self._store.put(touched(endpoint))
+
+        async def work(running: Running) -> None:
+            await self._deployments.remove(endpoint.name, gone.id)
+            await running.end(_Undeployed(), NOTHING)
+
+        return await self._operations.start(endpoint.name, _Undeploy(), work)
+
+    async def mutate(self, request: Pb) -> operations_pb2.Operation:
+        """Change the numbers of replicas, which change nothing here, or the logging."""
+        masked = [path.removeprefix("dedicated_resources.") for path in request.update_mask.paths]
+        wrong = [path for path in masked if path not in _MUTABLE]
+        if wrong or not masked:
+            says = f"{', '.join(wrong)} can't be changed" if wrong else "is required"
+            raise invalid(("update_mask", f"{says}; {', '.join(_MUTABLE)} can"))
+        async with self._lock:
+            endpoint = self._changed(request.endpoint)
+            deployed = self._deployed(endpoint, request.deployed_model.id)
+            paths = [path if path == _MUTABLE[-1] else f"dedicated_resources.{path}" for path in masked]
+            mask = field_mask_pb2.FieldMask(paths=paths)
+            mask.MergeMessage(request.deployed_model, deployed, replace_repeated_field=True)
+            problems = list(
+                below("deployed_model.dedicated_resources", dedicated_problems(deployed.dedicated_resources))
+            )
+            if problems:
+                raise invalid(*problems)
+            change = self._store.change([touched(endpoint)])
+            reply = _Mutated(deployed_model=deployed)
+            return await self._operations.make(endpoint.name, _Mutate(), reply, change)
+
+    def _changed(self, name: str) -> Pb:
+        """A copy of an endpoint, to be changed."""
+        found = ENDPOINT.message()
+        found.CopyFrom(self.find(name))
+        return found
+
+    def _deployed(self, endpoint: Pb, deployed_id: str) -> Pb:
+        for deployed in endpoint.deployed_models:
+            if deployed.id == deployed_id:
+                return deployed
+        raise not_found(DEPLOYED_TYPE, f"{endpoint.name}/deployedModels/{deployed_id}")
+
+
+def _ids(endpoint: Pb) -> set[str]:
+    return {deployed.id for deployed in endpoint.deployed_models}
+
+
+def _set_split(endpoint: Pb, split: Iterable[Any]) -> None:
+    endpoint.ClearField("traffic_split")
+    endpoint.traffic_split.update(split)

@@ -1,0 +1,136 @@
+"""HTTP/1.1 to one model server on loopback, with connections that stay open between requests."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import h11
+
+MAX_ANSWER = 64 * 1024 * 1024
+"""Bytes of an answer; a server that sends more fails."""
+IDLE = 32
+"""Open connections that are kept."""
+
+
+class ServerUnreachable(Exception):
+    """No answer: the message says what happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class _Connection:
+    """One open connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._http = h11.Connection(h11.CLIENT)
+        self.used = False
+
+    async def send(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
+        """Raises OSError, h11.ProtocolError, ServerUnreachable."""
+        data = self._http.send(h11.Request(method=method, target=path, headers=headers)) or b""
+        if body:
+            data += self._http.send(h11.Data(data=body)) or b""
+        data += self._http.send(h11.EndOfMessage()) or b""
+        self._writer.write(data)
+        await self._writer.drain()
+        return await self._answer()
+
+    async def _answer(self) -> Answer:
+        status, content_type = 0, ""
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            event: Any = self._http.next_event()
+            if event is h11.NEED_DATA:
+                self._http.receive_data(await self._reader.read(65536))
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+                kinds = [value for name, value in event.headers if name == b"content-type"]
+                content_type = kinds[0].decode("latin-1") if kinds else ""
+            elif isinstance(event, h11.Data):
+                size += len(event.data)
+                if size > MAX_ANSWER:
+                    raise ServerUnreachable(f"the answer has more than {MAX_ANSWER} bytes")
+                parts.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                return Answer(status, content_type, b"".join(parts))
+            elif not isinstance(event, h11.InformationalResponse):
+                raise ServerUnreachable("the server closed the connection without an answer")
+
+    def reusable(self) -> bool:
+        """Make it ready for another request, if both sides keep it open."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        self.used = True
+        return not self._reader.at_eof()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class HttpClient:
+    """Requests to `127.0.0.1:port`."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._idle: list[_Connection] = []
+
+    async def request(
+        self, method: str, path: str, body: bytes = b"", content_type: str = "", seconds: float = 10.0
+    ) -> Answer:
+        """Send one request; `seconds` are for all of it.
+
+        Raises:
+            ServerUnreachable: when there is no answer.
+            TimeoutError: when there is none in time.
+        """
+        headers = [("Host", f"127.0.0.1:{self._port}"), ("Accept", "*/*")]
+        if method != "GET":
+            headers.append(("Content-Length", str(len(body))))
+        if content_type:
+            headers.append(("Content-Type", content_type))
+        async with asyncio.timeout(seconds):
+            return await self._send(method, path, headers, body)
+
+    async def _send(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
+        while True:
+            try:
+                connection = self._idle.pop() if self._idle else await self._connect()
+            except OSError as error:
+                raise ServerUnreachable(f"port {self._port}: {error.strerror or error}") from error
+            try:
+                answer = await connection.send(method, path, headers, body)
+            except (OSError, h11.ProtocolError, ServerUnreachable) as error:
+                connection.close()
+                if connection.used:
+                    # The server may have closed it meanwhile, as it is free to do between requests.
+                    continue
+                raise ServerUnreachable(str(error)) from error
+            except BaseException:
+                connection.close()
+                raise
+            if connection.reusable() and len(self._idle) < IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
+            return answer
+
+    async def _connect(self) -> _Connection:
+        return _Connection(*await asyncio.open_connection("127.0.0.1", self._port))
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()

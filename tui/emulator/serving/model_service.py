@@ -1,0 +1,242 @@
+"""ModelService: upload, get, list, update and delete models and their versions.
+
+Chosen here, not documented for Vertex: a new version keeps the display name, the description and the labels
+of its model, and brings labels of its own; an upload to the id of a model that exists is ALREADY_EXISTS; a
+version id is never used again while its model exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import model_service as types
+from google.cloud.aiplatform_v1.types import operation as operation_types
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+
+from tui.emulator.experiments.kinds import MODEL, MODELS, VERSION
+from tui.emulator.experiments.resource_service import ResourceServer, copy_field, named_fields, touched
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.faults import clock
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid
+from tui.emulator.serving.registry import DEFAULT, SHARED, Registry
+from tui.emulator.serving.validate import alias_problems, model_problems
+from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.resource_requests import creation_parent
+from tui.emulator.vertex.resource_table import timestamp
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+_OUTPUTS = (
+    "version_id", "version_create_time", "version_update_time", "supported_deployment_resources_types",
+    "supported_input_storage_formats", "supported_output_storage_formats", "supported_export_formats",
+    "deployed_models", "training_pipeline", "original_model_info", "metadata_artifact",
+)  # fmt: skip
+"""Fields that a client's upload does not set."""
+_OF_MODEL = frozenset({"display_name", "description", "labels"})
+_OF_VERSION = frozenset({"version_description", "labels"})
+_Delete = operation_types.DeleteOperationMetadata.pb()
+_Upload = types.UploadModelOperationMetadata.pb()
+_Uploaded = types.UploadModelResponse.pb()
+_Versions = types.ListModelVersionsResponse.pb()
+
+
+class ModelService(ResourceServer):
+    """The handlers."""
+
+    def __init__(self, store: ResourceStore, operations: Operations, registry: Registry) -> None:
+        super().__init__(MODEL, store, operations)
+        self._registry = registry
+        self._lock = asyncio.Lock()
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        operation, model = operations_pb2.Operation, MODEL.message
+        table: list[tuple[str, Any, Any, Any]] = [
+            ("UploadModel", types.UploadModelRequest, operation, self.upload),
+            ("GetModel", types.GetModelRequest, model, self.get),
+            ("ListModels", types.ListModelsRequest, MODEL.reply("List"), self.list),
+            ("ListModelVersions", types.ListModelVersionsRequest, _Versions, self.list_versions),
+            ("UpdateModel", types.UpdateModelRequest, model, self.update),
+            ("DeleteModel", types.DeleteModelRequest, operation, self.delete),
+            ("DeleteModelVersion", types.DeleteModelVersionRequest, operation, self.delete_version),
+            ("MergeVersionAliases", types.MergeVersionAliasesRequest, model, self.merge_aliases),
+        ]
+        return [Method(MODELS, name, req.pb(), res, handler) for name, req, res, handler in table]
+
+    async def upload(self, request: Pb) -> Pb:
+        """Store a model, or a version of one; at once, as nothing is copied."""
+        _, location = creation_parent(request.parent)
+        requested = request.model
+        problems = model_problems(requested, location)
+        problems += alias_problems(list(requested.version_aliases), "model.version_aliases")
+        if request.parent_model and request.model_id:
+            problems.append(("model_id", "names a new model; leave it out with parent_model"))
+        if problems:
+            raise invalid(*problems)
+        async with self._lock:
+            model = self._parent(request) if request.parent_model else self._new_model(request)
+            version, others = self._new_version(model, requested)
+            stored = touched(_copied(model))
+            stored.version_id = version.version_id
+            reply = _Uploaded(model=model.name, model_version_id=version.version_id)
+            change = self._store.change([stored, version, *others])
+            return await self._operations.make(model.name, _Upload(), reply, change)
+
+    def _parent(self, request: Pb) -> Pb:
+        model = self._registry.model(request.parent_model, "parent_model")
+        if not model.name.startswith(f"{request.parent}/"):
+            raise invalid(("parent_model", f"{model.name} is not in {request.parent}"))
+        return model
+
+    def _new_model(self, request: Pb) -> Pb:
+        requested = MODEL.message()
+        for field in ("display_name", "description", "encryption_spec", "labels"):
+            if field == "encryption_spec" and not request.model.HasField(field):
+                continue
+            copy_field(request.model, requested, field)
+        return self.new(request.parent, requested, request.model_id)
+
+    def _new_version(self, model: Pb, requested: Pb) -> tuple[Pb, list[Pb]]:
+        """A version to be stored, and the other versions that lose an alias by it."""
+        versions = self._registry.versions(model)
+        version = MODEL.message()
+        version.CopyFrom(requested)
+        for field in (*SHARED, *_OUTPUTS):
+            version.ClearField(field)
+        if not versions:
+            # They are those of the model.
+            version.ClearField("labels")
+        # The stored model has the last version's id, which may be deleted.
+        version.version_id = str(int(model.version_id or 0) + 1)
+        version.name = f"{model.name}/{VERSION.collection}/{version.version_id}"
+        now = timestamp(clock.time())
+        for field in ("create_time", "version_create_time", "version_update_time"):
+            getattr(version, field).CopyFrom(now)
+        version.ClearField("version_aliases")
+        wanted = [*requested.version_aliases, *([] if versions else [DEFAULT])]
+        return version, _move_aliases(version, wanted, versions)
+
+    async def get(self, request: Pb) -> Pb:
+        return self._registry.shown(self._registry.version(request.name))
+
+    def rows(self, parent: str) -> Sequence[Pb]:
+        """The default version of each model."""
+        models = self._store.below(parent, MODEL)
+        return [self._registry.shown(self._registry.version(model.name)) for model in models]
+
+    async def list_versions(self, request: Pb) -> Pb:
+        model = self._registry.model(request.name)
+        rows = [self._registry.shown(version) for version in self._registry.versions(model)]
+        return self.page(rows, request, model.name, _Versions())
+
+    async def update(self, request: Pb) -> Pb:
+        """Change a model, or with @VERSION in its name that version."""
+        name, wanted = self._registry.split_name(request.model.name, "model.name")
+        fields = list(named_fields(request.update_mask.paths, request.model))
+        versioned = wanted not in {"", "-"}
+        allowed = _OF_VERSION if versioned else _OF_MODEL
+        wrong = [field for field in fields if field not in allowed]
+        if wrong:
+            what = "a version" if versioned else "a model"
+            raise failed_precondition(
+                request.model.name,
+                f"update_mask: {', '.join(wrong)} can't be changed in {what}; {', '.join(sorted(allowed))} "
+                "can. The name of a version ends with @VERSION.",
+            )
+        async with self._lock:
+            model = self._registry.model(name)
+            target = self._registry.version(request.model.name) if versioned else model
+            changed = _copied(target)
+            for field in fields:
+                copy_field(request.model, changed, field)
+            if versioned:
+                changed.version_update_time.CopyFrom(timestamp(clock.time()))
+                await self._store.put(changed, touched(_copied(model)))
+            else:
+                await self._store.put(touched(changed))
+        shown = request.model.name if versioned else name
+        return self._registry.shown(self._registry.version(shown))
+
+    async def delete(self, request: Pb) -> operations_pb2.Operation:
+        async with self._lock:
+            model = self._registry.model(request.name)
+            self._not_deployed(model.name, "")
+            return await self._deleted(model.name, [model.name])
+
+    async def delete_version(self, request: Pb) -> operations_pb2.Operation:
+        async with self._lock:
+            model = self._registry.model(request.name)
+            if not self._registry.split_name(request.name)[1]:
+                raise invalid(("name", f"{request.name!r} names no version; write …/models/MODEL@VERSION"))
+            version = self._registry.version(request.name)
+            if len(self._registry.versions(model)) == 1:
+                raise failed_precondition(
+                    request.name, f"{request.name} is the only version of its model; delete the model."
+                )
+            if DEFAULT in version.version_aliases:
+                raise failed_precondition(
+                    request.name,
+                    f"{request.name} is the default version; give the alias {DEFAULT} to another one first.",
+                )
+            self._not_deployed(model.name, version.version_id)
+            return await self._deleted(model.name, [version.name])
+
+    async def merge_aliases(self, request: Pb) -> Pb:
+        """Give a version aliases, and take those with a `-` before them."""
+        wanted = list(request.version_aliases)
+        problems = list(alias_problems(wanted, "version_aliases"))
+        if not wanted:
+            problems.append(("version_aliases", "is required"))
+        if f"-{DEFAULT}" in wanted:
+            problems.append(("version_aliases", f"-{DEFAULT}: a model always has a version with this alias"))
+        if problems:
+            raise invalid(*problems)
+        async with self._lock:
+            model = self._registry.model(request.name)
+            version = _copied(self._registry.version(request.name))
+            others = [each for each in self._registry.versions(model) if each.name != version.name]
+            changed = _move_aliases(version, wanted, others)
+            version.version_update_time.CopyFrom(timestamp(clock.time()))
+            await self._store.put(version, *changed)
+        return self._registry.shown(version)
+
+    def _not_deployed(self, model: str, version: str) -> None:
+        where = self._registry.uses(model, version)
+        if where:
+            raise failed_precondition(
+                model, f"{model} is deployed to {', '.join(where)}; undeploy it there, then delete it."
+            )
+
+    async def _deleted(self, subject: str, names: list[str]) -> operations_pb2.Operation:
+        change = self._store.change(delete=names)
+        return await self._operations.make(subject, _Delete(), empty_pb2.Empty(), change)
+
+
+def _copied(pb: Pb) -> Pb:
+    found = type(pb)()
+    found.CopyFrom(pb)
+    return found
+
+
+def _move_aliases(version: Pb, wanted: Sequence[str], others: Sequence[Pb]) -> list[Pb]:
+    """Give `version` the aliases; return copies of the others that lose one.
+
+    An alias that is both added and removed is neither, as documented.
+    """
+    added = [alias for alias in wanted if not alias.startswith("-") and f"-{alias}" not in wanted]
+    removed = {alias[1:] for alias in wanted if alias.startswith("-") and alias[1:] not in wanted}
+    kept = [alias for alias in version.version_aliases if alias not in removed]
+    version.ClearField("version_aliases")
+    version.version_aliases.extend(dict.fromkeys([*kept, *added]))
+    changed = []
+    for other in others:
+        left = [alias for alias in other.version_aliases if alias not in added]
+        if len(left) < len(other.version_aliases):
+            loser = _copied(other)
+            loser.ClearField("version_aliases")
+            loser.version_aliases.extend(left)
+            changed.append(loser)
+    return changed

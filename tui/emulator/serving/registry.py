@@ -1,0 +1,109 @@
+"""What is known of models and of the endpoints that they are deployed to.
+
+A model is stored as one resource with what all versions share, and one for each version. The API shows one
+Model: that of a version, with the shared fields.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import model as model_types
+
+from tui.emulator.experiments.kinds import ENDPOINT, MODEL, VERSION
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.rpc.methods import invalid, not_found
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+MODEL_TYPE = "aiplatform.googleapis.com/Model"
+DEFAULT = "default"
+"""The alias that exactly one version of each model has."""
+SHARED = ("display_name", "description", "create_time", "update_time", "etag", "encryption_spec")
+"""Fields that are the same in all versions; `labels` are merged."""
+_NAME = re.compile(r"(projects/[^/]+/locations/[^/]+/models/[^/@]+)(?:@([^/@]+))?")
+_DEDICATED = model_types.Model.DeploymentResourcesType.DEDICATED_RESOURCES
+
+
+class Registry:
+    """Reads models and endpoints from the store."""
+
+    def __init__(self, store: ResourceStore) -> None:
+        self._store = store
+        self.deploying: dict[tuple[str, str], tuple[str, str]] = {}
+        """(endpoint, id of the deployed model) → (model, version), of deployments in progress."""
+
+    def split_name(self, name: str, path: str = "name") -> tuple[str, str]:
+        """The model's name, and the version or alias after the @, empty for none.
+
+        Raises:
+            WireError: INVALID_ARGUMENT.
+        """
+        match = _NAME.fullmatch(name)
+        if match is None:
+            form = "projects/P/locations/L/models/MODEL, with @VERSION or @ALIAS"
+            raise invalid((path, f"{name!r} is not of the form {form}"))
+        return match[1], match[2] or ""
+
+    def model(self, name: str, path: str = "name") -> Pb:
+        """The part that all versions share. Raises WireError: INVALID_ARGUMENT, NOT_FOUND."""
+        base, _ = self.split_name(name, path)
+        found = self._store.get(base)
+        if found is None:
+            raise not_found(MODEL_TYPE, base)
+        return found
+
+    def versions(self, model: Pb) -> list[Pb]:
+        """The versions of a model as they are stored, oldest first."""
+        return sorted(self._store.below(model.name, VERSION), key=lambda pb: int(pb.version_id))
+
+    def version(self, name: str, path: str = "name") -> Pb:
+        """The version that a name means; without @ the default one. Raises WireError."""
+        model = self.model(name, path)
+        wanted = self.split_name(name, path)[1] or DEFAULT
+        for version in self.versions(model):
+            if wanted == version.version_id or wanted in version.version_aliases:
+                return version
+        raise not_found(MODEL_TYPE, name)
+
+    def shown(self, version: Pb) -> Pb:
+        """The Model that the API shows for a stored version."""
+        model = self._store.get(version.name.rsplit("/", 2)[0])
+        assert model is not None
+        found = MODEL.message()
+        found.CopyFrom(version)
+        found.name = model.name
+        for field in SHARED:
+            found.ClearField(field)
+        shared = MODEL.message()
+        shared.CopyFrom(model)
+        shared.ClearField("labels")
+        shared.ClearField("version_id")
+        found.MergeFrom(shared)
+        for key, value in model.labels.items():
+            if key not in found.labels:
+                found.labels[key] = value
+        found.supported_deployment_resources_types.append(_DEDICATED)
+        for endpoint, deployed in self.deployments(model.name, version.version_id):
+            found.deployed_models.add(endpoint=endpoint.name, deployed_model_id=deployed.id)
+        return found
+
+    def uses(self, model: str, version: str = "") -> list[str]:
+        """Where a model, or a version of it, is deployed or being deployed."""
+        done = [(endpoint.name, deployed.id) for endpoint, deployed in self.deployments(model, version)]
+        begun = [
+            where for where, (name, number) in self.deploying.items()
+            if name == model and version in {"", number}
+        ]  # fmt: skip
+        return [f"{endpoint} (id {deployed_id})" for endpoint, deployed_id in (*done, *begun)]
+
+    def deployments(self, model: str, version: str = "") -> list[tuple[Pb, Pb]]:
+        """(endpoint, deployed model) of a model; of any version without one."""
+        return [
+            (endpoint, deployed)
+            for endpoint in self._store.all(ENDPOINT)
+            for deployed in endpoint.deployed_models
+            if deployed.model.partition("@")[0] == model
+            and (not version or deployed.model_version_id == version)
+        ]

@@ -1,0 +1,72 @@
+"""Traffic splits: which deployed model gets how many percent of an endpoint's requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tui.emulator.rpc.methods import failed_precondition, invalid
+from tui.emulator.serving.validate import NEW, split_problems
+
+
+def after_deployment(
+    current: Mapping[str, int], given: Mapping[str, int], deployed: set[str], new: str
+) -> dict[str, int]:
+    """The split with the model `new` beside those of `deployed`; without `given` it stays as it is.
+
+    Raises:
+        WireError: INVALID_ARGUMENT.
+    """
+    if not given:
+        return dict(current)
+    _check(given, {*deployed, NEW})
+    return {new if key == NEW else key: value for key, value in given.items()}
+
+
+def after_removal(
+    endpoint: str, current: Mapping[str, int], given: Mapping[str, int], deployed: set[str], gone: str
+) -> dict[str, int]:
+    """The split without `gone`, which may have no traffic unless it is the last of `deployed`.
+
+    Raises:
+        WireError: INVALID_ARGUMENT, FAILED_PRECONDITION.
+    """
+    if given:
+        _check(given, deployed)
+    split = dict(given or current)
+    if deployed == {gone}:
+        return {}
+    if split.get(gone, 0):
+        raise failed_precondition(
+            endpoint,
+            f"The deployed model {gone} gets {split[gone]}% of the traffic of {endpoint}; give its traffic "
+            "to others with traffic_split, then undeploy it.",
+        )
+    split.pop(gone, None)
+    return split
+
+
+def _check(split: Mapping[str, int], known: set[str]) -> None:
+    problems = list(split_problems(split, known))
+    if problems:
+        raise invalid(*problems)
+
+
+class Chooser:
+    """Chooses a deployed model for each request so that the shares are as exact as they can be.
+
+    Smooth weighted round robin: each choice adds its percentage to everyone's credit, and the one with the
+    most pays the sum. The service's own way is not documented.
+    """
+
+    def __init__(self) -> None:
+        self._credit: dict[str, int] = {}
+
+    def choose(self, split: Mapping[str, int]) -> str | None:
+        """The id of a deployed model, `None` where there is no traffic."""
+        weights = {key: value for key, value in split.items() if value > 0}
+        if not weights:
+            return None
+        self._credit = {key: self._credit.get(key, 0) + value for key, value in weights.items()}
+        best = max(self._credit, key=lambda key: self._credit[key])
+        self._credit[best] -= sum(weights.values())
+        return best

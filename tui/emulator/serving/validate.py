@@ -1,0 +1,144 @@
+"""Server-side checks of models, endpoints and deployed models; see `tui.emulator.vertex.validate`.
+
+The rules are those of the documentation of Model, ModelContainerSpec, Endpoint and DeployedModel. What the
+emulator does not serve is refused too, and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.emulator.vertex.validate import MAX_DISPLAY_NAME, below, resource_problems
+from tui.emulator.vertex.validate_pools import Problem, accelerator_name
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+NEW = "0"
+"""The key of a traffic split for the model that is being deployed."""
+MAX_TIMEOUT = 2 * 3600
+"""Seconds of ModelContainerSpec.deployment_timeout."""
+MAX_ALIAS = 128
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
+_DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
+_UNSERVED_OF_ENDPOINT = {
+    "network": "private endpoints",
+    "enable_private_service_connect": "private endpoints",
+    "private_service_connect_config": "private endpoints",
+    "dedicated_endpoint_enabled": "host names of dedicated endpoints",
+    "predict_request_response_logging_config": "request logging to BigQuery",
+}
+
+
+def model_problems(model: Pb, location: str) -> list[Problem]:
+    """Every reason to refuse the upload of a model; empty for a good one."""
+    found = [*resource_problems(model, location), *_artifacts(model)]
+    if not model.HasField("container_spec"):
+        found.append(("container_spec", "is required; the emulator serves models of custom containers"))
+    else:
+        found += below("container_spec", _container(model.container_spec))
+    return list(below("model", found))
+
+
+def alias_problems(aliases: list[str], path: str) -> Iterator[Problem]:
+    """Problems of version aliases; a `-` before one removes it."""
+    for index, alias in enumerate(aliases):
+        if not _ALIAS.fullmatch(alias.removeprefix("-")):
+            yield (
+                f"{path}[{index}]",
+                f"{alias!r} does not match [a-z][a-zA-Z0-9-]{{0,126}}[a-z0-9]: a letter first, {MAX_ALIAS} "
+                "characters at most",
+            )
+
+
+def endpoint_problems(endpoint: Pb, location: str) -> list[Problem]:
+    """Every reason to refuse a new endpoint; empty for a good one."""
+    found = list(resource_problems(endpoint, location))
+    for field, what in _UNSERVED_OF_ENDPOINT.items():
+        given = endpoint.DESCRIPTOR.fields_by_name[field]
+        if endpoint.HasField(field) if given.message_type else getattr(endpoint, field):
+            found.append((field, f"the emulator has no {what}; leave it out"))
+    if endpoint.traffic_split:
+        found.append(("traffic_split", "names deployed models, which a new endpoint does not have"))
+    return list(below("endpoint", found))
+
+
+def deployed_model_problems(deployed: Pb) -> list[Problem]:
+    """Every reason to refuse a DeployedModel but for its model; empty for a good one."""
+    found: list[Problem] = []
+    if not deployed.model:
+        found.append(("model", "is required: projects/P/locations/L/models/MODEL, with @VERSION or @ALIAS"))
+    if deployed.id and (not _DEPLOYED_ID.fullmatch(deployed.id) or deployed.id == NEW):
+        found.append(("id", f"{deployed.id!r} is not 1 to 10 digits; {NEW} stands for the new model"))
+    if len(deployed.display_name) > MAX_DISPLAY_NAME:
+        length = len(deployed.display_name)
+        found.append(("display_name", f"has {length} characters; {MAX_DISPLAY_NAME} at most"))
+    if deployed.HasField("explanation_spec"):
+        found.append(("explanation_spec", "the emulator explains no predictions; leave it out"))
+    found += _resources(deployed)
+    return list(below("deployed_model", found))
+
+
+def split_problems(split: Mapping[str, int], known: set[str]) -> Iterator[Problem]:
+    """Problems of a traffic split that is not empty, over the ids `known`."""
+    path = "traffic_split"
+    missing = sorted(set(split) - known)
+    if missing:
+        has = f"there are {', '.join(sorted(known))}" if known else "there is none"
+        yield path, f"The following DeployedModel ID(s) [{', '.join(missing)}] do not exist; {has}"
+    for key, value in sorted(split.items()):
+        if not 0 <= value <= 100:
+            yield f"{path}[{key}]", f"is {value}; a percentage is from 0 to 100"
+    if sum(split.values()) != 100:
+        yield path, f"the percentages add up to {sum(split.values())}; they must add up to 100"
+
+
+def _artifacts(model: Pb) -> Iterator[Problem]:
+    uri = model.artifact_uri
+    if uri and not re.match(r"gs://[^/]+", uri):
+        yield "artifact_uri", f"{uri!r} is not of the form gs://BUCKET/PATH"
+
+
+def _container(spec: Pb) -> Iterator[Problem]:
+    if not spec.image_uri:
+        yield "image_uri", "is required"
+    for route in ("predict_route", "health_route"):
+        if getattr(spec, route) and not getattr(spec, route).startswith("/"):
+            yield route, f"{getattr(spec, route)!r} must start with /"
+    for index, port in enumerate(spec.ports):
+        if not 1 <= port.container_port <= 65535:
+            yield f"ports[{index}].container_port", f"is {port.container_port}; a port is from 1 to 65535"
+    for index, variable in enumerate(spec.env):
+        if not _IDENTIFIER.fullmatch(variable.name):
+            yield f"env[{index}].name", f"{variable.name!r} is not a C identifier"
+    if spec.invoke_route_prefix:
+        yield "invoke_route_prefix", "the emulator has no dedicated endpoints, which it needs; leave it out"
+    seconds = spec.deployment_timeout.ToNanoseconds() / 1e9
+    if spec.HasField("deployment_timeout") and not 0 < seconds <= MAX_TIMEOUT:
+        yield "deployment_timeout", f"is {seconds:g} s; give more than 0 and at most {MAX_TIMEOUT}"
+
+
+def _resources(deployed: Pb) -> Iterator[Problem]:
+    kind = deployed.WhichOneof("prediction_resources")
+    if kind != "dedicated_resources":
+        yield "dedicated_resources", "is required; a model of a custom container supports no other resources"
+        return
+    yield from below("dedicated_resources", dedicated_problems(deployed.dedicated_resources))
+
+
+def dedicated_problems(resources: Pb) -> Iterator[Problem]:
+    """Problems of DedicatedResources; paths are relative to it."""
+    spec = resources.machine_spec
+    if not spec.machine_type:
+        yield "machine_spec.machine_type", "is required, e.g. n1-standard-4"
+    if accelerator_name(spec) and spec.accelerator_count < 1:
+        count = spec.accelerator_count
+        yield "machine_spec.accelerator_count", f"is {count}; with {accelerator_name(spec)} give how many"
+    if spec.accelerator_count and not accelerator_name(spec):
+        yield "machine_spec.accelerator_type", f"is required with accelerator_count {spec.accelerator_count}"
+    if resources.min_replica_count < 1:
+        yield "min_replica_count", f"is {resources.min_replica_count}; give at least 1"
+    if resources.max_replica_count and resources.max_replica_count < resources.min_replica_count:
+        yield "max_replica_count", f"is {resources.max_replica_count}, below min_replica_count"
