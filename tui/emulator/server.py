@@ -238,8 +238,6 @@ class Emulator:
         stack.push_async_callback(pipeline_runs.close)
         pipeline_runs.adopt()
         serving = await self._open_serving(experiments, operations, ports, store)
-        stack.push_async_callback(operations.stop_work)
-        await operations.abort_interrupted()
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
@@ -276,6 +274,8 @@ class Emulator:
         deployments = Deployments(resources, known, ports, logs, self.state, self.config)
         self._stack.push_async_callback(deployments.close)
         await deployments.adopt()
+        self._stack.push_async_callback(operations.stop_work)
+        await operations.abort_interrupted()
         return [
             *ModelService(resources, operations, known).methods(),
             *EndpointService(resources, operations, known, deployments).methods(),
