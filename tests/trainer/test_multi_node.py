@@ -241,7 +241,9 @@ def test_a_process_that_must_be_killed_is_no_success(cluster: Cluster) -> None:
 
     def worker() -> psutil.Process | None:
         family = supervisor.children(recursive=True)
-        return next((p for p in family if "trainer.task" in asked(p.cmdline, [])), None)
+        # Until its exec a child has the command line of the supervisor, which waits for that exec: stopped
+        # there, it would stop the supervisor too. Only the worker's own command line has `-u`.
+        return next((p for p in family if {"-u", "trainer.task"} <= set(asked(p.cmdline, []))), None)
 
     wait_for(worker, "the process that trains", every=0.02).suspend()
     node.process.terminate()
