@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
 
 from tests.wire.control import state_dir
 from tui.emulator.config import EmulatorConfig
@@ -18,9 +19,13 @@ _PREFIX = "google.cloud.aiplatform.v1."
 
 
 async def methods() -> list[Method]:
+    return [method for method in await all_methods() if method.service.startswith(_PREFIX)]
+
+
+async def all_methods() -> list[Method]:
     with state_dir() as state:
         async with Emulator(state, EmulatorConfig.model_validate({})) as running:
-            return [method for method in running.methods if method.service.startswith(_PREFIX)]
+            return list(running.methods)
 
 
 def official(service: str, method: str) -> tuple[str, str, str]:
@@ -60,3 +65,23 @@ async def test_both_versions_have_the_same_paths(version: str) -> None:
         route.method.name for route in routes if route.http_method == "POST" and route.path.fullmatch(path)
     ]
     assert found[0] == "AddContextChildren"
+
+
+@pytest.mark.parametrize("kind", ["endpoint", "model"])
+async def test_the_paths_by_which_clients_ask_for_an_operation_are_served(kind: str) -> None:
+    transport = importlib.import_module(f"google.cloud.aiplatform_v1.services.{kind}_service.transports.rest")
+    client = getattr(transport, f"{kind.title()}ServiceRestTransport")(credentials=AnonymousCredentials())
+    bindings: dict[str, Any] = client.operations_client.transport._http_options
+    routes = routes_of(await all_methods())
+    begun = 0
+    for selector, rules in bindings.items():
+        method = selector.rpartition(".")[2]
+        for rule in rules:
+            if f"/{kind}s/*/operations/*" not in rule["uri"]:
+                continue
+            begun += 1
+            path = path_of(rule["uri"])
+            verb = rule["method"].upper()
+            found = [route for route in routes if route.http_method == verb and route.path.fullmatch(path)]
+            assert found and found[0].method.name == method, (verb, path)
+    assert begun >= 8, "each of the four methods below /ui/ and /v1/"

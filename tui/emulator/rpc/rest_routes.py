@@ -10,20 +10,26 @@ from tui.emulator.rpc.methods import Method
 
 FIELD_SEPARATOR = "__"
 _AIPLATFORM = "google.cloud.aiplatform.v1"
-_OPERATION = "/v1/{name=projects/*/locations/**/operations/*}"
+_OPERATION = "{name=projects/*/locations/**/operations/*}"
+
+
+def _operation(verb: str, suffix: str = "") -> tuple[tuple[str, str, str], ...]:
+    """The paths of an RPC on one operation. The REST clients of models and endpoints ask below /ui/."""
+    return tuple((verb, f"/{version}/{_OPERATION}{suffix}", "") for version in ("v1", "ui"))
+
 
 # (HTTP method, path, field that the body fills: "*" for the whole request, "" for none)
 _BINDINGS: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("vxtui.emulator.v1.Admin", "Call"): (("POST", "/vxtui/v1/admin", "*"),),
-    ("google.longrunning.Operations", "GetOperation"): (("GET", _OPERATION, ""),),
+    ("google.longrunning.Operations", "GetOperation"): _operation("GET"),
     ("google.longrunning.Operations", "ListOperations"): (
         ("GET", "/v1/{name=projects/*/locations/*}/operations", ""),
         ("GET", "/v1/{name=projects/*/locations/*/customJobs/*}/operations", ""),
         ("GET", "/v1/{name=projects/*/locations/*/trainingPipelines/*}/operations", ""),
     ),
-    ("google.longrunning.Operations", "WaitOperation"): (("POST", f"{_OPERATION}:wait", ""),),
-    ("google.longrunning.Operations", "CancelOperation"): (("POST", f"{_OPERATION}:cancel", ""),),
-    ("google.longrunning.Operations", "DeleteOperation"): (("DELETE", _OPERATION, ""),),
+    ("google.longrunning.Operations", "WaitOperation"): _operation("POST", ":wait"),
+    ("google.longrunning.Operations", "CancelOperation"): _operation("POST", ":cancel"),
+    ("google.longrunning.Operations", "DeleteOperation"): _operation("DELETE"),
     ("google.cloud.location.Locations", "ListLocations"): (("GET", "/v1/{name=projects/*}/locations", ""),),
     ("google.cloud.location.Locations", "GetLocation"): (("GET", "/v1/{name=projects/*/locations/*}", ""),),
     ("google.api.cloudquotas.v1.CloudQuotas", "ListQuotaInfos"): (
