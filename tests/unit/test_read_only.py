@@ -154,7 +154,8 @@ def arguments(command: click.Command, declared: Declared) -> list[str]:
             kind = parameter.type
             found += [parameter.opts[0], kind.choices[0] if isinstance(kind, click.Choice) else "1"]
         if declared.when.get(str(parameter.name)):
-            found.append(parameter.opts[0])
+            is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+            found += [parameter.opts[0]] if is_flag else [parameter.opts[0], "1=100"]
     return found
 
 

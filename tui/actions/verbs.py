@@ -14,6 +14,10 @@ ACTIONS: tuple[Action, ...] = (
         operation="profile.fix",
     ),
     Action(
+        "verb.endpoints_split", "", "split the traffic", "Send a percentage of the requests to each version",
+        "verb", "", operation="endpoint.split",
+    ),
+    Action(
         "verb.emulator_start", "", "start the emulator", "Start the emulator of this machine", "verb", "",
         operation="emulator.start", local=True,
     ),

@@ -31,6 +31,7 @@ from tui.backends.errors import (
     Unavailable,
 )
 from tui.backends.merge import all_or_enough, merged
+from tui.backends.serving import ServingService
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
@@ -387,6 +388,7 @@ class Services:
     prices: PriceService | None = None
     storage: StorageService | None = None
     preflight: PreflightService | None = None
+    serving: ServingService | None = None
 
 
 class _Service(Generic[S]):
@@ -420,6 +422,7 @@ class Backend(ABC):
     prices = _Service[PriceService]()
     storage = _Service[StorageService]()
     preflight = _Service[PreflightService]()
+    serving = _Service[ServingService]()
 
     async def __aenter__(self) -> Backend:
         await self.connect()

@@ -22,6 +22,8 @@ VERBS = {
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),
     "rerun": ("tui.verbs.job_changes", "Run a pipeline again, with what succeeded taken from the cache."),
+    "models": ("tui.verbs.serving.verbs", "List the models of the registry, or the versions of one."),
+    "endpoints": ("tui.verbs.serving.verbs", "List endpoints with what is deployed; split the traffic."),
     "profiles": ("tui.verbs.profiles.group", "List, show, validate, import and export profiles."),
     "export": ("tui.verbs.export", "Print a job or a profile as a gcloud command, a REST call or Python."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),

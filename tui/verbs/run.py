@@ -15,6 +15,7 @@ import click
 
 from tui.actions.operations.creation import SentLaunch
 from tui.actions.operations.emulator import EmulatorOperations
+from tui.actions.operations.endpoints import EndpointOperations
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.profiles import ProfileOperations
 from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
@@ -87,6 +88,10 @@ class Run:
     def job_operations(self, backend: Backend) -> JobOperations:
         """Launch, cancel and delete."""
         return JobOperations(self._runner(self.context), backend)
+
+    def endpoint_operations(self, backend: Backend) -> EndpointOperations:
+        """Split the traffic."""
+        return EndpointOperations(self._runner(self.context), backend)
 
     def profile_operations(self) -> ProfileOperations:
         """Write profile files."""

@@ -1,0 +1,99 @@
+"""Models of the registry, and the endpoints that serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+
+class SplitError(ValueError):
+    """A traffic split that can't be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One version of a model."""
+
+    name: str
+    """Full resource name, without the version."""
+    display_name: str
+    region: str
+    version: str
+    context: str = ""
+    aliases: tuple[str, ...] = ()
+    create_time: datetime | None = None
+    image: str = ""
+    """The container that serves it."""
+    artifacts: str = ""
+    """gs:// folder with its weights."""
+    made_by: str = ""
+    """Full resource name of the training pipeline or pipeline that made it."""
+    endpoints: tuple[str, ...] = ()
+    """Full resource names of the endpoints that serve this version."""
+
+    @property
+    def id(self) -> str:
+        return self.name.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """A version of a model on an endpoint. `percent` of the endpoint's requests go to it."""
+
+    id: str
+    model: str
+    version: str
+    display_name: str
+    percent: int
+    machine: str = ""
+    replicas: tuple[int, int] | None = None
+    """Least and most; `None` where it shares the machines of others."""
+    create_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServingEndpoint:
+    """Where a service answers predictions."""
+
+    name: str
+    display_name: str
+    region: str
+    context: str = ""
+    create_time: datetime | None = None
+    deployed: tuple[Deployed, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.name.rpartition("/")[2]
+
+
+def traffic_split(deployed: Sequence[Deployed], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Percent of the requests by id of every deployed model; those not in `wanted` get none.
+
+    A key of `wanted` is the id of a deployed model or, where one only has it, the version of its model.
+
+    Raises:
+        SplitError: for a key that is unknown or means several, or if the percentages don't add up to 100.
+    """
+    split = {each.id: 0 for each in deployed}
+    given: dict[str, str] = {}
+    for key, percent in wanted.items():
+        fits = [each.id for each in deployed if each.id == key] or [
+            each.id for each in deployed if each.version == key
+        ]
+        if len(fits) != 1:
+            what = f"{len(fits)} deployed models have the version {key}; write the id of one" if fits else (
+                f"no deployed model has the id or the version {key}"
+            )  # fmt: skip
+            known = ", ".join(f"{each.id} (version {each.version})" for each in deployed) or "none"
+            raise SplitError(f"{what[0].upper()}{what[1:]}. Deployed: {known}.")
+        if fits[0] in given:
+            raise SplitError(f"{given[fits[0]]} and {key} are the same deployed model.")
+        if not 0 <= percent <= 100:
+            raise SplitError(f"{key}={percent}: a percentage is from 0 to 100.")
+        given[fits[0]] = key
+        split[fits[0]] = percent
+    if sum(split.values()) != 100:
+        raise SplitError(f"The percentages add up to {sum(split.values())}, not to 100.")
+    return split
