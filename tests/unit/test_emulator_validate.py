@@ -10,8 +10,7 @@ from google.cloud.aiplatform_v1.types import custom_job
 from google.protobuf import json_format
 
 from tui.domain.vertex.catalog import machines
-from tui.emulator.rpc.methods import WireError
-from tui.emulator.vertex.validate import check_persistent_resource, job_problems
+from tui.emulator.vertex.validate import job_problems
 
 POOL: dict[str, Any] = {
     "machineSpec": {"machineType": "n1-standard-4"},
@@ -164,10 +163,3 @@ def test_every_known_machine_can_be_asked_for(name: str) -> None:
     elif kind.accelerators:
         spec |= {"acceleratorType": kind.accelerators[0][0], "acceleratorCount": kind.accelerators[0][1][0]}
     assert problems(machine(**spec)) == {}
-
-
-def test_a_persistent_resource_is_not_found() -> None:
-    pb = json_format.ParseDict(job(spec={"persistentResourceId": "pool-1"}), custom_job.CustomJob.pb()())
-    with pytest.raises(WireError, match="pool-1 does not exist") as caught:
-        check_persistent_resource(pb.job_spec, "projects/p/locations/us-central1", SPEC)
-    assert caught.value.code == 5

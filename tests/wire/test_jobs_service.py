@@ -118,8 +118,8 @@ async def test_an_id_of_another_place_is_not_found(clients: Clients) -> None:
         await clients.get(job.name.replace("us-central1", "us-east1"))
 
 
-async def test_persistent_resources_do_not_exist_here(clients: Clients) -> None:
-    with pytest.raises(exceptions.NotFound, match="emulator has none"):
+async def test_a_job_on_no_persistent_resource_is_refused(clients: Clients) -> None:
+    with pytest.raises(exceptions.NotFound, match="us-central1/persistentResources/pool-1 is not found"):
         await clients.create(python("pass"), spec={"persistent_resource_id": "pool-1"})
 
 

@@ -28,6 +28,7 @@ from tests.wire.control import (
     served,
     state_dir,
 )
+from tests.wire.serving import Serving
 
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
 ENDED = {"PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED"}
@@ -183,6 +184,7 @@ async def test_lists_are_filtered_paged_and_masked(idle: Pipelines) -> None:
 
 
 GIVEN = "training_pipeline"
+UPLOADED = f"{GIVEN}.model_to_upload"
 INPUTS = f"{GIVEN}.training_task_inputs"
 POOL = python("pass")
 
@@ -194,7 +196,8 @@ POOL = python("pass")
         ({"labels": {"Team": "x"}}, f"{GIVEN}.labels[Team]", "lowercase"),
         ({"training_task_definition": ""}, f"{GIVEN}.training_task_definition", "custom_task_1.0.0.yaml"),
         ({"training_task_definition": "gs://x"}, f"{GIVEN}.training_task_definition", "not a task"),
-        ({"model_to_upload": {"display_name": "m"}}, f"{GIVEN}.model_to_upload", "uploads no model"),
+        ({"model_to_upload": {"display_name": "m"}}, f"{UPLOADED}.container_spec", "is required"),
+        ({"model_id": "m"}, f"{GIVEN}.model_id", "needs model_to_upload"),
         ({"input_data_config": {"dataset_id": "1"}}, f"{GIVEN}.input_data_config", "no managed datasets"),
         ({"inputs": {"worker_pool_specs": []}}, f"{INPUTS}.worker_pool_specs", "is required"),
         ({"inputs": {"wrokers": 1}}, INPUTS, "wrokers"),
@@ -227,7 +230,7 @@ async def test_names_parents_and_persistent_resources(idle: Pipelines) -> None:
         await idle.get("42")
     with pytest.raises(exceptions.NotFound):
         await idle.get(f"{PARENT}/trainingPipelines/42")
-    with pytest.raises(exceptions.NotFound, match="emulator has none"):
+    with pytest.raises(exceptions.NotFound, match="persistentResources/mine is not found"):
         await idle.create(inputs={"persistent_resource_id": "mine"})
 
 
@@ -245,3 +248,31 @@ async def test_a_pipeline_outlives_its_server(tmp_path: Path) -> None:
         async with served(state) as clients:
             ended = await Pipelines(clients).reach(made.name, "FAILED")
             assert child(ended) == child(made) and "status of 3." in ended.error.message
+
+
+MODEL = {"display_name": "answers", "container_spec": {"image_uri": "python"}}
+
+
+async def test_a_pipeline_that_succeeds_has_uploaded_its_model() -> None:
+    async with emulator() as (_, clients):
+        pipelines, serving = Pipelines(clients), Serving(clients.channel)
+        output = {"base_output_directory": {"output_uri_prefix": "gs://weights/run"}}
+        made = await pipelines.create(model_to_upload=MODEL, model_id="answers", inputs=output)
+        done = await pipelines.reach(made.name, "SUCCEEDED")
+        model = f"{PARENT}/models/answers"
+        assert (done.model_to_upload.name, done.model_to_upload.version_id) == (model, "1")
+        found = await serving.models.get_model(name=model)
+        assert found.training_pipeline == made.name and found.artifact_uri == "gs://weights/run/model"
+
+        again = await pipelines.create(model_to_upload=MODEL, parent_model=model)
+        done = await pipelines.reach(again.name, "SUCCEEDED")
+        assert done.model_to_upload.version_id == "2"
+        with pytest.raises(exceptions.NotFound):
+            await pipelines.create(model_to_upload=MODEL, parent_model=f"{PARENT}/models/none")
+        with pytest.raises(exceptions.AlreadyExists):
+            await pipelines.create(model_to_upload=MODEL, model_id="answers")
+        failed = await pipelines.create("raise SystemExit(3)", model_to_upload=MODEL)
+        await pipelines.reach(failed.name, "FAILED")
+        assert [each.display_name async for each in await serving.models.list_models(parent=PARENT)] == [
+            "answers"
+        ]

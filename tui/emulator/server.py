@@ -47,6 +47,9 @@ from tui.emulator.pipelines.runs import PipelineRuns
 from tui.emulator.pipelines.runs import Services as PipelineServices
 from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import PipelineTable
+from tui.emulator.resources.capacity import Capacity
+from tui.emulator.resources.known import PersistentResources
+from tui.emulator.resources.service import PersistentResourceService, with_faults
 from tui.emulator.rpc.methods import Method, grpc_handlers
 from tui.emulator.runs import environment
 from tui.emulator.runs.images import Images
@@ -59,6 +62,7 @@ from tui.emulator.services import billing, iam, quota_service, registry
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.serving.deployments import Deployments
 from tui.emulator.serving.endpoint_service import EndpointService
+from tui.emulator.serving.load import Loads
 from tui.emulator.serving.model_service import ModelService
 from tui.emulator.serving.prediction_service import PredictionService
 from tui.emulator.serving.registry import Registry
@@ -66,7 +70,6 @@ from tui.emulator.storage.server import BucketServer
 from tui.emulator.tuning.service import TuningServer
 from tui.emulator.tuning.table import TuningJobTable
 from tui.emulator.tuning.tuning_runs import TuningRuns
-from tui.emulator.vertex import resource_service
 from tui.emulator.vertex.job_catalog import JobTableCatalog
 from tui.emulator.vertex.job_service import JobServer
 from tui.emulator.vertex.job_table import JobTable
@@ -121,6 +124,7 @@ class Emulator:
         self.methods: list[Method] = []
         """The RPCs that are served, once it has started."""
         self._opening_rest = asyncio.Lock()
+        self._loads = Loads(self.config.sample_period)
         self._started_at = ""
         self._stack = contextlib.AsyncExitStack()
 
@@ -206,15 +210,17 @@ class Emulator:
         experiments = ResourceStore(database)
         await experiments.open()
         stack.push_async_callback(experiments.settle)
+        resources = PersistentResources(experiments, config)
+        capacity = Capacity(resources)
+        capacity.adopt(table)
         catalog = JobTableCatalog(table, quotas)
 
         store, sink = await self._open_logs(config)
         ports = Ports(state.root)
         dependencies = Dependencies(
-            state, config, table, quotas, ports, LocalRunner(), sink, planner=environment
+            state, config, table, quotas, capacity, ports, LocalRunner(), sink, planner=environment
         )
         scheduler = Scheduler(dependencies)
-        training_pipelines = TrainingPipelines(pipelines, table, scheduler)
         tuning = TuningRuns(tuning_table, table, scheduler, state, sink)
         pipeline_runs = PipelineRuns(
             PipelineServices(pipeline_jobs, table, scheduler, state, config.project_number)
@@ -229,15 +235,17 @@ class Emulator:
         operations = Operations(database, table, state, forget)
         stack.push_async_callback(operations.close)
         operations.load(contents.operations)
-        stack.push_async_callback(scheduler.close)
-        scheduler.adopt()
-        stack.push_async_callback(training_pipelines.close)
-        training_pipelines.adopt()
-        stack.push_async_callback(tuning.close)
-        tuning.adopt()
-        stack.push_async_callback(pipeline_runs.close)
-        pipeline_runs.adopt()
-        serving = await self._open_serving(experiments, operations, ports, store)
+        models = ModelService(experiments, operations, Registry(experiments))
+        training_pipelines = TrainingPipelines(pipelines, table, scheduler, models.upload_trained)
+        for runs in (scheduler, training_pipelines, tuning, pipeline_runs):
+            stack.push_async_callback(runs.close)
+            runs.adopt()
+        persistent = PersistentResourceService(
+            resources, experiments, operations, capacity=capacity, quotas=quotas, scheduler=scheduler,
+            config=config,
+        )  # fmt: skip
+        await persistent.adopt()
+        serving = await self._open_serving(experiments, operations, ports, store, models)
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
@@ -247,9 +255,9 @@ class Emulator:
         )
         # The faults of the API are not in the way of the request that clears them.
         served = [
-            *JobServer(table, scheduler, operations).methods(),
-            *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),
-            *TuningServer(tuning_table, tuning, operations).methods(),
+            *JobServer(table, scheduler, operations, resources).methods(),
+            *TrainingPipelineServer(pipelines, training_pipelines, operations, resources, models).methods(),
+            *TuningServer(tuning_table, tuning, operations, resources).methods(),
             *PipelineServer(pipeline_jobs, pipeline_runs, operations, state).methods(),
             *MetadataServer(experiments, operations).methods(),
             *TensorboardServer(experiments, operations, config, checks).methods(),
@@ -257,29 +265,34 @@ class Emulator:
             *operations.methods(),
             *Locations(catalog).methods(),
             *logging_service.methods(store, catalog),
-            *monitoring_service.methods(state, catalog),
+            *monitoring_service.methods(state, catalog, self._loads.series),
             *checks.apply("quotas", quota_service.methods(catalog)),
             *billing.methods(),
             *iam.methods(config, checks),
             *registry.methods(config, checks),
-            *resource_service.methods(config, checks),
+            *with_faults(persistent.methods(), checks),
         ]
         return [*self.api_faults.apply(served), *admin.methods()]
 
     async def _open_serving(
-        self, resources: ResourceStore, operations: Operations, ports: Ports, logs: LogStore
+        self,
+        resources: ResourceStore,
+        operations: Operations,
+        ports: Ports,
+        logs: LogStore,
+        models: ModelService,
     ) -> list[Method]:
         """Start the servers of the deployed models, and return the RPCs of models and endpoints."""
-        known = Registry(resources)
+        known = models.registry
         deployments = Deployments(resources, known, ports, logs, self.state, self.config)
         self._stack.push_async_callback(deployments.close)
         await deployments.adopt()
         self._stack.push_async_callback(operations.stop_work)
         await operations.abort_interrupted()
         return [
-            *ModelService(resources, operations, known).methods(),
+            *models.methods(),
             *EndpointService(resources, operations, known, deployments).methods(),
-            *PredictionService(resources, operations, known, deployments).methods(),
+            *PredictionService(resources, operations, known, deployments, self._loads).methods(),
         ]
 
     def _with_faults(self, app: Any) -> Any:

@@ -88,6 +88,15 @@ def machines() -> dict[str, Machine]:
     return found
 
 
+def built_in_accelerator(machine: str) -> tuple[str, int]:
+    """The accelerators that every machine of this type has, and how many; ("", 0) for none."""
+    found = machines().get(machine)
+    if found is None or len(found.accelerators) != 1 or len(found.accelerators[0][1]) != 1:
+        return "", 0
+    kind, (count,) = found.accelerators[0]
+    return kind, count
+
+
 def quota_metrics(
     machine_type: str, accelerator_type: str, accelerator_count: int, *, preemptible: bool
 ) -> dict[str, int]:

@@ -119,12 +119,32 @@ def parts_of_job(job: Job) -> list[Part]:
     ]
 
 
+def machine_hour(
+    machine: str, accelerator: tuple[str, int], replicas: int, region: str, prices: Prices | None = None
+) -> Range | None:
+    """USD an hour of machines that serve a model, by the prices of training, without disks.
+
+    The price list has no prices of its own for online prediction.
+    """
+    part = Part(machine, *accelerator, replicas, disk_gb=0)
+    lookup = _PriceLookup(prices or built_in(), region, "")
+    lookup.machines = {**catalog.machines(), **_ONLY_SERVING}
+    return lookup.hour([part])
+
+
 def hourly(job: Job, prices: Prices | None = None) -> Range | None:
     """USD an hour of a listed job while it runs, of a composite one for each task that runs; None where a
-    price is not known."""
+    price is not known. Nothing is billed for a job on a persistent resource (vertex facts 9.1)."""
+    if job.persistent_resource:
+        return ZERO
     parts = parts_of_job(job)
     lookup = _PriceLookup(prices or built_in(), job.region, _MODES.get(job.strategy, ""))
     return lookup.hour(parts) if parts else None
+
+
+def hourly_parts(parts: Iterable[Part], region: str, prices: Prices | None = None) -> Range | None:
+    """USD an hour of on-demand machines; None where a price is not known."""
+    return _PriceLookup(prices or built_in(), region, "").hour(parts)
 
 
 def dated(job: Job, prices: Prices | None = None) -> str:
@@ -169,6 +189,11 @@ def total(rates: Iterable[Range | None]) -> tuple[Range, int]:
     return known, unknown
 
 
+_ONLY_SERVING = {
+    "n1-standard-2": catalog.Machine("n1-standard-2", 2, 7.5, ()),
+    "n1-highcpu-2": catalog.Machine("n1-highcpu-2", 2, 1.8, ()),
+}
+"""Machine types of online prediction that train nothing (their sizes: Compute Engine, N1 machine series)."""
 _MODES = {"SPOT": "spot", "LOW_COST": "spot", "FLEX_START": "flex"}
 
 
@@ -183,6 +208,7 @@ class _PriceLookup:
         self.used: list[Price] = []
         self.missing: list[str] = []
         self.notes: list[str] = []
+        self.machines: Mapping[str, catalog.Machine] = catalog.machines()
 
     def hour(self, parts: Iterable[Part]) -> Range | None:
         """USD an hour for all parts."""
@@ -207,7 +233,7 @@ class _PriceLookup:
         whole_price = f"machine:{part.machine_type}"
         if self.table.of(self.region, whole_price) is not None:
             return self._priced(whole_price, 1, part)
-        machine = catalog.machines().get(part.machine_type)
+        machine = self.machines.get(part.machine_type)
         if machine is None or catalog.is_tpu(part.machine_type):
             self.missing.append(part.machine_type or "a machine without a type")
             return None

@@ -14,6 +14,7 @@ from statistics import fmean, pstdev
 
 from google.cloud.monitoring_v3.types import common
 
+from tui.emulator.monitoring.distribution import Distribution, merged
 from tui.emulator.monitoring.series import Interval, Kind, Point, TimeSeries, ValueType
 
 Aligner = common.Aggregation.Aligner
@@ -31,10 +32,13 @@ _REDUCE: Mapping[int, Callable[[Sequence[float]], float]] = {
 _COUNTERS = (Aligner.ALIGN_DELTA, Aligner.ALIGN_RATE)
 _GAUGES = (Aligner.ALIGN_INTERPOLATE, Aligner.ALIGN_NEXT_OLDER)
 _BOOLEANS = (Aligner.ALIGN_COUNT_TRUE, Aligner.ALIGN_COUNT_FALSE, Aligner.ALIGN_FRACTION_TRUE)
-_DISTRIBUTIONS = (
-    Aligner.ALIGN_PERCENTILE_99, Aligner.ALIGN_PERCENTILE_95, Aligner.ALIGN_PERCENTILE_50,
-    Aligner.ALIGN_PERCENTILE_05,
-)  # fmt: skip
+_PERCENTS: Mapping[int, int] = {
+    Aligner.ALIGN_PERCENTILE_99: 99,
+    Aligner.ALIGN_PERCENTILE_95: 95,
+    Aligner.ALIGN_PERCENTILE_50: 50,
+    Aligner.ALIGN_PERCENTILE_05: 5,
+}
+_MERGING = (Aligner.ALIGN_DELTA, Aligner.ALIGN_SUM)
 _VALUE_TYPES: Mapping[int, int] = {
     Aligner.ALIGN_MEAN: ValueType.DOUBLE,
     Aligner.ALIGN_STDDEV: ValueType.DOUBLE,
@@ -58,6 +62,8 @@ def align(series: TimeSeries, aligner: int, period: int, interval: Interval) -> 
         NotAligned: for an aligner that does not match the series' kind or its values.
     """
     _check(series, aligner)
+    if series.value_type == ValueType.DISTRIBUTION:
+        return _merge(series, aligner, period, interval)
     if aligner in _COUNTERS:
         return _distribute(series, aligner == Aligner.ALIGN_RATE, period, interval)
     if aligner == Aligner.ALIGN_INTERPOLATE:
@@ -82,6 +88,9 @@ def align(series: TimeSeries, aligner: int, period: int, interval: Interval) -> 
 
 
 def _check(series: TimeSeries, aligner: int) -> None:
+    if series.value_type == ValueType.DISTRIBUTION:
+        _check_distribution(series, aligner)
+        return
     any_kind = [*_REDUCE, Aligner.ALIGN_PERCENT_CHANGE]
     fitting = [*any_kind, *(_COUNTERS if series.kind == Kind.DELTA else _GAUGES)]
     if aligner in fitting:
@@ -91,11 +100,39 @@ def _check(series: TimeSeries, aligner: int) -> None:
         raise NotAligned(f"{aligner} is no aligner; use one of {known}")
     what = "a counter" if series.kind == Kind.DELTA else "a gauge"
     takes = "counters" if aligner in _COUNTERS else "gauges"
-    takes = "booleans" if aligner in _BOOLEANS else "distributions" if aligner in _DISTRIBUTIONS else takes
+    takes = "booleans" if aligner in _BOOLEANS else "distributions" if aligner in _PERCENTS else takes
     what = what if takes in {"counters", "gauges"} else "a metric of numbers"
     raise NotAligned(
         f"{Aligner(aligner).name} is for {takes}, and {series.metric_type} is {what}; use one of {known}"
     )
+
+
+def _check_distribution(series: TimeSeries, aligner: int) -> None:
+    fitting = [*_PERCENTS, *_MERGING]
+    if aligner not in fitting:
+        known = ", ".join(Aligner(number).name for number in sorted(fitting))
+        name = Aligner(aligner).name if aligner in iter(Aligner) else str(aligner)
+        raise NotAligned(
+            f"{name} is for numbers, and {series.metric_type} has distributions; use one of {known}"
+        )
+
+
+def _merge(series: TimeSeries, aligner: int, period: int, interval: Interval) -> TimeSeries:
+    """One distribution for each period, or a percentile of it."""
+    groups: dict[int, list[Distribution]] = {}
+    for point in series.points:
+        if interval.holds(point.end) and point.distribution is not None:
+            groups.setdefault((interval.end - point.end) // period, []).append(point.distribution)
+    points = []
+    for index in sorted(groups, reverse=True):
+        found, end = merged(groups[index]), interval.end - index * period
+        if aligner in _PERCENTS:
+            points.append(Point(end, end, found.percentile(_PERCENTS[aligner])))
+        else:
+            points.append(Point(end - period, end, 0.0, found))
+    if aligner in _PERCENTS:
+        return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, points=tuple(points))
+    return replace(series, points=tuple(points))
 
 
 def _last(values: Sequence[float]) -> float:

@@ -2,7 +2,8 @@
 
 Several sources report the names of the training metrics; their labels are not documented: `replica_id` and
 `accelerator_id`, and DELTA for the byte counters, are recalled and not verified (vertex facts 6.1, 6.2).
-Labels and kinds of the quota metrics: vertex facts 7.4.
+Labels and kinds of the quota metrics: vertex facts 7.4; of the metrics of endpoints: the documentation
+'Google Cloud metrics', aiplatform.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tui.emulator.monitoring.series import Kind, ValueType
 
 TRAINING_RESOURCE = "cloudml_job"
 QUOTA_RESOURCE = "consumer_quota"
+ENDPOINT_RESOURCE = "aiplatform.googleapis.com/Endpoint"
+SERVING_PREFIX = "aiplatform.googleapis.com/prediction/online/"
 QUOTA_LIMIT = "serviceruntime.googleapis.com/quota/limit"
 QUOTA_USAGE = "serviceruntime.googleapis.com/quota/allocation/usage"
 
@@ -34,8 +37,15 @@ _LABELS = {
     "accelerator_id": "Index of the accelerator in its machine.",
     "quota_metric": "The metric that the quota limits.",
     "limit_name": "The id of the quota.",
+    "deployed_model_id": "The id of the deployed model that serves the request.",
+    "spot": "Whether the deployment is on Spot VMs: True or False.",
+    "model_display_name": "The display name of the model.",
+    "endpoint_display_name": "The display name of the endpoint.",
+    "response_code": "Class of the HTTP response: 2xx, 4xx, 5xx.",
+    "latency_type": "overhead, model or total.",
 }
 
+_SERVING_LABELS = ("deployed_model_id", "spot", "model_display_name", "endpoint_display_name")
 _GPU_LABELS = ("accelerator_id", "simulated")
 
 
@@ -96,7 +106,31 @@ def _quota(type_: str, display: str, description: str, *labels: str) -> Metric:
     )
 
 
+def _serving(
+    name: str, display: str, description: str, *labels: str, value_type: int = ValueType.INT64
+) -> Metric:
+    unit = "ms" if value_type == ValueType.DISTRIBUTION else "1"
+    return Metric(
+        SERVING_PREFIX + name, ENDPOINT_RESOURCE, display, description, (*_SERVING_LABELS, *labels), unit,
+        Kind.DELTA, value_type,
+    )  # fmt: skip
+
+
+PREDICTIONS = _serving("prediction_count", "Prediction count", "Number of online predictions.")
+ERRORS = _serving("error_count", "Error count", "Number of online prediction errors.")
+RESPONSES = _serving(
+    "response_count", "Response count", "Number of responses by their code.", "response_code"
+)
+LATENCIES = _serving(
+    "prediction_latencies", "Prediction latencies", "Latency of online predictions.", "latency_type",
+    value_type=ValueType.DISTRIBUTION,
+)  # fmt: skip
+
 _ALL = (
+    PREDICTIONS,
+    ERRORS,
+    RESPONSES,
+    LATENCIES,
     _training(CPU, "CPU utilization", "Fraction of the replica's allocated CPU in use, 0 to 1."),
     _training(MEMORY, "Memory utilization", "Fraction of the replica's allocated memory in use, 0 to 1."),
     _training(GPU, "Accelerator utilization", "Fraction of time in use, 0 to 1.", *_GPU_LABELS),

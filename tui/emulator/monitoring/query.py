@@ -158,7 +158,8 @@ class Aggregation:
             aligned = [align(series, self.aligner, self.period, interval) for series in found]
         if self.reducer == _REDUCE_NONE:
             return aligned
-        return reduce((series for series in aligned if series.points), self.reducer, self.fields)
+        with _naming(f"{field}.cross_series_reducer"):
+            return reduce((series for series in aligned if series.points), self.reducer, self.fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,11 @@ def reduce(found: Iterable[TimeSeries], reducer: int, fields: Sequence[tuple[str
 
 def _reduced(group: Sequence[TimeSeries], reducer: int, fields: Sequence[tuple[str, str]]) -> TimeSeries:
     first = group[0]
+    if first.value_type == ValueType.DISTRIBUTION:
+        raise NotReduced(
+            f"{Reducer(reducer).name} is for numbers here, and {first.metric_type} has distributions; align "
+            "it with a percentile first"
+        )
     values: dict[int, list[float]] = {}
     starts: dict[int, int] = {}
     for series in group:

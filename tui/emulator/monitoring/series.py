@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from google.api import metric_pb2
 
+from tui.emulator.monitoring.distribution import Distribution
+
 Kind = metric_pb2.MetricDescriptor.MetricKind
 ValueType = metric_pb2.MetricDescriptor.ValueType
 
@@ -19,6 +21,8 @@ class Point:
     start: int
     end: int
     value: float
+    distribution: Distribution | None = None
+    """In place of the value, in a series of distributions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from google.api import metric_pb2
@@ -23,7 +23,13 @@ from tui.emulator.config import load_config
 from tui.emulator.filters import FilterError, compile_filter
 from tui.emulator.interfaces import JobCatalog, JobRecord
 from tui.emulator.logging.record import Pb
-from tui.emulator.monitoring.descriptors import METRICS, QUOTA_LIMIT, TRAINING_RESOURCE, Metric
+from tui.emulator.monitoring.descriptors import (
+    ENDPOINT_RESOURCE,
+    METRICS,
+    QUOTA_LIMIT,
+    TRAINING_RESOURCE,
+    Metric,
+)
 from tui.emulator.monitoring.query import FULL, MAX_PAGE, SERIES_FIELDS, Question, Target
 from tui.emulator.monitoring.series import Kind, Point, TimeSeries, ValueType, differences, gauge
 from tui.emulator.paths import AttemptDir, StateDir
@@ -40,6 +46,7 @@ SERVICE = "google.monitoring.v3.MetricService"
 QUOTA_AGE = 60 * 10**9
 """ns for which the present value of a quota counts as its past value."""
 
+Predictions = Callable[[str, Metric, int], Iterable[TimeSeries]]
 ListResponse = metric_service.ListTimeSeriesResponse.pb()
 DescriptorsResponse = metric_service.ListMetricDescriptorsResponse.pb()
 
@@ -50,10 +57,14 @@ _DESCRIPTOR = re.compile(r"projects/([^/\s]+)/metricDescriptors/(\S+)")
 class MonitoringService:
     """The handlers."""
 
-    def __init__(self, state: StateDir, catalog: JobCatalog, sample_period: float) -> None:
+    def __init__(
+        self, state: StateDir, catalog: JobCatalog, sample_period: float, predictions: Predictions
+    ) -> None:
+        """`predictions` gives the series of the endpoints of a project."""
         self._state = state
         self._catalog = catalog
         self._sample_period = sample_period
+        self._predictions = predictions
 
     async def list_time_series(self, request: Pb) -> Pb:
         project = _project(request.name)
@@ -80,6 +91,10 @@ class MonitoringService:
         if question.metric.resource == TRAINING_RESOURCE:
             jobs = [job for job in self._catalog.list(project) if question.wants_resource(_job_labels(job))]
             return lambda: (s for job in jobs for s in self._training(job, question))
+        if question.metric.resource == ENDPOINT_RESOURCE:
+            since = question.interval.start - question.look_back
+            counted = list(self._predictions(project, question.metric, since))
+            return lambda: iter(counted)
         found = list(self._quotas(project, question))
         return lambda: iter(found)
 
@@ -233,15 +248,17 @@ def _fill(target: Pb, series: TimeSeries, points: Sequence[Point]) -> None:
         added = target.points.add()
         added.interval.start_time.FromNanoseconds(point.start)
         added.interval.end_time.FromNanoseconds(point.end)
-        if whole:
+        if point.distribution is not None:
+            point.distribution.fill(added.value.distribution_value)
+        elif whole:
             added.value.int64_value = round(point.value)
         else:
             added.value.double_value = point.value
 
 
-def methods(state: StateDir, catalog: JobCatalog) -> list[Method]:
-    """The RPCs that read."""
-    service = MonitoringService(state, catalog, load_config(state.config).sample_period)
+def methods(state: StateDir, catalog: JobCatalog, predictions: Predictions = lambda *_: ()) -> list[Method]:
+    """The RPCs that read. `predictions` gives the series of a project's endpoints since a time in ns."""
+    service = MonitoringService(state, catalog, load_config(state.config).sample_period, predictions)
     types = metric_service
     return [
         Method(

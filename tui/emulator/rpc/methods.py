@@ -17,12 +17,12 @@ from google.protobuf import any_pb2
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
+from tui.emulator.rpc.beta import BETA, V1, BetaOperations
+
 log = logging.getLogger(__name__)
 
 LONGEST_STATUS = 2000
 """Characters of the problems that a status names; they travel twice, one of them in base64."""
-
-_V1, _BETA = "google.cloud.aiplatform.v1.", "google.cloud.aiplatform.v1beta1."
 
 Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
 Unary = Callable[[Any], Awaitable[Message]]
@@ -126,17 +126,24 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
     Vertex's v1beta1 messages have the fields of v1 with the same numbers, and more.
     """
     services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
-    methods = list(methods)
+    methods, beta = list(methods), BetaOperations()
     for method in methods:
-        make = grpc.unary_unary_rpc_method_handler if method.unary else grpc.stream_stream_rpc_method_handler
-        services.setdefault(method.service, {})[method.name] = make(
-            _unary(method) if method.unary else _bidi(method),
-            request_deserializer=method.request.FromString,
-            response_serializer=_serialize,
-        )
-    beta = {name.replace(_V1, _BETA): found for name, found in services.items() if name.startswith(_V1)}
-    served = [grpc.method_handlers_generic_handler(name, found) for name, found in (services | beta).items()]
+        services.setdefault(method.service, {})[method.name] = _handler(method, beta.read)
+        if method.service.startswith(V1):
+            name = method.service.replace(V1, BETA)
+            services.setdefault(name, {})[method.name] = _handler(method, beta.begun)
+    served = [grpc.method_handlers_generic_handler(name, found) for name, found in services.items()]
     return [*served, _NotServed(methods)]
+
+
+def _handler(method: Method, finish: Callable[[Any], Any]) -> grpc.RpcMethodHandler:
+    """`finish` makes of a reply what its client reads."""
+    make = grpc.unary_unary_rpc_method_handler if method.unary else grpc.stream_stream_rpc_method_handler
+    return make(
+        _unary(method) if method.unary else _bidi(method),
+        request_deserializer=method.request.FromString,
+        response_serializer=lambda reply: _serialize(finish(reply)),
+    )
 
 
 def not_served(what: str, methods: Iterable[Method]) -> WireError:

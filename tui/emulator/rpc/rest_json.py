@@ -79,9 +79,14 @@ def write_response(message: Message, *, integer_enums: bool) -> bytes:
     return text.encode()
 
 
+def http_status(error: WireError) -> int:
+    """The HTTP status that an error has over REST."""
+    return _STATUS.get(error.code, 500)
+
+
 def write_error(error: WireError) -> tuple[int, bytes]:
     """HTTP status and body of an error in Google's form."""
-    http = _STATUS.get(error.code, 500)
+    http = http_status(error)
     status = json_format.MessageToDict(error.status())
     shape: dict[str, Any] = {
         "code": http,

@@ -87,6 +87,9 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "DeployModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:deployModel", "*"),
     "UndeployModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:undeployModel", "*"),
     "MutateDeployedModel": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:mutateDeployedModel", "*"),
+    "RebootPersistentResource": (
+        "POST", "/v1/{name=projects/*/locations/*/persistentResources/*}:reboot", "*"
+    ),
     "Predict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:predict", "*"),
     "RawPredict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:rawPredict", "*"),
     "AddContextArtifactsAndExecutions": (

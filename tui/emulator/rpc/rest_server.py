@@ -20,8 +20,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import uvicorn
+from google.longrunning import operations_pb2
 
 from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.rpc.beta import json_as_beta
 from tui.emulator.rpc.loopback import host_only, is_loopback
 from tui.emulator.rpc.methods import HttpReply, Method, RawReply, WireError, internal, not_served
 from tui.emulator.rpc.rest_json import plain_error, read_request, write_error, write_response
@@ -207,7 +209,9 @@ class RestApp:
                 return response.data, {}
             if isinstance(response, HttpReply):
                 return response.body.data, {"content-type": response.body.content_type, **response.headers}
-            return write_response(response, integer_enums=_integer_enums(query)), {}
+            answer = write_response(response, integer_enums=_integer_enums(query))
+            is_beta = path.startswith("/v1beta1/") and isinstance(response, operations_pb2.Operation)
+            return (json_as_beta(answer) if is_beta else answer), {}
         allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
         if allowed:
             raise Refused(

@@ -23,6 +23,7 @@ from tui.emulator.database import Pb, StorageFull
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, LogSink, Runner
 from tui.emulator.paths import AttemptDir, StateDir
+from tui.emulator.resources.capacity import Capacity
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.images import CannotRun
@@ -82,6 +83,7 @@ class Dependencies:
     config: EmulatorConfig
     table: JobTable
     quotas: Quotas
+    capacity: Capacity
     ports: Ports
     runner: Runner
     sink: LogSink
@@ -127,6 +129,7 @@ class JobRun:
         await self._end(end)
         self._deps.ports.release(self.job.record.id)
         self._deps.quotas.release(self.job)
+        self._deps.capacity.release(self.job)
         # The check reaps the ended process; without it the process stays a zombie.
         for _ in range(round(RUNNER_EXIT_SECONDS / POLL_SECONDS)):
             if not self._deps.runner.alive(self.attempt):
@@ -140,6 +143,8 @@ class JobRun:
                 return early
         else:
             self._deps.quotas.hold(self.job)
+        if self.job.pb.job_spec.persistent_resource_id and not await self._take_replicas():
+            return CANCELLED
         while True:
             decision = await self._run_attempt()
             if isinstance(decision, AttemptEnd):
@@ -153,12 +158,7 @@ class JobRun:
             lacking = quotas.lacking(job)
             if lacking:
                 await self._log_once(describe_lack(lacking, job.record.location), "WARNING")
-        waits = [asyncio.ensure_future(e.wait()) for e in (granted, job.cancelled)]
-        try:
-            await asyncio.wait(waits, timeout=self._longest_wait(), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await self._first_of(granted, job.cancelled, within=self._longest_wait())
         if job.cancelled.is_set():
             return CANCELLED
         if not granted.is_set():
@@ -169,6 +169,26 @@ class JobRun:
             )
         await self._store(_to_pending)
         return None
+
+    @staticmethod
+    async def _first_of(*events: asyncio.Event, within: float | None = None) -> None:
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(waits, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _take_replicas(self) -> bool:
+        """Wait for replicas of the persistent resource; False for a job that is cancelled meanwhile."""
+        job = self.job
+        granted = self._deps.capacity.queue(job)
+        if granted.is_set():
+            return True
+        resource = job.pb.job_spec.persistent_resource_id
+        await self._log_once(f"The job waits for replicas of the persistent resource {resource}.")
+        await self._first_of(granted, job.cancelled)
+        return granted.is_set()
 
     def _longest_wait(self) -> float | None:
         """Flex-start jobs expire in the queue; the state that Vertex gives them then is not documented."""
@@ -224,7 +244,9 @@ class JobRun:
         deps, job = self._deps, self.job
         for text in _PROVISIONING:
             await self._log_once(text)
-        if await self._cancelled_within(deps.config.provisioning_seconds):
+        # The machines of a persistent resource are there, but for those that an autoscaled pool adds.
+        waits = not job.pb.job_spec.persistent_resource_id or deps.capacity.grew(job)
+        if waits and await self._cancelled_within(deps.config.provisioning_seconds):
             return CANCELLED
         await self._log_once(_SETTING_UP)
         try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from google.rpc import code_pb2
 
-from tui.emulator.database import Pb
+from tui.emulator.database import Pb, StorageFull
 from tui.emulator.faults import clock
+from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.vertex.job_table import Job, JobTable
@@ -15,6 +17,7 @@ from tui.emulator.vertex.job_table import State as JobState
 from tui.emulator.vertex.resource_table import timestamp
 from tui.emulator.vertex.training_pipeline_table import State, TrainingPipeline, TrainingPipelineTable
 
+Upload = Callable[[Pb], Awaitable[tuple[str, str]]]
 _MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")
 _STATES: dict[int, int] = {
     getattr(JobState, f"JOB_STATE_{name}"): getattr(State, f"PIPELINE_STATE_{name}") for name in _MIRRORED
@@ -26,10 +29,14 @@ _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 class TrainingPipelines:
     """Follows every training pipeline until `close`, which leaves the custom jobs alone."""
 
-    def __init__(self, table: TrainingPipelineTable, jobs: JobTable, scheduler: Scheduler) -> None:
+    def __init__(
+        self, table: TrainingPipelineTable, jobs: JobTable, scheduler: Scheduler, upload: Upload
+    ) -> None:
+        """`upload` stores the model of a pipeline that has succeeded: its name and version."""
         self._table = table
         self._jobs = jobs
         self._scheduler = scheduler
+        self._upload = upload
         self._tasks: set[asyncio.Task[None]] = set()
 
     def adopt(self) -> None:
@@ -81,13 +88,33 @@ class TrainingPipelines:
         if pipeline.terminal or (job is not None and pipeline.pb.state == _STATES[job.pb.state]):
             return
 
-        def change(pb: Pb) -> None:
-            if job is None:
-                _lose_job(pb)
-            elif pb.state not in TrainingPipeline.TERMINAL:
-                _copy_state(pb, job.pb)
+        async def store() -> None:
+            uploaded = await self._uploaded(pipeline, job)
 
-        await store_with_retry(lambda: self._table.update(pipeline, change), pipeline.record.name)
+            def change(pb: Pb) -> None:
+                if job is None:
+                    _lose_job(pb)
+                elif pb.state not in TrainingPipeline.TERMINAL:
+                    _copy_state(pb, job.pb)
+                    _note_model(pb, uploaded)
+
+            await self._table.update(pipeline, change)
+
+        await store_with_retry(store, pipeline.record.name)
+
+    async def _uploaded(
+        self, pipeline: TrainingPipeline, job: Job | None
+    ) -> tuple[str, str] | WireError | None:
+        """The name and version of the pipeline's model once its job has succeeded, or why there is none."""
+        succeeded = job is not None and job.pb.state == JobState.JOB_STATE_SUCCEEDED
+        if not succeeded or not pipeline.pb.HasField("model_to_upload"):
+            return None
+        try:
+            return await self._upload(pipeline.pb)
+        except StorageFull:
+            raise
+        except WireError as error:
+            return error
 
 
 def _copy_state(pb: Pb, job: Pb) -> None:
@@ -98,6 +125,15 @@ def _copy_state(pb: Pb, job: Pb) -> None:
         pb.end_time.CopyFrom(job.end_time)
     if job.HasField("error"):
         pb.error.CopyFrom(job.error)
+
+
+def _note_model(pb: Pb, uploaded: tuple[str, str] | WireError | None) -> None:
+    """The pipeline has its model, or fails because the model can't be uploaded."""
+    if isinstance(uploaded, WireError):
+        pb.state = State.PIPELINE_STATE_FAILED
+        pb.error.code, pb.error.message = uploaded.code, f"The model can't be uploaded: {uploaded.message}"
+    elif uploaded is not None:
+        pb.model_to_upload.name, pb.model_to_upload.version_id = uploaded
 
 
 def _lose_job(pb: Pb) -> None:

@@ -8,6 +8,7 @@ version id is never used again while its model exists.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ from tui.emulator.serving.validate import alias_problems, model_problems
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.resource_table import timestamp
+from tui.emulator.vertex.training_pipeline_inputs import read_custom_task
+from tui.emulator.vertex.validate_pools import Problem
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
@@ -35,6 +38,7 @@ _OUTPUTS = (
     "deployed_models", "training_pipeline", "original_model_info", "metadata_artifact",
 )  # fmt: skip
 """Fields that a client's upload does not set."""
+_PIPELINE_FIELD = re.compile(r"^model(?=[.\[]|$)")
 _OF_MODEL = frozenset({"display_name", "description", "labels"})
 _OF_VERSION = frozenset({"version_description", "labels"})
 _Delete = operation_types.DeleteOperationMetadata.pb()
@@ -48,7 +52,7 @@ class ModelService(ResourceServer):
 
     def __init__(self, store: ResourceStore, operations: Operations, registry: Registry) -> None:
         super().__init__(MODEL, store, operations)
-        self._registry = registry
+        self.registry = registry
         self._lock = asyncio.Lock()
 
     def methods(self) -> list[Method]:
@@ -68,25 +72,59 @@ class ModelService(ResourceServer):
 
     async def upload(self, request: Pb) -> Pb:
         """Store a model, or a version of one; at once, as nothing is copied."""
-        _, location = creation_parent(request.parent)
-        requested = request.model
-        problems = model_problems(requested, location)
-        problems += alias_problems(list(requested.version_aliases), "model.version_aliases")
-        if request.parent_model and request.model_id:
-            problems.append(("model_id", "names a new model; leave it out with parent_model"))
+        problems = _upload_problems(request)
         if problems:
             raise invalid(*problems)
         async with self._lock:
-            model = self._parent(request) if request.parent_model else self._new_model(request)
-            version, others = self._new_version(model, requested)
-            stored = touched(_copied(model))
-            stored.version_id = version.version_id
-            reply = _Uploaded(model=model.name, model_version_id=version.version_id)
+            stored, version, others = self._uploaded(request)
+            reply = _Uploaded(model=stored.name, model_version_id=version.version_id)
             change = self._store.change([stored, version, *others])
-            return await self._operations.make(model.name, _Upload(), reply, change)
+            return await self._operations.make(stored.name, _Upload(), reply, change)
+
+    def _uploaded(self, request: Pb) -> tuple[Pb, Pb, list[Pb]]:
+        """The model, the version, and versions that lose an alias, to be stored. Raises WireError."""
+        model = self._parent(request) if request.parent_model else self._new_model(request)
+        version, others = self._new_version(model, request.model)
+        stored = touched(_copied(model))
+        stored.version_id = version.version_id
+        return stored, version, others
+
+    def check_trained(self, parent: str, pipeline: Pb) -> None:
+        """Refuse a training pipeline whose model could not be uploaded. Raises WireError."""
+        if not pipeline.HasField("model_to_upload"):
+            given = [name for name in ("model_id", "parent_model") if getattr(pipeline, name)]
+            if given:
+                raise invalid((f"training_pipeline.{given[0]}", "needs model_to_upload"))
+            return
+        request = _upload_of(parent, pipeline)
+        found = [
+            (f"training_pipeline.{_PIPELINE_FIELD.sub('model_to_upload', path)}", why)
+            for path, why in _upload_problems(request)
+        ]
+        if found:
+            raise invalid(*found)
+        if request.parent_model:
+            self._parent(request)
+        else:
+            self._new_model(request)
+
+    async def upload_trained(self, pipeline: Pb) -> tuple[str, str]:
+        """Store the model of a training pipeline that has succeeded: its name and version.
+
+        Once, also where the emulator ended before the pipeline had it. Raises WireError.
+        """
+        async with self._lock:
+            for version in self._store.all(VERSION):
+                if version.training_pipeline == pipeline.name:
+                    return version.name.rsplit("/", 2)[0], version.version_id
+            request = _upload_of(pipeline.name.rpartition("/trainingPipelines/")[0], pipeline)
+            stored, version, others = self._uploaded(request)
+            version.training_pipeline = pipeline.name
+            await self._store.put(stored, version, *others)
+            return stored.name, version.version_id
 
     def _parent(self, request: Pb) -> Pb:
-        model = self._registry.model(request.parent_model, "parent_model")
+        model = self.registry.model(request.parent_model, "parent_model")
         if not model.name.startswith(f"{request.parent}/"):
             raise invalid(("parent_model", f"{model.name} is not in {request.parent}"))
         return model
@@ -101,7 +139,7 @@ class ModelService(ResourceServer):
 
     def _new_version(self, model: Pb, requested: Pb) -> tuple[Pb, list[Pb]]:
         """A version to be stored, and the other versions that lose an alias by it."""
-        versions = self._registry.versions(model)
+        versions = self.registry.versions(model)
         version = MODEL.message()
         version.CopyFrom(requested)
         for field in (*SHARED, *_OUTPUTS):
@@ -120,21 +158,21 @@ class ModelService(ResourceServer):
         return version, _move_aliases(version, wanted, versions)
 
     async def get(self, request: Pb) -> Pb:
-        return self._registry.shown(self._registry.version(request.name))
+        return self.registry.shown(self.registry.version(request.name))
 
     def rows(self, parent: str) -> Sequence[Pb]:
         """The default version of each model."""
         models = self._store.below(parent, MODEL)
-        return [self._registry.shown(self._registry.version(model.name)) for model in models]
+        return [self.registry.shown(self.registry.version(model.name)) for model in models]
 
     async def list_versions(self, request: Pb) -> Pb:
-        model = self._registry.model(request.name)
-        rows = [self._registry.shown(version) for version in self._registry.versions(model)]
+        model = self.registry.model(request.name)
+        rows = [self.registry.shown(version) for version in self.registry.versions(model)]
         return self.page(rows, request, model.name, _Versions())
 
     async def update(self, request: Pb) -> Pb:
         """Change a model, or with @VERSION in its name that version."""
-        name, wanted = self._registry.split_name(request.model.name, "model.name")
+        name, wanted = self.registry.split_name(request.model.name, "model.name")
         fields = list(named_fields(request.update_mask.paths, request.model))
         versioned = wanted not in {"", "-"}
         allowed = _OF_VERSION if versioned else _OF_MODEL
@@ -147,8 +185,8 @@ class ModelService(ResourceServer):
                 "can. The name of a version ends with @VERSION.",
             )
         async with self._lock:
-            model = self._registry.model(name)
-            target = self._registry.version(request.model.name) if versioned else model
+            model = self.registry.model(name)
+            target = self.registry.version(request.model.name) if versioned else model
             changed = _copied(target)
             for field in fields:
                 copy_field(request.model, changed, field)
@@ -158,21 +196,21 @@ class ModelService(ResourceServer):
             else:
                 await self._store.put(touched(changed))
         shown = request.model.name if versioned else name
-        return self._registry.shown(self._registry.version(shown))
+        return self.registry.shown(self.registry.version(shown))
 
     async def delete(self, request: Pb) -> operations_pb2.Operation:
         async with self._lock:
-            model = self._registry.model(request.name)
+            model = self.registry.model(request.name)
             self._not_deployed(model.name, "")
             return await self._deleted(model.name, [model.name])
 
     async def delete_version(self, request: Pb) -> operations_pb2.Operation:
         async with self._lock:
-            model = self._registry.model(request.name)
-            if not self._registry.split_name(request.name)[1]:
+            model = self.registry.model(request.name)
+            if not self.registry.split_name(request.name)[1]:
                 raise invalid(("name", f"{request.name!r} names no version; write …/models/MODEL@VERSION"))
-            version = self._registry.version(request.name)
-            if len(self._registry.versions(model)) == 1:
+            version = self.registry.version(request.name)
+            if len(self.registry.versions(model)) == 1:
                 raise failed_precondition(
                     request.name, f"{request.name} is the only version of its model; delete the model."
                 )
@@ -195,16 +233,16 @@ class ModelService(ResourceServer):
         if problems:
             raise invalid(*problems)
         async with self._lock:
-            model = self._registry.model(request.name)
-            version = _copied(self._registry.version(request.name))
-            others = [each for each in self._registry.versions(model) if each.name != version.name]
+            model = self.registry.model(request.name)
+            version = _copied(self.registry.version(request.name))
+            others = [each for each in self.registry.versions(model) if each.name != version.name]
             changed = _move_aliases(version, wanted, others)
             version.version_update_time.CopyFrom(timestamp(clock.time()))
             await self._store.put(version, *changed)
-        return self._registry.shown(version)
+        return self.registry.shown(version)
 
     def _not_deployed(self, model: str, version: str) -> None:
-        where = self._registry.uses(model, version)
+        where = self.registry.uses(model, version)
         if where:
             raise failed_precondition(
                 model, f"{model} is deployed to {', '.join(where)}; undeploy it there, then delete it."
@@ -213,6 +251,27 @@ class ModelService(ResourceServer):
     async def _deleted(self, subject: str, names: list[str]) -> operations_pb2.Operation:
         change = self._store.change(delete=names)
         return await self._operations.make(subject, _Delete(), empty_pb2.Empty(), change)
+
+
+def _upload_problems(request: Pb) -> list[Problem]:
+    _, location = creation_parent(request.parent)
+    problems = model_problems(request.model, location)
+    problems += alias_problems(list(request.model.version_aliases), "model.version_aliases")
+    if request.parent_model and request.model_id:
+        problems.append(("model_id", "names a new model; leave it out with parent_model"))
+    return problems
+
+
+def _upload_of(parent: str, pipeline: Pb) -> Pb:
+    """The upload of a pipeline's model; its artifacts are where AIP_MODEL_DIR is."""
+    request = types.UploadModelRequest.pb()(
+        parent=parent, parent_model=pipeline.parent_model, model_id=pipeline.model_id,
+        model=pipeline.model_to_upload,
+    )  # fmt: skip
+    base = read_custom_task(pipeline).base_output_directory.output_uri_prefix
+    if base and not request.model.artifact_uri:
+        request.model.artifact_uri = f"{base.rstrip('/')}/model"
+    return request
 
 
 def _copied(pb: Pb) -> Pb:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +22,11 @@ from tui.emulator.experiments.kinds import ENDPOINT
 from tui.emulator.experiments.resource_service import ResourceServer
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.rpc.methods import HttpReply, Method, WireError, failed_precondition, invalid
+from tui.emulator.rpc.rest_json import http_status
 from tui.emulator.serving.deployments import Deployments
 from tui.emulator.serving.environment import routes
 from tui.emulator.serving.http_client import Answer, ServerUnreachable
+from tui.emulator.serving.load import Loads
 from tui.emulator.serving.registry import Registry
 from tui.emulator.serving.traffic import Chooser
 from tui.emulator.vertex.operations import Operations
@@ -36,6 +40,7 @@ ANSWER_SECONDS = 60.0
 """Longest wait for a server's answer, the documented limit of those endpoints."""
 LONGEST_ERROR = 1500
 """Characters of a server's error that its status repeats."""
+CLIENT_GONE = 499
 JSON = "application/json"
 _Predicted = types.PredictResponse.pb()
 
@@ -47,23 +52,29 @@ _CODES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Target:
-    """The deployed model that a request goes to."""
+    """The deployed model that a request goes to, and how long its server took."""
 
     endpoint: Pb
     deployed: Pb
     model: Pb
+    model_seconds: float = 0.0
 
 
 class PredictionService:
     """The handlers."""
 
     def __init__(
-        self, store: ResourceStore, operations: Operations, registry: Registry, deployments: Deployments
+        self,
+        store: ResourceStore,
+        operations: Operations,
+        registry: Registry,
+        deployments: Deployments,
+        loads: Loads,
     ) -> None:
         self._endpoints = ResourceServer(ENDPOINT, store, operations)
-        self._registry, self._deployments = registry, deployments
+        self._registry, self._deployments, self._loads = registry, deployments, loads
         self._choosers: dict[str, Chooser] = {}
 
     def methods(self) -> list[Method]:
@@ -82,14 +93,17 @@ class PredictionService:
         sent: dict[str, Any] = {"instances": [_plain(each) for each in request.instances]}
         if request.HasField("parameters"):
             sent["parameters"] = _plain(request.parameters)
-        answer = await self._ask(target, json.dumps(sent).encode(), JSON, "instances")
-        return self._reply(target, answer)
+        with self._counted(target, len(request.instances)):
+            answer = await self._ask(target, json.dumps(sent).encode(), JSON, "instances")
+            return self._reply(target, answer)
 
     async def raw_predict(self, request: Pb) -> Any:
         """Send the body as it is, and return the answer as it is."""
         target = self._target(request.endpoint)
         body = request.http_body
-        answer = await self._ask(target, body.data, body.content_type or JSON, "http_body")
+        # What is in the body is the model's business: it counts as one prediction.
+        with self._counted(target, 1):
+            answer = await self._ask(target, body.data, body.content_type or JSON, "http_body")
         reply = httpbody_pb2.HttpBody(content_type=answer.content_type, data=answer.body)
         headers = {
             "X-Vertex-AI-Endpoint-Id": target.endpoint.name.rsplit("/", 1)[1],
@@ -114,13 +128,11 @@ class PredictionService:
         if len(body) > MAX_REQUEST:
             raise invalid((field, f"the request has {len(body)} bytes; {MAX_REQUEST} at most"))
         began = time.monotonic()
-        failed = True
         try:
             answer = await self._send(target, body, content_type)
-            failed = not 200 <= answer.status < 300
         finally:
-            self._count(target, time.monotonic() - began, failed)
-        if failed:
+            target.model_seconds = time.monotonic() - began
+        if not 200 <= answer.status < 300:
             text = answer.body.decode("utf-8", "replace").strip()[:LONGEST_ERROR]
             raise WireError(
                 _CODES.get(answer.status, code_pb2.INTERNAL),
@@ -144,8 +156,25 @@ class PredictionService:
                 code_pb2.DEADLINE_EXCEEDED, f"No answer of the {who} within {ANSWER_SECONDS:g} s."
             ) from error
 
-    def _count(self, target: _Target, seconds: float, failed: bool) -> None:
-        """Nothing counts them yet."""
+    @contextmanager
+    def _counted(self, target: _Target, predictions: int) -> Iterator[None]:
+        """Count this request, however it ends."""
+        began = time.monotonic()
+        # A client that goes away ends it with a CancelledError.
+        status = CLIENT_GONE
+        try:
+            yield
+            status = 200
+        except WireError as error:
+            status = http_status(error)
+            raise
+        finally:
+            total = time.monotonic() - began
+            model = min(total, target.model_seconds)
+            self._loads.count(
+                target.endpoint, target.deployed, predictions=predictions, status=status,
+                latencies={"total": total, "model": model, "overhead": total - model},
+            )  # fmt: skip
 
     def _reply(self, target: _Target, answer: Answer) -> Pb:
         reply = _Predicted(

@@ -14,6 +14,7 @@ from google.protobuf import empty_pb2
 
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import TuningJobPb, TuningJobRecord
+from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.tuning.table import TuningJob, TuningJobTable
@@ -23,7 +24,6 @@ from tui.emulator.vertex.job_service import SERVICE
 from tui.emulator.vertex.job_table import State
 from tui.emulator.vertex.operations import TUNING_JOB_KIND, Operations
 from tui.emulator.vertex.resource_requests import creation_parent, find, list_page
-from tui.emulator.vertex.validate import check_persistent_resource
 
 ListResponsePb = job_service.ListHyperparameterTuningJobsResponse.pb()
 
@@ -41,10 +41,17 @@ class TuningRunner(Protocol):
 class TuningServer:
     """Handlers of one emulator. They take and return plain protobuf."""
 
-    def __init__(self, table: TuningJobTable, runner: TuningRunner, operations: Operations) -> None:
+    def __init__(
+        self,
+        table: TuningJobTable,
+        runner: TuningRunner,
+        operations: Operations,
+        resources: PersistentResources,
+    ) -> None:
         self._table = table
         self._runner = runner
         self._operations = operations
+        self._resources = resources
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
@@ -70,7 +77,7 @@ class TuningServer:
         problems = tuning_problems(requested, location)
         if problems:
             raise invalid(*problems)
-        check_persistent_resource(
+        self._resources.check(
             requested.trial_job_spec, request.parent, "hyperparameter_tuning_job.trial_job_spec"
         )
         job = await self._table.create(project, location, requested)

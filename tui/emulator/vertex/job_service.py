@@ -15,13 +15,14 @@ from google.protobuf import empty_pb2
 
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND, Operations
 from tui.emulator.vertex.resource_requests import creation_parent, find, list_page
-from tui.emulator.vertex.validate import check_persistent_resource, job_problems
+from tui.emulator.vertex.validate import job_problems
 
 SERVICE = "google.cloud.aiplatform.v1.JobService"
 
@@ -41,10 +42,13 @@ class JobRunner(Protocol):
 class JobServer:
     """Handlers of one emulator. They take and return plain protobuf."""
 
-    def __init__(self, table: JobTable, runner: JobRunner, operations: Operations) -> None:
+    def __init__(
+        self, table: JobTable, runner: JobRunner, operations: Operations, resources: PersistentResources
+    ) -> None:
         self._table = table
         self._runner = runner
         self._operations = operations
+        self._resources = resources
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
@@ -67,7 +71,7 @@ class JobServer:
         problems = job_problems(request.custom_job, location)
         if problems:
             raise invalid(*problems)
-        check_persistent_resource(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
+        self._resources.check(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
         job = await self._table.create(project, location, request.custom_job)
         self._runner.admit(job)
         return job.pb

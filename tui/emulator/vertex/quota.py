@@ -12,6 +12,7 @@ import difflib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from google.cloud.aiplatform_v1.types import accelerator_type
 
@@ -36,8 +37,11 @@ def strategy(pb: Pb) -> str:
 def demand(pb: Pb) -> dict[str, int]:
     """Quota metrics (without the service's prefix) and amounts of all replicas of a job.
 
-    The Reduction Server's pool counts like any other.
+    The Reduction Server's pool counts like any other. The machines of a persistent resource are counted with
+    the resource, and not with the jobs on it (vertex facts 9.1).
     """
+    if pb.job_spec.persistent_resource_id:
+        return {}
     preemptible = strategy(pb) in {"SPOT", "FLEX_START"}
     total: dict[str, int] = {}
     for pool in pb.job_spec.worker_pool_specs:
@@ -55,9 +59,8 @@ ProjectRegion = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The amounts that one job holds or waits for."""
+    """The amounts that one job or persistent resource holds, or that a job waits for."""
 
-    job: Job
     place: ProjectRegion
     needs: Mapping[str, int]
     granted: asyncio.Event
@@ -88,12 +91,29 @@ class Quotas:
 
     def hold(self, job: Job) -> None:
         """Count a job that already holds its quota."""
-        self._hold(_claim(job))
+        self._hold(job.record.id, _claim(job))
 
     def release(self, job: Job) -> None:
         """Release the amounts of a job, or remove it from the queue. Idempotent."""
-        self._waiting.pop(job.record.id, None)
-        claim = self._held.pop(job.record.id, None)
+        self.drop(job.record.id)
+
+    def set_aside(self, name: str, place: ProjectRegion, needs: Mapping[str, int]) -> None:
+        """Count what a persistent resource holds, by its name, in place of what it held before."""
+        self.drop(name)
+        self._hold(name, _Claim(place, needs, asyncio.Event()))
+
+    def short_of(
+        self, name: str, place: ProjectRegion, needs: Mapping[str, int]
+    ) -> dict[str, tuple[int, int]]:
+        """As `lacking`, for what a persistent resource would hold in place of what it holds."""
+        held = self._held.get(name)
+        present: Mapping[str, int] = held.needs if held is not None else {}
+        return self._lacking(_Claim(place, needs, asyncio.Event()), present)
+
+    def drop(self, key: str) -> None:
+        """As `release`, by a job's id or a persistent resource's name."""
+        self._waiting.pop(key, None)
+        claim = self._held.pop(key, None)
         if claim is not None:
             self._used[claim.place].subtract(claim.needs)
         self._grant()
@@ -105,17 +125,19 @@ class Quotas:
         self._grant()
         return claim.granted
 
-    def _lacking(self, claim: _Claim) -> dict[str, tuple[int, int]]:
+    def _lacking(
+        self, claim: _Claim, present: Mapping[str, int] = MappingProxyType({})
+    ) -> dict[str, tuple[int, int]]:
         used = self._used.get(claim.place, Counter())
         found = {}
         for metric, amount in claim.needs.items():
             limit = self.limit(claim.place[1], metric)
-            if limit != UNLIMITED and used[metric] + amount > limit:
+            if limit != UNLIMITED and used[metric] - present.get(metric, 0) + amount > limit:
                 found[metric] = (amount, limit)
         return found
 
-    def _hold(self, claim: _Claim) -> None:
-        self._held[claim.job.record.id] = claim
+    def _hold(self, key: str, claim: _Claim) -> None:
+        self._held[key] = claim
         self._used.setdefault(claim.place, Counter()).update(claim.needs)
 
     def _grant(self) -> None:
@@ -127,13 +149,13 @@ class Quotas:
                 claimed |= {(claim.place, metric) for metric in lacks} if possible else set()
             elif not any((claim.place, metric) in claimed for metric in claim.needs):
                 del self._waiting[job_id]
-                self._hold(claim)
+                self._hold(job_id, claim)
                 claim.granted.set()
 
 
 def _claim(job: Job) -> _Claim:
     place = (job.record.project, job.record.location)
-    return _Claim(job, place, demand(job.pb), asyncio.Event())
+    return _Claim(place, demand(job.pb), asyncio.Event())
 
 
 def check_quotas(config: EmulatorConfig) -> None:

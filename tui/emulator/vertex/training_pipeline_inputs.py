@@ -1,7 +1,7 @@
 """What a training pipeline asks for: the training task's inputs as a CustomJobSpec.
 
-The emulator runs one training task: custom code. It has no managed datasets, and uploads no model of a
-pipeline, so it refuses a pipeline that names input data or a model to upload, rather than drop that part.
+The emulator runs one training task: custom code. It has no managed datasets, so it refuses a pipeline that
+names input data, rather than drop that part.
 """
 
 from __future__ import annotations
@@ -18,11 +18,6 @@ from tui.emulator.rpc.methods import invalid
 from tui.emulator.vertex.validate_pools import Problem
 
 CustomJobSpecPb = custom_job_types.CustomJobSpec.pb()
-
-_NO_REGISTRY = (
-    "the emulator uploads no model of a pipeline; leave it out, and upload the model from where the training "
-    "code writes it (AIP_MODEL_DIR)"
-)
 
 
 def read_custom_task(pipeline: Pb) -> Pb:
@@ -64,8 +59,3 @@ def _unsupported(pipeline: Pb) -> Iterator[Problem]:
         )
     if pipeline.HasField("input_data_config"):
         yield "training_pipeline.input_data_config", "the emulator has no managed datasets; leave it out"
-    if pipeline.HasField("model_to_upload"):
-        yield "training_pipeline.model_to_upload", _NO_REGISTRY
-    for field in ("model_id", "parent_model"):
-        if getattr(pipeline, field):
-            yield f"training_pipeline.{field}", _NO_REGISTRY

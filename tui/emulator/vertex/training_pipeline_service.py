@@ -15,6 +15,7 @@ from google.protobuf import empty_pb2
 
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import TrainingPipelinePb, TrainingPipelineRecord
+from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.vertex.filter_fields import TRAINING_PIPELINE_FIELDS
@@ -22,7 +23,7 @@ from tui.emulator.vertex.operations import TRAINING_PIPELINE_KIND, Operations
 from tui.emulator.vertex.resource_requests import creation_parent, find, list_page
 from tui.emulator.vertex.training_pipeline_inputs import read_custom_task
 from tui.emulator.vertex.training_pipeline_table import State, TrainingPipeline, TrainingPipelineTable
-from tui.emulator.vertex.validate import check_persistent_resource, training_pipeline_problems
+from tui.emulator.vertex.validate import training_pipeline_problems
 
 SERVICE = "google.cloud.aiplatform.v1.PipelineService"
 ListResponsePb = pipeline_service.ListTrainingPipelinesResponse.pb()
@@ -38,15 +39,29 @@ class TrainingPipelineRunner(Protocol):
         """Request its end; return when the request is stored."""
 
 
+class TrainedModels(Protocol):
+    """The part of `ModelService` that this service uses."""
+
+    def check_trained(self, parent: str, pipeline: Pb) -> None:
+        """Raise WireError for a model that could not be uploaded."""
+
+
 class TrainingPipelineServer:
     """Handlers of one emulator. They take and return plain protobuf."""
 
     def __init__(
-        self, table: TrainingPipelineTable, runner: TrainingPipelineRunner, operations: Operations
+        self,
+        table: TrainingPipelineTable,
+        runner: TrainingPipelineRunner,
+        operations: Operations,
+        resources: PersistentResources,
+        models: TrainedModels,
     ) -> None:
         self._table = table
         self._runner = runner
         self._operations = operations
+        self._resources = resources
+        self._models = models
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
@@ -73,7 +88,8 @@ class TrainingPipelineServer:
         problems = training_pipeline_problems(requested, job_spec, location)
         if problems:
             raise invalid(*problems)
-        check_persistent_resource(job_spec, request.parent, "training_pipeline.training_task_inputs")
+        self._resources.check(job_spec, request.parent, "training_pipeline.training_task_inputs")
+        self._models.check_trained(request.parent, requested)
         pipeline = await self._table.create(project, location, requested, job_spec)
         self._runner.admit(pipeline)
         return pipeline.pb

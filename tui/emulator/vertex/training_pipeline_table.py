@@ -14,7 +14,10 @@ from tui.emulator.vertex.job_table import JobTable, new_job
 from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
 
 State = pipeline_state.PipelineState
-_INPUT_FIELDS = ("display_name", "training_task_definition", "training_task_inputs", "labels")
+_INPUT_FIELDS = (
+    "display_name", "training_task_definition", "training_task_inputs", "labels", "model_id",
+    "parent_model",
+)  # fmt: skip
 
 
 @dataclass(eq=False, slots=True)
@@ -93,8 +96,9 @@ def _new_pb(record: TrainingPipelineRecord, requested: Pb, job: JobRecord) -> Pb
         **{name: getattr(requested, name) for name in _INPUT_FIELDS},
     )
     pb.training_task_metadata.struct_value.update({"backingCustomJob": job.name})
-    if requested.HasField("encryption_spec"):
-        pb.encryption_spec.CopyFrom(requested.encryption_spec)
+    for name in ("encryption_spec", "model_to_upload"):
+        if requested.HasField(name):
+            getattr(pb, name).CopyFrom(getattr(requested, name))
     now = timestamp(clock.time())
     pb.create_time.CopyFrom(now)
     pb.update_time.CopyFrom(now)

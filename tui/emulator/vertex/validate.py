@@ -10,10 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-from google.rpc import code_pb2, error_details_pb2
-
 from tui.emulator.database import Pb
-from tui.emulator.rpc.methods import WireError
 from tui.emulator.vertex.validate_pools import Problem, pool_problems
 from tui.emulator.vertex.validate_scheduling import SCHEDULING_RULES
 
@@ -64,27 +61,6 @@ def spec_problems(spec: Pb) -> Iterator[Problem]:
 def below(prefix: str, problems: Iterable[Problem]) -> Iterator[Problem]:
     """The problems with `prefix` before their paths."""
     return ((f"{prefix}.{path}", text) for path, text in problems)
-
-
-def check_persistent_resource(spec: Pb, parent: str, path: str) -> None:
-    """The emulator has no persistent resources, so none can be named. `path` is the field of `spec`.
-
-    Raises:
-        WireError: NOT_FOUND.
-    """
-    asked = spec.persistent_resource_id
-    if not asked:
-        return
-    name = f"{parent}/persistentResources/{asked}"
-    detail = error_details_pb2.ResourceInfo(
-        resource_type="aiplatform.googleapis.com/PersistentResource", resource_name=name
-    )
-    raise WireError(
-        code_pb2.NOT_FOUND,
-        f"{path}.persistent_resource_id: the persistent resource {name} does not exist; the "
-        "emulator has none. Leave the field out to run on machines of the job's own.",
-        [detail],
-    )
 
 
 def _empty(pool: Pb) -> bool:

@@ -31,6 +31,14 @@ def pool_problems(pool: Pb) -> Iterator[Problem]:
         yield from rule(pool)
 
 
+def machine_problems(pool: Pb) -> Iterator[Problem]:
+    """Problems of a resource pool's machine and disk; paths are relative to it."""
+    for rule in (_machine, _accelerator, _disk):
+        yield from rule(pool)
+    if pool.machine_spec.reservation_affinity.reservation_affinity_type > 1:
+        yield "machine_spec.reservation_affinity", "reservations can't be used with a persistent resource"
+
+
 def accelerator_name(machine_spec: Pb) -> str:
     """The accelerator type by name; empty for none, and for a number that the API does not know."""
     number = machine_spec.accelerator_type

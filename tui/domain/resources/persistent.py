@@ -1,0 +1,208 @@
+"""Persistent resources: machines that stay, on which jobs run without waiting for their provisioning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from tui.domain.job import Job
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.domain.vertex.cost import Part
+from tui.domain.vertex.custom_job_spec import machine_of, whole, within
+
+RUNNING, ERROR = "RUNNING", "ERROR"
+"""States that stay; in the others it is changing."""
+DISK_TYPE, DISK_GB = "pd-ssd", 100
+"""The boot disk where none is named (vertex facts 1.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePool:
+    """Machines of one shape. `least` and `most` are the range of an autoscaled pool."""
+
+    id: str
+    machine_type: str
+    accelerator_type: str = ""
+    accelerator_count: int = 0
+    replicas: int = 0
+    used: int = 0
+    least: int | None = None
+    most: int | None = None
+    disk_type: str = DISK_TYPE
+    disk_gb: int = DISK_GB
+    tpu_topology: str = ""
+
+    @property
+    def limit(self) -> int:
+        """The most replicas that a job can get."""
+        return max(self.replicas, self.most or 0)
+
+    def unused(self) -> ResourcePool:
+        """The same pool with the replicas that a job can get now."""
+        return replace(self, replicas=max(0, self.limit - self.used), most=None, used=0)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What a worker pool must have exactly to run on it (vertex facts 12.2)."""
+        machine = self.machine_type, self.accelerator_type, self.accelerator_count, self.tpu_topology
+        return *machine, self.disk_type, self.disk_gb
+
+    @property
+    def machine(self) -> str:
+        """`a2-highgpu-8g + 8 A100`, without the disk."""
+        return machine_words(self.machine_type, self.accelerator_type, self.accelerator_count)
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentResource:
+    """One of them. `name` is the full resource name; jobs name it by `id`."""
+
+    name: str
+    display_name: str
+    region: str
+    state: str
+    context: str = ""
+    error: str = ""
+    create_time: datetime | None = None
+    start_time: datetime | None = None
+    update_time: datetime | None = None
+    pools: tuple[ResourcePool, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    network: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.name.rpartition("/")[2]
+
+    @property
+    def used(self) -> int:
+        return sum(pool.used for pool in self.pools)
+
+    @property
+    def replicas(self) -> int:
+        return sum(pool.replicas for pool in self.pools)
+
+    @property
+    def changing(self) -> bool:
+        """It is provisioned, updated, rebooted or deleted."""
+        return self.state not in {RUNNING, ERROR}
+
+    @property
+    def idle(self) -> bool:
+        """It runs, and so costs money, and no job uses it."""
+        return self.state == RUNNING and not self.used
+
+    def parts(self) -> list[Part]:
+        """What is billed while it runs, jobs or not (vertex facts 9.1)."""
+        return [
+            Part(
+                pool.machine_type, pool.accelerator_type, pool.accelerator_count, pool.replicas,
+                pool.disk_type, pool.disk_gb,
+            )
+            for pool in self.pools
+        ]  # fmt: skip
+
+    def idle_parts(self) -> list[Part]:
+        """What is billed and not used."""
+        if self.state != RUNNING:
+            return []
+        pools = [
+            replace(part, replicas=pool.replicas - pool.used)
+            for part, pool in zip(self.parts(), self.pools, strict=True)
+        ]
+        return [part for part in pools if part.replicas > 0]
+
+    def runs(self, job: Job) -> bool:
+        """Whether a job runs, ran or is to run on it; of one with tasks, their jobs do."""
+        same_place = (job.region, job.context or self.context) == (self.region, self.context or job.context)
+        return job.persistent_resource == self.id and job.runs_itself and same_place
+
+
+def jobs_on(resource: PersistentResource, jobs: Iterable[Job]) -> list[Job]:
+    """The jobs that have not ended, oldest first."""
+    return sorted(
+        (job for job in jobs if job.state.active and resource.runs(job)), key=lambda job: job.created or 0
+    )
+
+
+def idle_since(resource: PersistentResource, jobs: Iterable[Job]) -> datetime | None:
+    """When the last job on it ended, or since when it runs; None while it is used or does not run.
+
+    The service does not say it; `jobs` are those of its region since it was created, but deleted ones.
+    """
+    if not resource.idle:
+        return None
+    ends = [job.end_time for job in jobs if resource.runs(job) and job.end_time is not None]
+    return max([*ends, *([resource.start_time] if resource.start_time else [])], default=None)
+
+
+def machine_words(machine: str, accelerator: str, count: int) -> str:
+    """`n1-standard-4`, `a2-highgpu-8g + 8 A100`."""
+    short = ACCELERATOR_SHORT.get(accelerator, accelerator)
+    return f"{machine} + {count} {short}" if accelerator and count else machine
+
+
+def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
+    """The shape of a worker pool in REST form; see `ResourcePool.shape`."""
+    disk = worker_pool.get("diskSpec") or {}
+    topology = str(within(worker_pool, "machineSpec", "tpuTopology") or "")
+    kind = str(disk.get("bootDiskType") or DISK_TYPE)
+    return *machine_of(worker_pool), topology, kind, whole(disk.get("bootDiskSizeGb")) or DISK_GB
+
+
+def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
+    """Why a CustomJob in REST form can't run on these pools; "" where it can (vertex facts 12.2)."""
+    free = list(pools)
+    taken: dict[str, int] = {}
+    for index, worker_pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
+        if not worker_pool:
+            continue
+        replicas = whole(worker_pool.get("replicaCount")) or 1
+        wanted = shape_of(worker_pool)
+        words = machine_words(*machine_of(worker_pool))
+        same_machine = [pool for pool in free if pool.shape[:4] == wanted[:4]]
+        if not same_machine:
+            return f"no pool of {words}, which pool {index} needs"
+        alike = [pool for pool in same_machine if pool.shape == wanted]
+        if not alike:
+            has = " or ".join(dict.fromkeys(_disk(pool.shape) for pool in same_machine))
+            return f"{words} with {has}; pool {index} asks for {_disk(wanted)}"
+        for pool in alike:
+            if taken.get(pool.id, 0) + replicas <= pool.limit:
+                taken[pool.id] = taken.get(pool.id, 0) + replicas
+                break
+        else:
+            most = max(pool.limit - taken.get(pool.id, 0) for pool in alike)
+            return f"{most} × {words}{' left' if taken else ''}; pool {index} needs {replicas}"
+    return ""
+
+
+def _disk(shape: tuple[object, ...]) -> str:
+    return f"{shape[4]} of {shape[5]} GB"
+
+
+def resource_of(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A PersistentResource in REST form that has the machines of a CustomJob in REST form.
+
+    Worker pools of the same shape become one resource pool.
+    """
+    pools: dict[str, dict[str, Any]] = {}
+    for worker_pool in within(job, "jobSpec", "workerPoolSpecs") or []:
+        if not worker_pool:
+            continue
+        machine = dict(worker_pool.get("machineSpec") or {})
+        # A persistent resource takes no reservation (vertex facts 1.8).
+        machine.pop("reservationAffinity", None)
+        disk = worker_pool.get("diskSpec")
+        one = {"machineSpec": machine, **({"diskSpec": disk} if disk else {}), "replicaCount": 0}
+        pool = pools.setdefault(json.dumps([machine, shape_of(worker_pool)], sort_keys=True), one)
+        pool["replicaCount"] += whole(worker_pool.get("replicaCount")) or 1
+    found: dict[str, Any] = {"resourcePools": list(pools.values())}
+    if within(job, "jobSpec", "network"):
+        found["network"] = job["jobSpec"]["network"]
+    if job.get("encryptionSpec"):
+        found["encryptionSpec"] = job["encryptionSpec"]
+    return found

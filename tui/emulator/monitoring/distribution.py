@@ -1,0 +1,85 @@
+"""Distributions: many values as counts in exponential buckets.
+
+Percentiles are interpolated linearly within a bucket; how the service does it is not documented.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+FINITE, GROWTH, SCALE = 62, 1.25, 0.1
+"""Buckets from 0.1 to some 100,000; one below and one above them."""
+_LOG = math.log(GROWTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How many values, their sum and sum of squares, and how many in each bucket that has any."""
+
+    count: int
+    total: float
+    squares: float
+    buckets: Mapping[int, int]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Distribution:
+        """The distribution of these values, none of them negative."""
+        found = list(values)
+        buckets: dict[int, int] = {}
+        for value in found:
+            at = _bucket(value)
+            buckets[at] = buckets.get(at, 0) + 1
+        return cls(len(found), math.fsum(found), math.fsum(value * value for value in found), buckets)
+
+    def __add__(self, other: Distribution) -> Distribution:
+        buckets = dict(self.buckets)
+        for at, count in other.buckets.items():
+            buckets[at] = buckets.get(at, 0) + count
+        return Distribution(
+            self.count + other.count, self.total + other.total, self.squares + other.squares, buckets
+        )
+
+    def percentile(self, percent: float) -> float:
+        """The value below which so many percent lie; 0 for no values."""
+        wanted = self.count * percent / 100
+        passed = 0
+        for at, count in sorted(self.buckets.items()):
+            if passed + count >= wanted:
+                low, high = _edges(at)
+                return low + (high - low) * max(0.0, wanted - passed) / count
+            passed += count
+        return 0.0
+
+    def fill(self, target: Any) -> None:
+        """Write it into a google.api.Distribution."""
+        target.count = self.count
+        target.mean = self.total / self.count if self.count else 0.0
+        target.sum_of_squared_deviation = max(0.0, self.squares - self.count * target.mean**2)
+        options = target.bucket_options.exponential_buckets
+        options.num_finite_buckets, options.growth_factor, options.scale = FINITE, GROWTH, SCALE
+        last = max(self.buckets, default=-1)
+        target.bucket_counts.extend(self.buckets.get(at, 0) for at in range(last + 1))
+
+
+NOTHING = Distribution(0, 0.0, 0.0, {})
+
+
+def merged(found: Iterable[Distribution]) -> Distribution:
+    """All of these together."""
+    return sum(found, NOTHING)
+
+
+def _bucket(value: float) -> int:
+    """0 below the first finite bucket, FINITE + 1 above the last."""
+    if value < SCALE:
+        return 0
+    return min(FINITE + 1, int(math.log(value / SCALE) / _LOG + 1e-9) + 1)
+
+
+def _edges(at: int) -> tuple[float, float]:
+    """The lower and the upper bound; the last bucket has no upper one."""
+    low = SCALE * GROWTH ** (at - 1) if at else 0.0
+    return low, SCALE * GROWTH ** min(at, FINITE)

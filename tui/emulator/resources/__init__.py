@@ -1,0 +1,1 @@
+"""Persistent resources: the service, their capacity, and the jobs that run on them."""

@@ -1,0 +1,126 @@
+"""Replicas of persistent resources in use, and the queue of the jobs that wait for them.
+
+A job holds its replicas from PENDING to its end, through its restarts. Jobs wait in the order of their
+creation; a later job does not get replicas of a pool for which an earlier one waits. Nothing of this is
+stored: at the start the jobs that had replicas get them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tui.emulator.database import Pb
+from tui.emulator.resources.known import PersistentResources, State
+from tui.emulator.resources.pools import alike, assign, size
+from tui.emulator.vertex.job_table import Job, JobTable
+
+
+@dataclass(eq=False, slots=True)
+class _Claim:
+    """What one job holds or waits for."""
+
+    job: Job
+    resource: str
+    """Full name."""
+    taken: Counter[str] = field(default_factory=Counter)
+    """Replicas by pool."""
+    granted: asyncio.Event = field(default_factory=asyncio.Event)
+    grew: bool = False
+    """Whether machines were added for it."""
+
+
+class Capacity:
+    """Replicas in use. Use it in the event loop."""
+
+    def __init__(self, known: PersistentResources) -> None:
+        self._known = known
+        self._claims: dict[str, _Claim] = {}
+        """By the job's id, in the order in which they came."""
+
+    def adopt(self, table: JobTable) -> None:
+        """Give the jobs that the last emulator ran their replicas, before any job asks for some."""
+        for job in table.active():
+            begun = job.control.port or job.control.attempt > 1 or job.pb.HasField("start_time")
+            if job.pb.job_spec.persistent_resource_id and begun:
+                claim = self._add(job)
+                claim.taken = self._assigned(claim) or Counter()
+                claim.granted.set()
+
+    def queue(self, job: Job) -> asyncio.Event:
+        """Set when the job holds its replicas; it is set at once for a job that does."""
+        claim = self._claims.get(job.record.id) or self._add(job)
+        self.grant()
+        return claim.granted
+
+    def release(self, job: Job) -> None:
+        """Give the replicas of a job back, or remove it from the queue. Idempotent."""
+        if self._claims.pop(job.record.id, None) is not None:
+            self.grant()
+
+    def grew(self, job: Job) -> bool:
+        """Whether an autoscaled pool got machines for this job, which have to be provisioned."""
+        claim = self._claims.get(job.record.id)
+        return claim is not None and claim.grew
+
+    def used(self, resource: str) -> Counter[str]:
+        """Replicas in use by pool."""
+        total: Counter[str] = Counter()
+        for claim in self._of(resource):
+            total += claim.taken
+        return total
+
+    def jobs(self, resource: str) -> list[Job]:
+        """The jobs that run on a resource or wait for it."""
+        return [claim.job for claim in self._of(resource)]
+
+    def grant(self) -> None:
+        """Give replicas to those who wait; to be called when a resource has changed."""
+        waiting: dict[str, list[_Claim]] = {}
+        for claim in self._claims.values():
+            if not claim.granted.is_set():
+                waiting.setdefault(claim.resource, []).append(claim)
+        for name, claims in waiting.items():
+            found = self._known.get(name)
+            if found is not None and found.state == State.RUNNING:
+                _grant(claims, found.resource_pools, self.used(name))
+
+    def _add(self, job: Job) -> _Claim:
+        record = job.record
+        parent = f"projects/{record.project}/locations/{record.location}"
+        name = f"{parent}/persistentResources/{job.pb.job_spec.persistent_resource_id}"
+        return self._claims.setdefault(record.id, _Claim(job, name))
+
+    def _of(self, resource: str) -> Iterable[_Claim]:
+        return [claim for claim in self._claims.values() if claim.resource == resource]
+
+    def _assigned(self, claim: _Claim) -> Counter[str] | None:
+        found = self._known.get(claim.resource)
+        if found is None:
+            return None
+        return assign(claim.job.pb.job_spec, found.resource_pools, self.used(claim.resource))
+
+
+def _grant(claims: Sequence[_Claim], pools: Sequence[Pb], used: Counter[str]) -> None:
+    """Give the free replicas of these pools to claims, the oldest first."""
+    behind: set[str] = set()
+    for claim in claims:
+        if len(behind) == len(pools):
+            return
+        spec, before = claim.job.pb.job_spec, used.copy()
+        taken = assign(spec, pools, used)
+        if taken is None or set(taken) & behind:
+            behind |= _usable(spec, pools)
+            continue
+        used.update(taken)
+        claim.grew = any(size(pool, used[pool.id]) > size(pool, before[pool.id]) for pool in pools)
+        claim.taken = taken
+        claim.granted.set()
+
+
+def _usable(spec: Pb, pools: Sequence[Pb]) -> set[str]:
+    """Ids of the resource pools that a job can use."""
+    wanted = [pool for pool in spec.worker_pool_specs if pool.ListFields()]
+    return {pool.id for pool in pools if any(alike(one, pool) for one in wanted)}

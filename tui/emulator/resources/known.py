@@ -1,0 +1,116 @@
+"""The persistent resources that exist: those that clients created, and those of the configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import persistent_resource
+from google.protobuf import json_format
+from google.rpc import code_pb2, error_details_pb2
+
+from tui.emulator.config import ConfigError, EmulatorConfig
+from tui.emulator.experiments.kinds import PERSISTENT
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.resources.pools import unfit
+from tui.emulator.rpc.methods import WireError, failed_precondition, invalid
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+TYPE = "aiplatform.googleapis.com/PersistentResource"
+State = persistent_resource.PersistentResource.State
+
+
+class PersistentResources:
+    """Reads them. One of the configuration exists in every location of every project.
+
+    Raises ConfigError for a configured one that does not match the message.
+    """
+
+    def __init__(self, store: ResourceStore, config: EmulatorConfig) -> None:
+        self._store = store
+        self._fixed: dict[str, Pb] = {}
+        for name, body in config.persistent_resources.items():
+            try:
+                found = json_format.ParseDict({"state": "RUNNING", **body}, PERSISTENT.message())
+            except json_format.ParseError as error:
+                raise ConfigError(f"config.yaml: persistent_resources.{name}: {error}") from error
+            self._fixed[name] = with_ids(found)
+
+    def get(self, name: str) -> Pb | None:
+        """The resource with this full name."""
+        found = self._store.get(name)
+        return found if found is not None else self._placed(name)
+
+    def fixed(self, name: str) -> bool:
+        """Whether it is one of the configuration, which nobody can change."""
+        return self._store.get(name) is None and self._placed(name) is not None
+
+    def below(self, parent: str) -> list[Pb]:
+        """The resources of a location, those of the configuration first."""
+        placed = [self._placed(f"{parent}/persistentResources/{wanted}") for wanted in self._fixed]
+        return [*(pb for pb in placed if pb is not None), *self._store.below(parent, PERSISTENT)]
+
+    def all(self) -> list[Pb]:
+        """Every resource that a client created."""
+        return self._store.all(PERSISTENT)
+
+    def check(self, spec: Pb, parent: str, path: str, key: str = "") -> None:
+        """Whether a job can run on the resource that it names. `path` is the field of the request.
+
+        Raises:
+            WireError: NOT_FOUND, FAILED_PRECONDITION, INVALID_ARGUMENT.
+        """
+        asked = spec.persistent_resource_id
+        if not asked:
+            return
+        name, field = f"{parent}/persistentResources/{asked}", f"{path}.persistent_resource_id"
+        found = self.get(name)
+        if found is None:
+            detail = error_details_pb2.ResourceInfo(resource_type=TYPE, resource_name=name)
+            raise WireError(
+                code_pb2.NOT_FOUND,
+                f"{field}: the persistent resource {name} is not found. Create it, or leave the field out to "
+                "run on machines of the job's own.",
+                [detail],
+            )
+        if found.state not in {State.RUNNING, State.UPDATING}:
+            raise failed_precondition(
+                name, f"The persistent resource {name} is not running: it is {State(found.state).name}."
+            )
+        wrong = unfit(spec, found.resource_pools)
+        if wrong:
+            index, why = wrong
+            raise invalid((
+                f"{path}.worker_pool_specs[{index}]",
+                f"persistent resource {asked}: this pool {why}. Machine, accelerators and disk must "
+                "be exactly those of a resource pool.",
+            ))  # fmt: skip
+        if spec.network != found.network:
+            has = found.network or "none"
+            raise invalid((f"{path}.network", f"must be that of the persistent resource {asked}: {has}"))
+        if key != found.encryption_spec.kms_key_name:
+            has = found.encryption_spec.kms_key_name or "none"
+            raise invalid((
+                "encryption_spec.kms_key_name", f"must be that of the persistent resource {asked}: {has}"
+            ))  # fmt: skip
+
+    def _placed(self, name: str) -> Pb | None:
+        match = PERSISTENT.names.fullmatch(name)
+        fixed = self._fixed.get(name.rpartition("/")[2]) if match else None
+        if fixed is None:
+            return None
+        found = PERSISTENT.message()
+        found.CopyFrom(fixed)
+        found.name = name
+        return found
+
+
+def with_ids(resource: Pb) -> Pb:
+    """The same resource; pools without an id have one."""
+    given = {pool.id for pool in resource.resource_pools}
+    for index, pool in enumerate(resource.resource_pools):
+        if not pool.id:
+            free = (f"pool-{number}" for number in range(index, index + len(given) + 1))
+            pool.id = next(name for name in free if name not in given)
+            given.add(pool.id)
+    return resource

@@ -1,0 +1,99 @@
+"""Resource pools: their sizes, and which of them fits a worker pool of a job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import accelerator_type
+
+from tui.domain.vertex.catalog import quota_metrics
+from tui.emulator.vertex.validate_pools import accelerator_name
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+DISK_TYPE, DISK_GB = "pd-ssd", 100
+"""What an empty DiskSpec means (vertex facts 1.3)."""
+
+
+def most(pool: Pb) -> int:
+    """Largest number of replicas that a resource pool can have."""
+    return int(pool.autoscaling_spec.max_replica_count or pool.replica_count)
+
+
+def size(pool: Pb, used: int) -> int:
+    """Replicas that a resource pool has while `used` are in use; autoscaling follows at once."""
+    least = pool.autoscaling_spec.min_replica_count
+    return max(int(least), used) if pool.HasField("autoscaling_spec") else int(pool.replica_count)
+
+
+def alike(worker_pool: Pb, pool: Pb) -> bool:
+    """Whether machine and disk are exactly the same (vertex facts 12.2)."""
+    return bool(worker_pool.machine_spec == pool.machine_spec and disk(worker_pool) == disk(pool))
+
+
+def disk(pool: Pb) -> tuple[str, int]:
+    """Type and size in GB of the boot disk."""
+    found = pool.disk_spec
+    return found.boot_disk_type or DISK_TYPE, int(found.boot_disk_size_gb or DISK_GB)
+
+
+def assign(spec: Pb, pools: Sequence[Pb], used: Mapping[str, int]) -> Counter[str] | None:
+    """Replicas by the id of the resource pool for all worker pools of a job; None while they do not fit."""
+    taken: Counter[str] = Counter()
+    for worker_pool in spec.worker_pool_specs:
+        count = worker_pool.replica_count
+        if not worker_pool.ListFields():
+            continue
+        for pool in pools:
+            free = most(pool) - used.get(pool.id, 0) - taken[pool.id]
+            if alike(worker_pool, pool) and count <= free:
+                taken[pool.id] += count
+                break
+        else:
+            return None
+    return taken
+
+
+def unfit(spec: Pb, pools: Sequence[Pb]) -> tuple[int, str] | None:
+    """The first worker pool that can never run on these pools, and why."""
+    for index, worker_pool in enumerate(spec.worker_pool_specs):
+        if not worker_pool.ListFields():
+            continue
+        fits = [pool for pool in pools if alike(worker_pool, pool)]
+        if not fits:
+            has = "; ".join(described(pool) for pool in pools)
+            return index, f"does not match any resource pool: {described(worker_pool)}; it has {has}"
+        limit = max(most(pool) for pool in fits)
+        if worker_pool.replica_count > limit:
+            asks = f"{worker_pool.replica_count} replicas of {described(worker_pool)}"
+            return index, f"asks for insufficient capacity: {asks}; the resource pool has {limit}"
+    if assign(spec, pools, {}) is None:
+        return (
+            0,
+            "and the others ask for insufficient capacity: together more than the resource pools have",
+        )
+    return None
+
+
+def described(pool: Pb) -> str:
+    """Machine and disk in words."""
+    machine = pool.machine_spec
+    kind, count = accelerator_name(machine), machine.accelerator_count
+    with_what = f" with {count} × {kind}" if kind else ""
+    topology = f" of {machine.tpu_topology}" if machine.tpu_topology else ""
+    kind_of_disk, gigabytes = disk(pool)
+    return f"{machine.machine_type}{topology}{with_what}, {kind_of_disk} of {gigabytes} GB"
+
+
+def quota_needs(resource: Pb) -> dict[str, int]:
+    """Training quota that the machines of a persistent resource take, by metric."""
+    total: Counter[str] = Counter()
+    for pool in resource.resource_pools:
+        machine = pool.machine_spec
+        kind = accelerator_type.AcceleratorType(machine.accelerator_type).name
+        one = quota_metrics(machine.machine_type, kind, machine.accelerator_count, preemptible=False)
+        for metric, amount in one.items():
+            total[metric] += amount * pool.replica_count
+    return dict(total)

@@ -1,0 +1,263 @@
+"""PersistentResourceService: machines that stay, and on which custom jobs run without provisioning.
+
+A resource with jobs on it can't be rebooted; a deletion cancels its jobs and waits for their ends (vertex
+facts 12.2). Chosen here, not documented for Vertex: a creation or an update that lacks quota is refused at
+once; provisioning, an update and a reboot take as long as the provisioning of a job's machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from google.cloud.aiplatform_v1.types import operation as operation_types
+from google.cloud.aiplatform_v1.types import persistent_resource_service as types
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+from google.rpc import code_pb2
+
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.experiments.kinds import PERSISTENT, location_of
+from tui.emulator.experiments.resource_service import ResourceServer, touched
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.faults import clock
+from tui.emulator.resources.capacity import Capacity
+from tui.emulator.resources.known import TYPE, PersistentResources, State, with_ids
+from tui.emulator.resources.pools import quota_needs, size
+from tui.emulator.resources.update import updated
+from tui.emulator.resources.validate import persistent_resource_problems
+from tui.emulator.rpc.methods import Method, Unary, WireError, failed_precondition, invalid, not_found
+from tui.emulator.services.check_faults import ActiveCheckFaults
+from tui.emulator.vertex.job_table import Job
+from tui.emulator.vertex.operations import Operations, Running, Work
+from tui.emulator.vertex.quota import Quotas, describe_lack
+from tui.emulator.vertex.resource_requests import creation_parent
+from tui.emulator.vertex.resource_table import timestamp
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+POLL_SECONDS = 0.05
+"""Between two looks whether the jobs of a resource that is being deleted have ended."""
+_OUTPUTS = ("error", "start_time", "resource_runtime")
+_Create = types.CreatePersistentResourceOperationMetadata.pb()
+_Update = types.UpdatePersistentResourceOperationMetadata.pb()
+_Reboot = types.RebootPersistentResourceOperationMetadata.pb()
+_Delete = operation_types.DeleteOperationMetadata.pb()
+_METADATA: dict[int, Any] = {
+    State.PROVISIONING: _Create,
+    State.UPDATING: _Update,
+    State.REBOOTING: _Reboot,
+    State.STOPPING: _Delete,
+}
+"""The operation by the state in which a resource is meanwhile."""
+
+
+class JobCanceller(Protocol):
+    """The part of the scheduler that this service uses."""
+
+    async def cancel(self, job: Job) -> None:
+        """Request the end of a job."""
+
+
+class PersistentResourceService(ResourceServer):
+    """The handlers."""
+
+    def __init__(
+        self,
+        known: PersistentResources,
+        store: ResourceStore,
+        operations: Operations,
+        *,
+        capacity: Capacity,
+        quotas: Quotas,
+        scheduler: JobCanceller,
+        config: EmulatorConfig,
+    ) -> None:
+        super().__init__(PERSISTENT, store, operations)
+        self._known, self._capacity, self._quotas = known, capacity, quotas
+        self._scheduler, self._config = scheduler, config
+        self._lock = asyncio.Lock()
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        operation, noun = operations_pb2.Operation, PERSISTENT.noun
+        table: list[tuple[str, Any, Any, Any]] = [
+            (f"Create{noun}", types.CreatePersistentResourceRequest, operation, self.create),
+            (f"Get{noun}", types.GetPersistentResourceRequest, PERSISTENT.message, self.get),
+            (f"List{noun}s", types.ListPersistentResourcesRequest, PERSISTENT.reply("List"), self.list),
+            (f"Update{noun}", types.UpdatePersistentResourceRequest, operation, self.update),
+            (f"Delete{noun}", types.DeletePersistentResourceRequest, operation, self.delete),
+            (f"Reboot{noun}", types.RebootPersistentResourceRequest, operation, self.reboot),
+        ]
+        return [Method(PERSISTENT.service, name, req.pb(), res, fn) for name, req, res, fn in table]
+
+    async def adopt(self) -> None:
+        """Count the quota of what exists, and go on with what the last emulator had begun."""
+        for resource in self._known.all():
+            self._quotas.set_aside(resource.name, location_of(resource.name), quota_needs(resource))
+            metadata = _METADATA.get(resource.state)
+            if metadata is None:
+                continue
+            work = self._work(resource)
+            begun = [
+                name for name in self._operations.interrupted(metadata)
+                if name.startswith(f"{resource.name}/operations/")
+            ]  # fmt: skip
+            if begun:
+                self._operations.resume(begun[0], work)
+            else:
+                # The state was stored, and the operation was not.
+                await self._operations.start(resource.name, metadata(), work)
+
+    async def create(self, request: Pb) -> Pb:
+        _, location = creation_parent(request.parent)
+        problems = persistent_resource_problems(request.persistent_resource, location)
+        if not request.persistent_resource_id:
+            problems.append(("persistent_resource_id", f"is required; it matches {PERSISTENT.id_pattern}"))
+        if problems:
+            raise invalid(*problems)
+        async with self._lock:
+            found = self.new(request.parent, request.persistent_resource, request.persistent_resource_id)
+            if self._known.fixed(found.name):
+                raise WireError(code_pb2.ALREADY_EXISTS, f"config.yaml has the resource {found.name}.")
+            for field in _OUTPUTS:
+                found.ClearField(field)
+            for pool in with_ids(found).resource_pools:
+                pool.replica_count = pool.replica_count or pool.autoscaling_spec.min_replica_count
+                pool.ClearField("used_replica_count")
+            await self._enter(found, State.PROVISIONING)
+        return await self._start(found)
+
+    async def get(self, request: Pb) -> Pb:
+        return self._shown(self.find(request.name))
+
+    def rows(self, parent: str) -> Sequence[Pb]:
+        return [self._shown(found) for found in self._known.below(parent)]
+
+    def find(self, name: str) -> Pb:
+        found = self._known.get(name)
+        return found if found is not None else super().find(name)
+
+    async def update(self, request: Pb) -> operations_pb2.Operation:
+        requested = request.persistent_resource
+        async with self._lock:
+            present = self._changeable(requested.name, State.RUNNING)
+            used = self._capacity.used(present.name)
+            changed = updated(present, requested, request.update_mask.paths, used)
+            location = present.name.split("/")[3]
+            problems = persistent_resource_problems(changed, location)
+            if problems:
+                raise invalid(*problems)
+            await self._enter(changed, State.UPDATING)
+        return await self._start(changed)
+
+    async def reboot(self, request: Pb) -> operations_pb2.Operation:
+        async with self._lock:
+            found = self._changeable(request.name, State.RUNNING, State.ERROR)
+            jobs = self._capacity.jobs(found.name)
+            if jobs:
+                names = ", ".join(job.record.id for job in jobs[:5])
+                raise failed_precondition(
+                    found.name,
+                    f"The persistent resource {found.name} has running jobs ({names}); wait for their ends "
+                    "or cancel them, then reboot it.",
+                )
+            await self._enter(found, State.REBOOTING)
+        return await self._start(found)
+
+    async def delete(self, request: Pb) -> operations_pb2.Operation:
+        async with self._lock:
+            others = [state for state in State.__members__.values() if state != State.STOPPING]
+            found = self._changeable(request.name, *others)
+            await self._enter(found, State.STOPPING)
+        return await self._start(found)
+
+    def _changeable(self, name: str, *states: int) -> Pb:
+        """A copy of a resource in one of `states`. Raises WireError."""
+        found = self.find(name)
+        if self._known.fixed(name):
+            raise failed_precondition(name, f"{name} is in the emulator's config.yaml; change it there.")
+        if found.state not in states:
+            raise failed_precondition(
+                name, f"The persistent resource {name} is {State(found.state).name}; wait until it is not."
+            )
+        copy = PERSISTENT.message()
+        copy.CopyFrom(found)
+        return copy
+
+    async def _enter(self, resource: Pb, state: int) -> None:
+        """Store the resource in a state that it leaves when its operation ends. Raises WireError."""
+        place, needs = location_of(resource.name), quota_needs(resource)
+        if state in {State.PROVISIONING, State.UPDATING}:
+            lacking = self._quotas.short_of(resource.name, place, needs)
+            if lacking:
+                text = describe_lack(lacking, place[1]).replace("The job", "The persistent resource")
+                raise WireError(code_pb2.RESOURCE_EXHAUSTED, text)
+        resource.state = state
+        await self._store.put(touched(resource))
+        self._quotas.set_aside(resource.name, place, needs)
+
+    async def _start(self, resource: Pb) -> operations_pb2.Operation:
+        """The operation of the state. Its work takes the lock."""
+        metadata = _METADATA[resource.state]()
+        return await self._operations.start(resource.name, metadata, self._work(resource))
+
+    def _work(self, resource: Pb) -> Work:
+        """What ends the operation of a resource in a passing state."""
+        name, state = resource.name, resource.state
+
+        async def provision(running: Running) -> None:
+            await asyncio.sleep(self._config.provisioning_seconds)
+            async with self._lock:
+                found = self._store.get(name)
+                if found is None or found.state != state or found.create_time != resource.create_time:
+                    raise WireError(code_pb2.CANCELLED, f"{name} was deleted meanwhile.")
+                done = PERSISTENT.message()
+                done.CopyFrom(found)
+                done.state = State.RUNNING
+                if not done.HasField("start_time"):
+                    done.start_time.CopyFrom(timestamp(clock.time()))
+                await running.end(done, self._store.change([touched(done)]))
+            self._capacity.grant()
+
+        async def remove(running: Running) -> None:
+            while jobs := self._capacity.jobs(name):
+                await asyncio.gather(*(self._cancel(job) for job in jobs))
+                await asyncio.sleep(POLL_SECONDS)
+            await running.end(empty_pb2.Empty(), self._store.change(delete=[name]))
+            self._quotas.drop(name)
+
+        return remove if state == State.STOPPING else provision
+
+    async def _cancel(self, job: Job) -> None:
+        # It may have ended just now.
+        with contextlib.suppress(WireError):
+            await self._scheduler.cancel(job)
+
+    def _shown(self, stored: Pb) -> Pb:
+        """The resource with the replicas in use."""
+        found = PERSISTENT.message()
+        found.CopyFrom(stored)
+        used = self._capacity.used(stored.name)
+        for pool in found.resource_pools:
+            pool.used_replica_count = used[pool.id]
+            pool.replica_count = size(pool, used[pool.id])
+        return found
+
+
+def with_faults(methods: Sequence[Method], faults: ActiveCheckFaults) -> list[Method]:
+    """The methods with the faults of a launch's checks, which read a resource."""
+
+    def get(read: Unary) -> Unary:
+        async def handle(request: Pb) -> Any:
+            if faults.current.misses(request.name.rpartition("/")[2]):
+                raise not_found(TYPE, request.name)
+            return await read(request)
+
+        return handle
+
+    found = [replace(m, unary=get(m.unary)) if m.name.startswith("Get") and m.unary else m for m in methods]
+    return faults.apply("resources", found)

@@ -1,0 +1,52 @@
+"""Server-side checks of persistent resources; see `tui.emulator.vertex.validate`.
+
+The rules are those of the documentation of PersistentResource, ResourcePool and AutoscalingSpec. A pool's
+machine and disk follow the rules of a worker pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tui.emulator.vertex.validate import MAX_DISPLAY_NAME, below, resource_problems
+from tui.emulator.vertex.validate_pools import Problem, machine_problems
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+
+def persistent_resource_problems(resource: Pb, location: str) -> list[Problem]:
+    """Every reason to refuse a new or changed persistent resource; empty for a good one."""
+    # Unlike a job it need not have a display name.
+    found = [
+        problem
+        for problem in resource_problems(resource, location)
+        if problem[0] != "display_name" or len(resource.display_name) > MAX_DISPLAY_NAME
+    ]
+    if not resource.resource_pools:
+        found.append(("resource_pools", "is required"))
+    given: set[str] = set()
+    for index, pool in enumerate(resource.resource_pools):
+        path = f"resource_pools[{index}]"
+        found += below(path, (*machine_problems(pool), *_size(pool)))
+        if pool.id and pool.id in given:
+            found.append((f"{path}.id", f"{pool.id!r} is the id of another pool"))
+        given.add(pool.id)
+    if resource.resource_runtime_spec.HasField("ray_spec"):
+        found.append(("resource_runtime_spec.ray_spec", "the emulator runs no Ray clusters; leave it out"))
+    return list(below("persistent_resource", found))
+
+
+def _size(pool: Pb) -> Iterator[Problem]:
+    if not pool.HasField("autoscaling_spec"):
+        if pool.replica_count < 1:
+            yield "replica_count", f"is {pool.replica_count}; give at least 1, or autoscaling_spec"
+        return
+    scaling, count = pool.autoscaling_spec, pool.replica_count
+    least, greatest = scaling.min_replica_count, scaling.max_replica_count
+    if least < 1:
+        yield "autoscaling_spec.min_replica_count", f"is {least}; it must be > 0 for a persistent resource"
+    if greatest <= least:
+        yield "autoscaling_spec.max_replica_count", f"is {greatest}; it must be > min_replica_count ({least})"
+    if pool.HasField("replica_count") and not least <= count <= max(least, greatest):
+        yield "replica_count", f"is {count}; it must be from {least} to {greatest}, the autoscaling range"

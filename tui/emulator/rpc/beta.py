@@ -1,0 +1,49 @@
+"""Long-running operations as clients of v1beta1 read them: metadata and result are messages of v1beta1.
+
+Over gRPC the service of operations has no version: an operation is that of the client which began it, as long
+as the emulator runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.longrunning import operations_pb2
+
+V1, BETA = "google.cloud.aiplatform.v1.", "google.cloud.aiplatform.v1beta1."
+_URL = "type.googleapis.com/"
+
+
+class BetaOperations:
+    """Those that clients of v1beta1 began over gRPC."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def begun(self, reply: Any) -> Any:
+        """The reply of a service of v1beta1."""
+        if not isinstance(reply, operations_pb2.Operation):
+            return reply
+        self._names.add(reply.name)
+        return as_beta(reply)
+
+    def read(self, reply: Any) -> Any:
+        """The reply of the service of operations."""
+        known = isinstance(reply, operations_pb2.Operation) and reply.name in self._names
+        return as_beta(reply) if known else reply
+
+
+def as_beta(operation: operations_pb2.Operation) -> operations_pb2.Operation:
+    """The operation with messages of v1beta1, which have the fields of v1 with the same numbers."""
+    found = operations_pb2.Operation()
+    found.CopyFrom(operation)
+    # To read a field's part would set the field.
+    boxes = [getattr(found, field) for field in ("metadata", "response") if found.HasField(field)]
+    for box in boxes:
+        box.type_url = box.type_url.replace(f"{_URL}{V1}", f"{_URL}{BETA}")
+    return found
+
+
+def json_as_beta(body: bytes) -> bytes:
+    """The same of an operation in JSON."""
+    return body.replace(f'"{_URL}{V1}'.encode(), f'"{_URL}{BETA}'.encode())

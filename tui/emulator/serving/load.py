@@ -1,0 +1,109 @@
+"""Predictions of each deployed model: how many, how they ended and how long they took, for Monitoring.
+
+They are kept in memory for an hour and end with the emulator.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.emulator.monitoring.descriptors import (
+    ENDPOINT_RESOURCE,
+    ERRORS,
+    LATENCIES,
+    PREDICTIONS,
+    RESPONSES,
+    Metric,
+)
+from tui.emulator.monitoring.distribution import NOTHING, Distribution
+from tui.emulator.monitoring.series import Point, TimeSeries
+from tui.emulator.serving.container_log import resource_labels
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+KEPT = 3600.0
+"""Seconds."""
+_Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Period:
+    """What came in one sample period, from `start` in ns on; `last` is the time of the newest request."""
+
+    start: int
+    last: int = 0
+    predictions: int = 0
+    responses: dict[str, int] = field(default_factory=dict)
+    latencies: dict[str, Distribution] = field(default_factory=dict)
+
+
+class Loads:
+    """Counts by endpoint and id of the deployed model. Use it in the event loop."""
+
+    def __init__(self, sample_period: float) -> None:
+        self._period = max(1, int(sample_period * 1e9))
+        self._most = max(1, int(KEPT * 1e9) // self._period)
+        self._periods: dict[_Key, deque[_Period]] = {}
+        self._names: dict[_Key, dict[str, str]] = {}
+
+    def count(
+        self, endpoint: Pb, deployed: Pb, *, predictions: int, status: int, latencies: dict[str, float]
+    ) -> None:
+        """One request: its HTTP status, and by latency_type the seconds it took."""
+        key = (endpoint.name, deployed.id)
+        self._names[key] = {
+            "deployed_model_id": deployed.id,
+            "spot": "False",
+            "model_display_name": deployed.display_name,
+            "endpoint_display_name": endpoint.display_name,
+        }
+        now = time.time_ns()
+        start = now - now % self._period
+        periods = self._periods.setdefault(key, deque(maxlen=self._most))
+        if not periods or periods[-1].start != start:
+            periods.append(_Period(start))
+        found, code = periods[-1], f"{status // 100}xx"
+        found.last = max(now, start + 1)
+        found.predictions += predictions
+        found.responses[code] = found.responses.get(code, 0) + 1
+        for kind, seconds in latencies.items():
+            before = found.latencies.get(kind, NOTHING)
+            found.latencies[kind] = before + Distribution.of([seconds * 1000])
+
+    def series(self, project: str, metric: Metric, since: int) -> Iterator[TimeSeries]:
+        """The series of a metric of this project's endpoints, from a time in ns on."""
+        for key, periods in self._periods.items():
+            if key[0].split("/")[1] != project:
+                continue
+            points: dict[tuple[tuple[str, str], ...], list[Point]] = {}
+            for period in periods:
+                # Not the period's end: a reader whose interval ends now would miss what is newest.
+                end = period.last
+                if end <= since:
+                    continue
+                for labels, value, distribution in _values(metric, period):
+                    points.setdefault(labels, []).append(Point(period.start, end, value, distribution))
+            for labels, found in points.items():
+                yield TimeSeries(
+                    metric.type, ENDPOINT_RESOURCE, metric.kind, metric.value_type, metric.unit,
+                    {**self._names[key], **dict(labels)}, resource_labels(key[0]), tuple(found),
+                )  # fmt: skip
+
+
+def _values(
+    metric: Metric, period: _Period
+) -> Iterator[tuple[tuple[tuple[str, str], ...], float, Distribution | None]]:
+    """(labels, value, distribution) of a metric in one period."""
+    if metric is PREDICTIONS:
+        yield (), period.predictions, None
+    elif metric is ERRORS:
+        yield (), sum(count for code, count in period.responses.items() if code != "2xx"), None
+    elif metric is RESPONSES:
+        for code, count in period.responses.items():
+            yield (("response_code", code),), count, None
+    elif metric is LATENCIES:
+        for kind, found in period.latencies.items():
+            yield (("latency_type", kind),), 0.0, found
