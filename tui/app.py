@@ -42,6 +42,9 @@ class VxtuiApp(ConsoleApp):
         "fleet": lazy_screens.fleet,
         "quotas": lazy_screens.quotas,
         "events": lazy_screens.events,
+        "models": lazy_screens.models,
+        "endpoints": lazy_screens.endpoints,
+        "resources": lazy_screens.resources,
     }
     DEFAULT_MODE = "jobs"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {lazy_screens.palette}
@@ -108,9 +111,21 @@ class VxtuiApp(ConsoleApp):
         """Training quotas."""
         self._switch_to("quotas")
 
+    def action_resources(self) -> None:
+        """Persistent resources."""
+        self._switch_to("resources")
+
     def action_events(self) -> None:
         """Events of this console."""
         self._switch_to("events")
+
+    def action_models(self) -> None:
+        """Models and their versions."""
+        self._switch_to("models")
+
+    def action_endpoints(self) -> None:
+        """Endpoints, and what answers their requests."""
+        self._switch_to("endpoints")
 
     # Actions from everywhere
 

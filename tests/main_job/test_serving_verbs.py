@@ -72,6 +72,21 @@ async def test_a_canary_is_seen_moved_and_taken_back(place: tuple[Home, Serving]
     assert await serving.split(endpoint) == {old: 90, new: 10}
 
     assert shares(endpoint, "--split", f"{old}=100", "--yes") == {"1": 100, "2": 0}
+
+    # A version takes over and is taken back, by the same operations as on the screen.
+    third = await serving.upload(name="answers", parent_model=model, version_aliases=["next"])
+    deployed = shell.json("endpoints", endpoint, "--deploy", "answers@next", "--percent", "30", "--yes")
+    (found,) = deployed["endpoints"]
+    assert [(each["version"], each["percent"]) for each in found["deployed"]] == [
+        ("1", 70), ("2", 0), ("3", 30),
+    ]  # fmt: skip
+    assert found["deployed"][2]["machine"] == "n1-standard-2" and third.endswith("@3")
+    assert shares(endpoint, "--undeploy", new, "--yes") == {"1": 70, "3": 30}
+    refused = shell.json("endpoints", endpoint, "--undeploy", "3", "--yes", code=1)["error"]
+    assert refused["code"] == "FAILED_PRECONDITION" and "30 % of the requests" in refused["message"], refused
+    assert shares(endpoint, "--roll-back", "--yes") == {"1": 100, "3": 0}
+    closed = shell.json("endpoints", endpoint, "--roll-back", "--read-only", "--yes", code=2)["error"]
+    assert closed["code"] == "READ_ONLY" and closed["message"].startswith("Roll back the traffic"), closed
     audit = [json.loads(line) for line in (shell.root / "s" / "audit.jsonl").read_text().splitlines()]
     splits = [(each["target"], each["result"]) for each in audit if each["action"] == "endpoint.split"]
     assert splits == [(endpoint, "asked"), (endpoint, "done")] * 2

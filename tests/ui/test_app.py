@@ -13,6 +13,8 @@ import pytest
 from textual.widgets import OptionList
 
 from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job
+from tests.ui.resources_double import MemoryResources
+from tests.ui.serving_double import backend as serving_backend
 from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
 from tui.actions import registry
 from tui.actions.registry import Action, action, actions
@@ -467,7 +469,9 @@ async def test_a_read_only_context_refuses_every_action_that_changes_something(
     tmp_path: Path, toy: Action, read_only: bool
 ) -> None:
     context = Context("test", project="p", read_only=read_only)
-    async with opened(MemoryBackend(fleet()), tmp_path, context=context) as (app, pilot):
+    made = serving_backend()
+    made.use(resources=MemoryResources(made, []))
+    async with opened(made, tmp_path, context=context) as (app, pilot):
         screen = EveryScope()
         await app.push_screen(screen)
         mutating = [found for found in actions() if found.mutates]

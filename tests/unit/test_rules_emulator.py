@@ -15,8 +15,7 @@ from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.profile.source import camel
 from tui.domain.vertex.catalog import ACCELERATOR_TYPES, machines
 from tui.domain.vertex.rules import Case, Severity, check_job
-from tui.emulator.rpc.methods import WireError
-from tui.emulator.vertex.validate import check_persistent_resource, job_problems
+from tui.emulator.vertex.validate import job_problems
 
 REGION = "us-central1"
 MACHINES = [*machines(), "n1-standard-2", "a2-highgpu-16g", ""]
@@ -175,12 +174,7 @@ def region_of(path: Place) -> Place:
 def refused(raw: dict[str, Any]) -> dict[Place, str]:
     """What the emulator says to this job, by the part of the job that it is about."""
     pb = json_format.ParseDict(raw, custom_job.CustomJob.pb()())
-    found = {region_of(rest_path(path)): f"{path}: {why}" for path, why in job_problems(pb, REGION)}
-    try:
-        check_persistent_resource(pb.job_spec, f"projects/1/locations/{REGION}", "custom_job.job_spec")
-    except WireError as error:
-        found["jobSpec", "persistentResourceId"] = str(error)
-    return found
+    return {region_of(rest_path(path)): f"{path}: {why}" for path, why in job_problems(pb, REGION)}
 
 
 def rest_path(path: str) -> Place:

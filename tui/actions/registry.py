@@ -16,6 +16,8 @@ from tui.actions.job import ACTIONS as _JOB
 from tui.actions.launch import ACTIONS as _LAUNCH
 from tui.actions.lists import ACTIONS as _LISTS
 from tui.actions.profile_form import ACTIONS as _FORM
+from tui.actions.resources import ACTIONS as _RESOURCES
+from tui.actions.serving import ACTIONS as _SERVING
 from tui.actions.verbs import ACTIONS as _VERBS
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kinds
@@ -75,7 +77,7 @@ def register(found: Iterable[Action]) -> None:
 
 
 # Those of the command line first: their labels name an operation where no key was pressed.
-register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB))
+register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB, *_SERVING, *_RESOURCES))
 
 
 def actions(scope: str | None = None) -> list[Action]:

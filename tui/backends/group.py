@@ -12,6 +12,8 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tui.backends.group_resources import GroupResources
+from tui.backends.group_serving import GroupServing
 from tui.backends.interface import (
     Backend,
     BackendError,
@@ -42,8 +44,8 @@ AGAIN_AFTER = 15.0
 class GroupBackend(Backend):
     """The backends of `members`, which keep their own names: a job's `context` is its member's.
 
-    It offers the services that its connected members have: those of jobs by kind, every `JobReader`, and
-    quotas. Others, such as storage, belong to one context.
+    It offers the services that its connected members have: those of jobs by kind, every `JobReader`,
+    quotas, models, endpoints and persistent resources. Others, such as storage, belong to one context.
     """
 
     def __init__(self, name: str, members: Sequence[Backend]) -> None:
@@ -69,6 +71,10 @@ class GroupBackend(Backend):
                     found[name] = RoutedReader(self, name)
         if any(member.services.quotas is not None for member in ready):
             found["quotas"] = GroupQuotas(self)
+        if any(member.services.resources is not None for member in ready):
+            found["resources"] = GroupResources(self)
+        if any(member.services.serving is not None for member in ready):
+            found["serving"] = GroupServing(self)
         return Services(**found)
 
     # Connecting

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from tui.backends.errors import (
     BackendError,
@@ -31,6 +31,8 @@ from tui.backends.errors import (
     Unavailable,
 )
 from tui.backends.merge import all_or_enough, merged
+from tui.backends.resources import ResourceService
+from tui.backends.service_attribute import ServiceAttribute
 from tui.backends.serving import ServingService
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
@@ -75,7 +77,6 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
 ]
-S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,40 +390,25 @@ class Services:
     storage: StorageService | None = None
     preflight: PreflightService | None = None
     serving: ServingService | None = None
-
-
-class _Service(Generic[S]):
-    """An attribute of `Backend` that is one of its services.
-
-    Raises:
-        NotOffered: where the context has no such service.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, backend: Backend, owner: type) -> S:
-        found: S | None = getattr(backend.services, self._name)
-        if found is None:
-            raise NotOffered(f"The context {backend.info.name} has no {self._name}.")
-        return found
+    resources: ResourceService | None = None
 
 
 class Backend(ABC):
     """One context. Use it as an async context manager; `connect` may be slow and is cancellable."""
 
     info: ContextInfo
-    jobs = _Service[Mapping[str, JobService]]()
+    jobs = ServiceAttribute[Mapping[str, JobService]]()
     """By kind, e.g. `custom_job`."""
-    logs = _Service[LogService]()
-    metrics = _Service[MetricService]()
-    progress = _Service[ProgressService]()
-    telemetry = _Service[TelemetryService]()
-    quotas = _Service[QuotaService]()
-    prices = _Service[PriceService]()
-    storage = _Service[StorageService]()
-    preflight = _Service[PreflightService]()
-    serving = _Service[ServingService]()
+    logs = ServiceAttribute[LogService]()
+    metrics = ServiceAttribute[MetricService]()
+    progress = ServiceAttribute[ProgressService]()
+    telemetry = ServiceAttribute[TelemetryService]()
+    quotas = ServiceAttribute[QuotaService]()
+    prices = ServiceAttribute[PriceService]()
+    storage = ServiceAttribute[StorageService]()
+    preflight = ServiceAttribute[PreflightService]()
+    serving = ServiceAttribute[ServingService]()
+    resources = ServiceAttribute[ResourceService]()
 
     async def __aenter__(self) -> Backend:
         await self.connect()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tui.backends.errors import BackendError
+from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import Model, ServingEndpoint
 
 T = TypeVar("T")
@@ -19,6 +20,18 @@ class Found(Generic[T]):
 
     items: Sequence[T]
     errors: Mapping[str, BackendError]
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A version to deploy on one machine. `percents` is the split then; its own key is "0"."""
+
+    model: str
+    """Full resource name with @VERSION."""
+    machine: str
+    percents: Mapping[str, int]
+    accelerator: tuple[str, int] = ("", 0)
+    """Its type in the API, and how many."""
 
 
 class ServingService(ABC):
@@ -35,6 +48,28 @@ class ServingService(ABC):
     @abstractmethod
     async def endpoints(self) -> Found[ServingEndpoint]:
         """The endpoints of every region with what is deployed to them, newest first."""
+
+    @abstractmethod
+    async def endpoint(self, name: str) -> ServingEndpoint:
+        """One endpoint by its full resource name. Raises BackendError."""
+
+    @abstractmethod
+    async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
+        """Requests, errors and latencies of the last minutes, by (endpoint's name, id of the deployed model).
+
+        Those of which nothing was measured are left out. Raises BackendError.
+        """
+
+    @abstractmethod
+    async def deploy(self, endpoint: str, wanted: Deployment) -> ServingEndpoint:
+        """Deploy a version and wait until it answers: minutes. The endpoint as it is then.
+
+        Raises BackendError; a deployment that could not be waited for to its end goes on by itself.
+        """
+
+    @abstractmethod
+    async def undeploy(self, endpoint: str, deployed_id: str) -> ServingEndpoint:
+        """Take a deployed model off an endpoint. The endpoint as it is then. Raises BackendError."""
 
     @abstractmethod
     async def split(self, endpoint: str, percents: Mapping[str, int]) -> ServingEndpoint:

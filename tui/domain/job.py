@@ -58,6 +58,8 @@ class Job:
     error: JobError | None = None
     groups: tuple[ReplicaGroup, ...] = ()
     strategy: str = "STANDARD"
+    persistent_resource: str = ""
+    """Id of the persistent resource that it runs on; "" for machines of its own."""
     timeout: timedelta | None = None
     replicas: tuple[Replica, ...] = ()
     progress: Progress = NO_PROGRESS

@@ -50,8 +50,10 @@ if TYPE_CHECKING:
     from textual.theme import Theme
 
     from tui.actions.operations.emulator import EmulatorOperations
+    from tui.actions.operations.endpoints import EndpointOperations
     from tui.actions.operations.jobs import JobOperations
     from tui.actions.operations.profiles import ProfileOperations
+    from tui.actions.operations.resources import ResourceOperations
     from tui.actions.operations.runner import OperationRunner, Outcome
     from tui.backends.errors import BackendError
     from tui.store.profiles.entries import ProfileEntry
@@ -336,6 +338,18 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         from tui.actions.operations.jobs import JobOperations  # noqa: PLC0415
 
         return JobOperations(self._operation_runner(), self.session.backend) if self.session else None
+
+    def endpoint_operations(self) -> EndpointOperations | None:
+        """Deploy, undeploy and split; `None` while not connected."""
+        from tui.actions.operations.endpoints import EndpointOperations  # noqa: PLC0415
+
+        return EndpointOperations(self._operation_runner(), self.session.backend) if self.session else None
+
+    def resource_operations(self) -> ResourceOperations | None:
+        """Reboot and delete persistent resources; `None` while not connected."""
+        from tui.actions.operations.resources import ResourceOperations  # noqa: PLC0415
+
+        return ResourceOperations(self._operation_runner(), self.session.backend) if self.session else None
 
     def profile_operations(self) -> ProfileOperations:
         """What writes profile files."""

@@ -35,11 +35,32 @@ def quotas() -> Screen[Any]:
     return QuotaGridScreen()
 
 
+def resources() -> Screen[Any]:
+    """Persistent resources."""
+    from tui.screens.resources.screen import ResourcesScreen
+
+    return ResourcesScreen()
+
+
 def events() -> Screen[Any]:
     """Events of this console."""
     from tui.screens.events import EventsScreen
 
     return EventsScreen()
+
+
+def models() -> Screen[Any]:
+    """Models and their versions."""
+    from tui.screens.serving.models import ModelsScreen
+
+    return ModelsScreen()
+
+
+def endpoints() -> Screen[Any]:
+    """Endpoints and what is deployed to them."""
+    from tui.screens.serving.endpoints import EndpointsScreen
+
+    return EndpointsScreen()
 
 
 def job(session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind) -> Screen[Any]:

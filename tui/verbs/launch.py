@@ -140,9 +140,9 @@ def _print(run: Run, job: Job, progress: Progress | None = None) -> None:
         out(job.name)
 
 
-def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
+def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str = "") -> Request:
     """The request of a profile with its parameters, without its package. Raises Failure."""
-    checked = check(run, reference, assignments, "")
+    checked = check(run, reference, assignments, region)
     if checked.errors:
         raise _refused(checked.errors)
     return checked.request

@@ -101,6 +101,7 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "parent": job.parent or None,
         "context": job.context,
         "region": job.region,
+        "persistent_resource": job.persistent_resource or None,
         "create_time": when(job.create_time),
         "start_time": when(job.start_time),
         "end_time": when(job.end_time),

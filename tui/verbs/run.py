@@ -18,6 +18,7 @@ from tui.actions.operations.emulator import EmulatorOperations
 from tui.actions.operations.endpoints import EndpointOperations
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.profiles import ProfileOperations
+from tui.actions.operations.resources import ResourceOperations
 from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
 from tui.actions.registry import operation, refusal
 from tui.backends.factory import open_backend
@@ -92,6 +93,10 @@ class Run:
     def endpoint_operations(self, backend: Backend) -> EndpointOperations:
         """Split the traffic."""
         return EndpointOperations(self._runner(self.context), backend)
+
+    def resource_operations(self, backend: Backend) -> ResourceOperations:
+        """Create, reboot and delete persistent resources."""
+        return ResourceOperations(self._runner(self.context), backend)
 
     def profile_operations(self) -> ProfileOperations:
         """Write profile files."""

@@ -15,6 +15,7 @@ from tui.backends.vertex.metrics import Metrics
 from tui.backends.vertex.preflight.service import Preflight
 from tui.backends.vertex.prices import PriceList
 from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.resources import Resources
 from tui.backends.vertex.serving import Serving
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
@@ -62,5 +63,6 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
         storage=storage,
         preflight=Preflight(info, clients, storage, quotas),
         serving=Serving(info, clients),
+        resources=Resources(info, clients),
     )
     return Connected(clients, services, HealthCheck(info, clients))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from tui.backends.interface import BackendError, ContextInfo, InvalidRequest
-from tui.backends.serving import Found, ServingService
+from tui.backends.interface import ContextInfo
+from tui.backends.serving import Deployment, Found, ServingService
+from tui.backends.vertex.jobs.operations import wait_for
+from tui.backends.vertex.regions import RegionLists, newest_first, region_in
+from tui.backends.vertex.serving_load import read_loads
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
-from tui.domain.resource_name import name_pattern
+from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 
-T = TypeVar("T", Model, ServingEndpoint)
 Pb = Any
-PAGE = 100
-_NEVER = datetime.min.replace(tzinfo=UTC)
+LONGEST_CHANGE = 45 * 60.0
+"""Seconds to wait for a model to be deployed; the default limit of a deployment is not documented."""
 
 
 class Serving(ServingService):
@@ -28,34 +28,35 @@ class Serving(ServingService):
     def __init__(self, info: ContextInfo, clients: Clients) -> None:
         self._info = info
         self._clients = clients
+        self._lists = RegionLists(info, clients)
 
     async def models(self) -> Found[Model]:
         async def read(region: str) -> list[Model]:
             call = _models(self._clients, region).list_models
-            request = {"parent": self._parent(region), "page_size": PAGE}
-            found = await self._pages(f"list the models of {region}", call, request, "models")
+            request = {"parent": self._lists.parent(region)}
+            found = await self._lists.pages(f"list the models of {region}", call, request, "models")
             return [self._model(pb, region) for pb in found]
 
-        return await self._everywhere(read)
+        return await self._lists.everywhere(read)
 
     async def versions(self, model: str) -> Sequence[Model]:
-        region = _region(model, "models")
+        region = region_in(model, "models")
         call = _models(self._clients, region).list_model_versions
-        request = {"name": model, "page_size": PAGE}
-        found = await self._pages(f"list the versions of {model}", call, request, "models")
-        return _newest_first(self._model(pb, region) for pb in found)
+        request = {"name": model}
+        found = await self._lists.pages(f"list the versions of {model}", call, request, "models")
+        return newest_first(self._model(pb, region) for pb in found)
 
     async def endpoints(self) -> Found[ServingEndpoint]:
         async def read(region: str) -> list[ServingEndpoint]:
             call = _endpoints(self._clients, region).list_endpoints
-            request = {"parent": self._parent(region), "page_size": PAGE}
-            found = await self._pages(f"list the endpoints of {region}", call, request, "endpoints")
+            request = {"parent": self._lists.parent(region)}
+            found = await self._lists.pages(f"list the endpoints of {region}", call, request, "endpoints")
             return [self._endpoint(pb, region) for pb in found]
 
-        return await self._everywhere(read)
+        return await self._lists.everywhere(read)
 
     async def split(self, endpoint: str, percents: Mapping[str, int]) -> ServingEndpoint:
-        region = _region(endpoint, "endpoints")
+        region = region_in(endpoint, "endpoints")
         request = {
             "endpoint": {"name": endpoint, "traffic_split": dict(percents)},
             "update_mask": {"paths": ["traffic_split"]},
@@ -70,41 +71,53 @@ class Serving(ServingService):
         # The same split twice is the same split: a lost reply does no harm.
         return self._endpoint(await self._clients.caller.read(what, send, within=deadlines.CHANGE), region)
 
-    async def _everywhere(self, read: Callable[[str], Awaitable[list[T]]]) -> Found[T]:
-        regions = self._info.regions
-        answers = await asyncio.gather(*(read(region) for region in regions), return_exceptions=True)
-        found: list[T] = []
-        errors: dict[str, BackendError] = {}
-        for region, answer in zip(regions, answers, strict=True):
-            if isinstance(answer, BackendError):
-                errors[region] = answer
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                found += answer
-        return Found(_newest_first(found), errors)
+    async def endpoint(self, name: str) -> ServingEndpoint:
+        region = region_in(name, "endpoints")
 
-    async def _pages(
-        self, what: str, call: Callable[..., Awaitable[Any]], request: dict[str, Any], field: str
-    ) -> list[Pb]:
-        found: list[Pb] = []
-        token = ""
-        while True:
+        async def send(seconds: float) -> Pb:
+            call = _endpoints(self._clients, region).get_endpoint
+            found = await call(name=name, retry=None, timeout=seconds)
+            return type(found).pb(found)
 
-            async def send(seconds: float, token: str = token) -> Pb:
-                pager = await call({**request, "page_token": token}, retry=None, timeout=seconds)
-                async for page in pager.pages:
-                    return type(page).pb(page)
-                return None
+        return self._endpoint(await self._clients.caller.read(f"read {name}", send), region)
 
-            page = await self._clients.caller.read(what, send)
-            found += getattr(page, field)
-            token = page.next_page_token
-            if not token:
-                return found
+    async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
+        return await read_loads(self._clients, self._info.project, endpoints)
 
-    def _parent(self, region: str) -> str:
-        return f"projects/{self._info.project}/locations/{region}"
+    async def deploy(self, endpoint: str, wanted: Deployment) -> ServingEndpoint:
+        kind, count = wanted.accelerator
+        more = {"accelerator_type": kind, "accelerator_count": count} if count else {}
+        resources = {"machine_spec": {"machine_type": wanted.machine, **more}, "min_replica_count": 1}
+        request = {
+            "endpoint": endpoint,
+            "deployed_model": {"model": wanted.model, "dedicated_resources": resources},
+            "traffic_split": dict(wanted.percents),
+        }
+        return await self._operated(
+            f"deploy {wanted.model.rpartition('/')[2]}", endpoint, "deploy_model", request
+        )
+
+    async def undeploy(self, endpoint: str, deployed_id: str) -> ServingEndpoint:
+        request = {"endpoint": endpoint, "deployed_model_id": deployed_id}
+        return await self._operated(f"undeploy {deployed_id}", endpoint, "undeploy_model", request)
+
+    async def _operated(
+        self, what: str, endpoint: str, method: str, request: dict[str, Any]
+    ) -> ServingEndpoint:
+        """The endpoint after a long-running operation on it."""
+        region = region_in(endpoint, "endpoints")
+
+        async def send(seconds: float) -> Pb:
+            call = getattr(_endpoints(self._clients, region), method)
+            made = await call(request, retry=None, timeout=seconds)
+            if made.operation.done:
+                # asyncio reports the error of the client's own future where nobody takes it.
+                await made.exception()
+            return made.operation
+
+        begun = await self._clients.caller.once(what, send, within=deadlines.CREATE)
+        await wait_for(self._clients, region, begun, what, seconds=LONGEST_CHANGE)
+        return await self.endpoint(endpoint)
 
     def _model(self, pb: Pb, region: str) -> Model:
         return Model(
@@ -119,6 +132,7 @@ class Serving(ServingService):
             artifacts=pb.artifact_uri,
             made_by=pb.training_pipeline or pb.pipeline_job,
             endpoints=tuple(dict.fromkeys(each.endpoint for each in pb.deployed_models)),
+            labels=dict(pb.labels),
         )  # fmt: skip
 
     def _endpoint(self, pb: Pb, region: str) -> ServingEndpoint:
@@ -142,23 +156,16 @@ def _deployed(pb: Pb, percent: int) -> Deployed:
         percent=percent,
         machine=own.machine_spec.machine_type if own is not None else "",
         replicas=(own.min_replica_count, own.max_replica_count) if own is not None else None,
+        accelerator=_accelerator(own.machine_spec) if own is not None else "",
+        accelerator_count=own.machine_spec.accelerator_count if own is not None else 0,
         create_time=moment(pb, "create_time"),
     )
 
 
-def _newest_first(found: Any) -> list[Any]:
-    return sorted(found, key=lambda each: each.create_time or _NEVER, reverse=True)
-
-
-def _region(name: str, collection: str) -> str:
-    """The region of a full resource name. Raises InvalidRequest."""
-    match = name_pattern(collection).fullmatch(name)
-    if match is None:
-        raise InvalidRequest(
-            f"{name!r} is no full resource name.",
-            fix=f"Write projects/PROJECT/locations/REGION/{collection}/ID.",
-        )
-    return match[2]
+def _accelerator(spec: Pb) -> str:
+    """The accelerator's name in the API; "" for none."""
+    field = spec.DESCRIPTOR.fields_by_name["accelerator_type"]
+    return field.enum_type.values_by_number[spec.accelerator_type].name if spec.accelerator_type else ""
 
 
 # The clients are loaded with the first call: the console's start needs neither.

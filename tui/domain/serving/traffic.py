@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 
@@ -31,10 +31,16 @@ class Model:
     """Full resource name of the training pipeline or pipeline that made it."""
     endpoints: tuple[str, ...] = ()
     """Full resource names of the endpoints that serve this version."""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         return self.name.rpartition("/")[2]
+
+    @property
+    def versioned(self) -> str:
+        """Full resource name with the version."""
+        return f"{self.name}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class Deployed:
     machine: str = ""
     replicas: tuple[int, int] | None = None
     """Least and most; `None` where it shares the machines of others."""
+    accelerator: str = ""
+    accelerator_count: int = 0
     create_time: datetime | None = None
 
 

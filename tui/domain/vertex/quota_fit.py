@@ -153,9 +153,12 @@ def needs(job: Mapping[str, Any]) -> dict[str, int]:
 
 
 def taken_by(job: Job) -> dict[str, int]:
-    """The metrics that a listed job uses, without boot disks, which lists do not contain."""
+    """The metrics that a listed job uses, without boot disks, which lists do not contain.
+
+    A job on a persistent resource uses none: the resource holds them.
+    """
     total: Counter[str] = Counter()
-    for pool in job.groups if job.runs_itself else ():
+    for pool in job.groups if job.runs_itself and not job.persistent_resource else ():
         taken = catalog.quota_metrics(
             pool.machine_type,
             pool.accelerator_type,

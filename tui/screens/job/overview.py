@@ -231,6 +231,8 @@ class OverviewPane(JobPane):
             rows.append((f"{kind_of(job).words.group} {position}", Content(plain(what))))
             if pool.image:
                 rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
+        if job.persistent_resource:
+            rows.append(("runs on", Content(f"the persistent resource {plain(job.persistent_resource)}")))
         rows.append(("strategy", Content(plain(job.strategy.lower()))))
         return table(rows)
 
@@ -272,4 +274,6 @@ def _moment(moment: datetime, now: datetime) -> Content:
 def _waits_for(job: Job) -> str:
     if job.state is JobState.QUEUED:
         return "in the queue; where the training quota is used up, it stays there"
+    if job.persistent_resource:
+        return f"for replicas of the persistent resource {plain(job.persistent_resource)}"
     return f"for {pieces(job.replica_count, 'machine')}"

@@ -6,7 +6,7 @@ Nothing here is imported before the first paint: `load` does that, in a thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from tui.domain.job import Job
 from tui.domain.task import Task
 
 if TYPE_CHECKING:
+    from tui.domain.vertex.cost import Part
     from tui.domain.vertex.prices import Prices, Range
 
 FILE = "prices.json"
@@ -85,7 +86,7 @@ class Costs:
         kept = self._rates.get(job.name)
         if kept is None or kept[1] != job.strategy or (kept[0] is not job.groups and kept[0] != job.groups):
             # Thousands of jobs share a few shapes.
-            shape = (job.groups, job.strategy, job.region)
+            shape = (job.groups, job.strategy, job.region, bool(job.persistent_resource))
             if shape not in self._shapes:
                 self._shapes[shape] = self._cost.hourly(job, self.prices)
             kept = self._rates[job.name] = (job.groups, job.strategy, self._shapes[shape])
@@ -120,9 +121,39 @@ class Costs:
         text: str = self._cost.money(self.rate(job), "/h")
         return text
 
+    def machine_text(
+        self, machine: str, region: str, *, replicas: int = 1, accelerator: tuple[str, int] = ("", 0)
+    ) -> str:
+        """`~$0.22` an hour for machines of an endpoint; · where not known."""
+        if self.prices is None or not machine:
+            return NOT_MEASURED
+        text: str = self._cost.money(
+            self._cost.machine_hour(machine, accelerator, replicas, region, self.prices)
+        )
+        return text
+
     def date(self, job: Job) -> str:
         """ISO date of the price table that it is taken from; "" where no prices are loaded."""
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
+
+    def parts_rate(self, parts: Sequence[Part], region: str) -> Range | None:
+        """USD an hour of machines that no job is billed for; None where not known, or not loaded yet."""
+        if self.prices is None:
+            return None
+        found: Range | None = self._cost.hourly_parts(parts, region, self.prices)
+        return found
+
+    def parts_text(self, parts: Sequence[Part], region: str) -> str:
+        """`~$46`; · where not known."""
+        if self.prices is None:
+            return NOT_MEASURED
+        text: str = self._cost.money(self.parts_rate(parts, region))
+        return text
+
+    def sum_text(self, rates: Iterable[Range | None]) -> str:
+        """`~$412/h` of these rates together."""
+        text: str = self._cost.money(self._cost.total(rates)[0], "/h")
+        return text
 
     def total_text(self, jobs: Iterable[Job]) -> str:
         """`~$412/h` of these together, and how many have no known price; "" where nothing is known."""

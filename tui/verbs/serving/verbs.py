@@ -11,12 +11,15 @@ import click
 from tui.backends.interface import Backend, BackendError, NotFound
 from tui.backends.serving import Found
 from tui.domain import formatting
-from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError, traffic_split
+from tui.domain.serving.load import Load, latency_text, rate_text
+from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 from tui.domain.text import sentences
 from tui.verbs.output import note, print_json, table, when
-from tui.verbs.run import READS, Failure, Run, confirmed, value_of, verb
+from tui.verbs.run import READS, Failure, Run, verb
+from tui.verbs.serving import changes
 
 T = TypeVar("T", Model, ServingEndpoint)
+Loads = Mapping[tuple[str, str], Load]
 
 
 @click.command()
@@ -45,45 +48,39 @@ async def models(run: Run, model: str | None) -> int:
     help="Send this percent of the requests to a version, or to a deployed model by its id; repeatable. "
     "Those not named get none.",
 )  # fmt: skip
+@click.option(
+    "--deploy", metavar="MODEL@VERSION", default="", help="Deploy a version, beside what is deployed already."
+)
+@click.option("--percent", type=click.IntRange(0, 100), help="Share of the requests for --deploy.")
+@click.option("--machine", default="", help="Machine type for --deploy; by default that of the others.")
+@click.option("--roll-back", is_flag=True, help="Go back to the split before the last change by vxtui.")
+@click.option("--undeploy", metavar="VERSION", default="", help="Take a deployed version off it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @verb("endpoint.split", split=True)
-async def endpoints(run: Run, endpoint: str | None, split: tuple[str, ...], yes: bool) -> int:
-    """List endpoints with what is deployed to them; split the traffic of ENDPOINT.
+async def endpoints(run: Run, endpoint: str | None, split: tuple[str, ...], yes: bool, **more: Any) -> int:
+    """List endpoints with what is deployed to them; deploy to ENDPOINT, and split its traffic.
 
     ENDPOINT is an id, a resource name or a display name.
     """
-    wanted = _percents(split)
-    if wanted and endpoint is None:
-        raise Failure("--split needs an endpoint.", fix="`vxtui endpoints` lists them.", code="USAGE")
+    wanted = changes.Wanted(_percents(split), **more)
+    changes.check(run, wanted, endpoint)
     async with run.backend() as backend:
         found = await backend.serving.endpoints()
         shown: Sequence[ServingEndpoint] = found.items
         if endpoint is not None:
             shown = [_one(backend, found, endpoint, "endpoint")]
-        if wanted:
-            shown = [await _split(run, backend, shown[0], wanted, yes=yes)]
+        if wanted.options:
+            shown = [await changes.change(run, backend, shown[0], wanted, yes=yes)]
+        loads = await _loads(run, backend, shown)
     if run.json:
-        print_json({"endpoints": [_endpoint_json(each) for each in shown], "errors": _errors_json(found)})
+        print_json(
+            {"endpoints": [_endpoint_json(each, loads) for each in shown], "errors": _errors_json(found)}
+        )
     else:
-        _print_endpoints(shown)
+        _print_endpoints(shown, loads)
         if not shown and not found.errors:
             note("No endpoints here yet. The SDK's Endpoint.create makes one.")
     return _end(run, found)
-
-
-async def _split(
-    run: Run, backend: Backend, endpoint: ServingEndpoint, wanted: Mapping[str, int], *, yes: bool
-) -> ServingEndpoint:
-    try:
-        percents = traffic_split(endpoint.deployed, wanted)
-    except SplitError as error:
-        fix = f"`vxtui endpoints {endpoint.id}` shows what is deployed."
-        raise Failure(str(error), fix=fix, code="INVALID_ARGUMENT") from error
-    moves = ", ".join(
-        f"version {each.version} {each.percent} → {percents[each.id]} %" for each in endpoint.deployed
-    )
-    await confirmed(f"Split the requests of {endpoint.display_name}: {moves}?", yes=yes)
-    return value_of(await run.endpoint_operations(backend).split(endpoint, percents))
 
 
 def _percents(split: Sequence[str]) -> dict[str, int]:
@@ -131,17 +128,49 @@ def _print_models(found: Sequence[Model]) -> None:
     table(headers, rows, right=(5,))
 
 
-def _print_endpoints(found: Sequence[ServingEndpoint]) -> None:
+async def _loads(run: Run, backend: Backend, shown: Sequence[ServingEndpoint]) -> Loads:
+    """The figures of the last minutes; why there are none is a note."""
+    try:
+        return await backend.serving.loads(shown)
+    except BackendError as error:
+        if not run.json:
+            note(sentences(f"No requests, errors and latencies: {error.message}", error.fix))
+        return {}
+
+
+def _print_endpoints(found: Sequence[ServingEndpoint], loads: Loads) -> None:
     """A line for each deployed model, the endpoint's name in the first of them."""
     now = datetime.now(UTC)
     rows = []
     for each in found:
         start = [each.display_name, each.id, each.region]
         for deployed in each.deployed or (None,):
-            rows.append([*start, *_deployed_cells(deployed, now)])
+            load = loads.get((each.name, deployed.id)) if deployed is not None else None
+            rows.append([*start, *_deployed_cells(deployed, now), *_load_cells(load)])
             start = ["", "", ""]
-    headers = ("NAME", "ID", "REGION", "TRAFFIC", "MODEL", "VERSION", "DEPLOYED", "MACHINE", "REPL", "AGE")
-    table(headers, rows, right=(3, 9))
+    headers = (
+        "NAME",
+        "ID",
+        "REGION",
+        "TRAFFIC",
+        "MODEL",
+        "VERSION",
+        "DEPLOYED",
+        "MACHINE",
+        "REPL",
+        "AGE",
+        "REQ/S",
+        "ERRORS",
+        "P50",
+        "P95",
+    )
+    table(headers, rows, right=(3, 9, 10, 11, 12, 13))
+
+
+def _load_cells(load: Load | None) -> list[str]:
+    if load is None:
+        return ["", "", "", ""]
+    return [rate_text(load), load.error_text, latency_text(load.p50), latency_text(load.p95)]
 
 
 def _deployed_cells(deployed: Deployed | None, now: datetime) -> list[str]:
@@ -173,10 +202,11 @@ def _model_json(each: Model) -> dict[str, Any]:
         "artifacts": each.artifacts or None,
         "made_by": each.made_by or None,
         "endpoints": list(each.endpoints),
+        "labels": dict(each.labels),
     }
 
 
-def _endpoint_json(each: ServingEndpoint) -> dict[str, Any]:
+def _endpoint_json(each: ServingEndpoint, loads: Loads) -> dict[str, Any]:
     return {
         "name": each.name,
         "id": each.id,
@@ -194,9 +224,22 @@ def _endpoint_json(each: ServingEndpoint) -> dict[str, Any]:
                 "machine": deployed.machine or None,
                 "replicas": list(deployed.replicas) if deployed.replicas else None,
                 "create_time": when(deployed.create_time),
+                "load": _load_json(loads.get((each.name, deployed.id))),
             }
             for deployed in each.deployed
         ],
+    }
+
+
+def _load_json(load: Load | None) -> dict[str, Any] | None:
+    if load is None:
+        return None
+    return {
+        "requests": load.requests,
+        "seconds": load.seconds,
+        "errors": dict(load.errors),
+        "p50_ms": load.p50,
+        "p95_ms": load.p95,
     }
 
 

@@ -176,6 +176,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "labels": lambda pb: dict(pb.labels),
     "error": error_of,
     "groups": lambda pb: groups_of(pb.job_spec.worker_pool_specs),
+    "persistent_resource": lambda pb: pb.job_spec.persistent_resource_id,
     "strategy": lambda pb: strategy_of(pb.job_spec.scheduling),
     "timeout": lambda pb: timeout_of(pb.job_spec.scheduling),
     "progress_pattern": lambda pb: pattern_of(pb.job_spec.worker_pool_specs),

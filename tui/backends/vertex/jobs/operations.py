@@ -14,19 +14,21 @@ from tui.backends.vertex.transport.errors import from_status
 SECONDS = 120.0
 
 
-async def wait_for(clients: Clients, region: str, operation: Any, what: str) -> None:
-    """Poll `operation` until it is done. Raises BackendError with how it failed, or after `SECONDS`."""
+async def wait_for(
+    clients: Clients, region: str, operation: Any, what: str, *, seconds: float = SECONDS
+) -> None:
+    """Poll `operation` until it is done. Raises BackendError with how it failed, or after `seconds`."""
 
     async def send(seconds: float) -> Any:
         request = operations_pb2.GetOperationRequest(name=operation.name)
         return await clients.jobs(region).get_operation(request, retry=None, timeout=seconds)
 
-    pause, end = 0.1, asyncio.get_running_loop().time() + SECONDS
+    pause, end = 0.1, asyncio.get_running_loop().time() + seconds
     while not operation.done:
         if asyncio.get_running_loop().time() > end:
             raise Unavailable(
-                f"Can't {what}: not done after {SECONDS:.0f} s.",
-                fix="It goes on by itself; look at the jobs again in a while.",
+                f"Can't {what}: not done after {seconds:.0f} s.",
+                fix="It goes on by itself; look again in a while.",
             )
         await asyncio.sleep(pause)
         pause = min(2.0, pause * 1.7)

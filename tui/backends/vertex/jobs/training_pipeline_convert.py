@@ -72,6 +72,7 @@ def _asked_for(pb: Any, context: str) -> Job:
         groups=groups_of(spec.worker_pool_specs),
         progress_pattern=pattern_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),
+        persistent_resource=spec.persistent_resource_id,
         timeout=timedelta(seconds=limit.seconds) if spec.scheduling.HasField("timeout") else None,
     )
 

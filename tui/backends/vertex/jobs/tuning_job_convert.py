@@ -69,6 +69,7 @@ def job(pb: Any, context: str) -> Job:
         error=error_of(pb),
         groups=groups_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),
+        persistent_resource=spec.persistent_resource_id,
         timeout=timeout_of(spec.scheduling),
         progress=_progress(tasks, pb.max_trial_count),
         tasks=tasks,

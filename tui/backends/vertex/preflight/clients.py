@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from google.cloud.aiplatform_v1.services.persistent_resource_service import (
-    PersistentResourceServiceAsyncClient,
-)
-from google.cloud.aiplatform_v1.services.persistent_resource_service.transports.grpc_asyncio import (
-    PersistentResourceServiceGrpcAsyncIOTransport,
-)
 from google.cloud.aiplatform_v1.services.tensorboard_service import TensorboardServiceAsyncClient
 from google.cloud.aiplatform_v1.services.tensorboard_service.transports.grpc_asyncio import (
     TensorboardServiceGrpcAsyncIOTransport,
@@ -46,11 +40,6 @@ class CheckClients:
         return self._over(
             Service.REGISTRY, "", ArtifactRegistryAsyncClient, ArtifactRegistryGrpcAsyncIOTransport
         )
-
-    def resources(self, region: str) -> Any:
-        """Persistent resources of one region."""
-        transport = PersistentResourceServiceGrpcAsyncIOTransport
-        return self._over(Service.JOBS, region, PersistentResourceServiceAsyncClient, transport)
 
     def boards(self, region: str) -> Any:
         """TensorBoards of one region."""

@@ -10,13 +10,17 @@ from google.cloud.aiplatform_v1.types import persistent_resource
 
 from tui.backends.interface import ContextInfo, NotFound
 from tui.backends.vertex.preflight.clients import CheckClients
+from tui.backends.vertex.resources import resource_pool
 from tui.domain.resource_name import name_pattern
-from tui.domain.vertex.custom_job_spec import machine_of, whole, within
+from tui.domain.resources.persistent import unfit
+from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
+from tui.domain.vertex.sources import TRAINING
 
 _BOARD = name_pattern("tensorboards")
 _NETWORK = re.compile(r"projects/([^/]+)/global/networks/([^/]+)")
 _ATTACHMENT = re.compile(r"projects/([^/]+)/regions/([^/]+)/networkAttachments/([^/]+)")
+_MATCH = f"{TRAINING}/persistent-resource-train"
 _State = persistent_resource.PersistentResource.State
 
 
@@ -33,7 +37,7 @@ class Parts:
         name = f"projects/{self._info.project}/locations/{region}/persistentResources/{id}"
 
         async def send(seconds: float) -> Any:
-            client = self._clients.resources(region)
+            client = self._clients.clients.resources(region)
             return await client.get_persistent_resource(name=name, retry=None, timeout=seconds)
 
         try:
@@ -49,10 +53,14 @@ class Parts:
             state = _State(found.state).name
             sentence = f"the persistent resource {id} is {state}, not RUNNING"
             return [Check("resource", CheckStatus.PROBLEM, sentence, "Wait for it, or reboot it.")]
-        unfit = _unfit(job, found.resource_pools)
-        if unfit:
-            fix = "The machine and the disk of each pool must be exactly a resource pool's."
-            return [Check("resource", CheckStatus.PROBLEM, f"{id} has {unfit}", fix)]
+        pools = [resource_pool(pool) for pool in type(found).pb(found).resource_pools]
+        why = unfit(job, pools)
+        if why:
+            fix = f"Machine and disk of each pool must be exactly a resource pool's ({_MATCH})."
+            return [Check("resource", CheckStatus.PROBLEM, f"{id} has {why}", fix)]
+        if unfit(job, [pool.unused() for pool in pools]):
+            used = sum(pool.used for pool in pools)
+            return [ok("resource", f"{id} has the machines, but {used} are in use: the job waits for them")]
         return [ok("resource", f"{id} runs and has the machines")]
 
     async def board(self, name: str, region: str) -> Sequence[Check]:
@@ -93,26 +101,3 @@ class Parts:
 
     async def _call(self, what: str, send: Any) -> Any:
         return await self._clients.clients.caller.read(what, send, patience=2.0)
-
-
-def _unfit(job: Mapping[str, Any], pools: Sequence[Any]) -> str:
-    """What a persistent resource lacks for a job; "" for nothing."""
-    for index, pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
-        if not pool:
-            continue
-        machine, accelerator, count = machine_of(pool)
-        replicas = whole(pool.get("replicaCount")) or 1
-        alike = [p for p in pools if _machine(p) == (machine, accelerator, count)]
-        what = f"{machine}{f' with {count} × {accelerator}' if count else ''}"
-        if not alike:
-            return f"no pool of {what}, which pool {index} needs"
-        most = max(p.autoscaling_spec.max_replica_count or p.replica_count for p in alike)
-        if replicas > most:
-            return f"{most} × {what}; pool {index} needs {replicas}"
-    return ""
-
-
-def _machine(pool: Any) -> tuple[str, str, int]:
-    spec = pool.machine_spec
-    kind = spec.accelerator_type.name if spec.accelerator_type else ""
-    return spec.machine_type, kind, spec.accelerator_count

@@ -11,6 +11,12 @@ from google.cloud.aiplatform_v1.services.job_service import JobServiceAsyncClien
 from google.cloud.aiplatform_v1.services.job_service.transports.grpc_asyncio import (
     JobServiceGrpcAsyncIOTransport,
 )
+from google.cloud.aiplatform_v1.services.persistent_resource_service import (
+    PersistentResourceServiceAsyncClient,
+)
+from google.cloud.aiplatform_v1.services.persistent_resource_service.transports.grpc_asyncio import (
+    PersistentResourceServiceGrpcAsyncIOTransport,
+)
 from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceAsyncClient
 from google.cloud.aiplatform_v1.services.pipeline_service.transports.grpc_asyncio import (
     PipelineServiceGrpcAsyncIOTransport,
@@ -38,6 +44,7 @@ _CLIENTS: dict[Service, tuple[Any, Any]] = {
     Service.MONITORING: (MetricServiceAsyncClient, MetricServiceGrpcAsyncIOTransport),
     Service.QUOTAS: (CloudQuotasAsyncClient, CloudQuotasGrpcAsyncIOTransport),
 }
+_RESOURCES = (PersistentResourceServiceAsyncClient, PersistentResourceServiceGrpcAsyncIOTransport)
 _PIPELINES = (PipelineServiceAsyncClient, PipelineServiceGrpcAsyncIOTransport)
 
 
@@ -84,6 +91,10 @@ class Clients:
     def pipelines(self, region: str) -> PipelineServiceAsyncClient:
         """PipelineService of one region, at the address of JobService."""
         return self._client(Service.JOBS, region, _PIPELINES)  # type: ignore[no-any-return]
+
+    def resources(self, region: str) -> PersistentResourceServiceAsyncClient:
+        """PersistentResourceService of one region, at the address of JobService."""
+        return self._client(Service.JOBS, region, _RESOURCES)  # type: ignore[no-any-return]
 
     def jobs(self, region: str) -> JobServiceAsyncClient:
         """JobService of one region."""

@@ -127,10 +127,10 @@ def persistent_id(case: Case) -> Iterator[Finding]:
 
 
 def persistent_local(case: Case) -> Iterator[Finding]:
-    if case.local and case.spec.get("persistentResourceId"):
+    if case.local and case.spec.get("persistentResourceId") and case.strategy == "FLEX_START":
         where = ("jobSpec", "persistentResourceId")
-        sentence = "the emulator has no persistent resources."
-        yield Finding(where, sentence, "Remove it to run here.", (Edit(where, REMOVED),))
+        sentence = "the emulator refuses FLEX_START on a persistent resource."
+        yield Finding(where, sentence, "Remove it, or write strategy STANDARD.", (Edit(where, REMOVED),))
 
 
 def persistent_only(case: Case) -> Iterator[Finding]:
@@ -145,9 +145,9 @@ def persistent_only(case: Case) -> Iterator[Finding]:
 
 
 def persistent_shape(case: Case) -> Iterator[Finding]:
-    if not case.spec.get("persistentResourceId") or case.local:
+    if not case.spec.get("persistentResourceId"):
         return
-    if case.strategy == "FLEX_START":
+    if case.strategy == "FLEX_START" and not case.local:
         fix = "Remove persistentResourceId, or write strategy STANDARD."
         sentence = f"FLEX_START waits for new machines; a persistent resource has its own. {UNDOCUMENTED}"
         yield Finding(("jobSpec", "persistentResourceId"), sentence, fix)
@@ -156,7 +156,7 @@ def persistent_shape(case: Case) -> Iterator[Finding]:
         sentence = "whether Spot works on a persistent resource is not documented."
         yield Finding(("jobSpec", "scheduling", "strategy"), sentence, fix)
     for path, pool in case.used:
-        if not machine_of(pool)[0]:
+        if not machine_of(pool)[0] and not case.local:
             yield Finding(
                 (*path, "machineSpec"),
                 "on a persistent resource machineSpec and diskSpec must be those of one of its "

@@ -1,0 +1,171 @@
+"""Models and endpoints by keys: what made a version, its share of the requests, and what can't be done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.ui.serving_double import PLACE, MemoryServing, backend
+from tests.ui.test_jobs_screen import footer, lines, on_screen, opened, painted, said, table, until
+from tui.app import VxtuiApp
+from tui.backends.interface import PermissionDenied
+from tui.config.settings import Context
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.dialogs.prompt import PromptScreen
+
+FRONT = f"{PLACE}/endpoints/7001"
+
+
+def shares(serving: MemoryServing) -> dict[str, int]:
+    return {each.id: each.percent for each in serving.stored[FRONT].deployed}
+
+
+def flat(app: VxtuiApp) -> str:
+    """The screen on one line: a dialog breaks its lines."""
+    return " ".join(on_screen(app).replace("▌", " ").split())
+
+
+def row(app: VxtuiApp, text: str) -> str:
+    return next(line for line in painted(app) if text in line)
+
+
+async def test_every_version_says_which_job_made_it(tmp_path: Path) -> None:
+    async with opened(backend(), tmp_path, size=(160, 40), notifications=True) as (app, pilot):
+        went: list[str] = []
+        app.open_job = went.append  # type: ignore[method-assign, assignment]
+        await pilot.press(":", *"models", "enter")
+        await until(pilot, lambda: "3 models, 5 versions" in lines(app), "the models")
+        rows = painted(app)
+        assert "canary" in rows[1] and "arr-coc-4x8-a100" in rows[1] and "1 endpoint" in rows[1]
+        assert "local-2node-1120" in rows[2] and "99" in rows[3] and "bert-[/]large [red]" in rows[5]
+        await pilot.press("enter")
+        assert went == [app.store.find("arr-coc-4x8-a100")[0].name]
+        await pilot.press("j", "j", "enter")
+        await until(pilot, lambda: "99 that made it is not in the list" in on_screen(app), "why")
+        # Its weights are below that job's output.
+        await until(pilot, lambda: "vit-ablation " in row(app, "vit-ablation-l16-384"), "the job")
+        await pilot.press("j", "j", "enter")
+        await until(pilot, lambda: "say which job made it" in on_screen(app), "why")
+        await pilot.press("slash", *"canary", "enter")
+        await until(pilot, lambda: "1 of 3 models, 1 version" in lines(app), "the filter")
+        assert len(went) == 1
+
+
+async def test_a_version_takes_over_step_by_step_and_back(tmp_path: Path) -> None:
+    serving = MemoryServing()
+    async with opened(backend(serving), tmp_path, notifications=True) as (app, pilot):
+
+        async def asked(*keys: str, words: str) -> None:
+            await pilot.press(*keys)
+            await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+            assert words in flat(app)
+            await pilot.press("y")
+            await until(pilot, lambda: not isinstance(app.screen, ConfirmScreen), "the answer")
+
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await until(pilot, lambda: "8.1 % 5xx" in row(app, " 10 %"), "figures")
+        assert "90.0" in row(app, " 90 %") and "48 ms" in row(app, " 90 %"), row(app, " 90 %")
+        assert row(app, "100 %").count("·") == 4, "not measured"
+        assert "· nothing" in row(app, "empty") and "~$" in row(app, "n1-standard-4")
+        await pilot.press("plus")
+        await until(pilot, lambda: "Move to a version" in said(app), "why nothing happens")
+        await asked("j", "j", "plus", words="version 2 90 → 75 %, version 3 10 → 25 %")
+        await until(pilot, lambda: shares(serving) == {"501": 75, "502": 25}, "the next step")
+        await until(pilot, lambda: "75 %" in "".join(painted(app)), "the split on the screen")
+        await pilot.press("t")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the percentage")
+        await pilot.press("ctrl+u", *"101", "enter")
+        await until(pilot, lambda: "from 0 to 100" in on_screen(app), "the problem")
+        await asked("ctrl+u", *"60", "enter", words="version 3 25 → 60 %")
+        await until(pilot, lambda: shares(serving) == {"501": 40, "502": 60}, "the percentage")
+        await until(pilot, lambda: " 60 %" in "".join(painted(app)), "the split on the screen")
+        await asked("u", words="Roll back front-door: version 2 40 → 75 %, version 3 60 → 25 %")
+        await until(pilot, lambda: shares(serving) == {"501": 75, "502": 25}, "one change back")
+        await asked("u", words="version 2 75 → 90 %")
+        await until(pilot, lambda: shares(serving) == {"501": 90, "502": 10}, "both back")
+        await pilot.press("u")
+        await until(pilot, lambda: "vxtui has changed none" in said(app), "nothing to go back to")
+        await pilot.press("D")
+        await until(pilot, lambda: "gets 10 % of the requests" in said(app), "the refusal")
+        audit = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+        done = [each["action"] for each in audit if each["result"] == "done"]
+        assert done == ["endpoint.split"] * 2 + ["endpoint.roll_back"] * 2
+
+
+async def test_deploying_asks_for_version_machine_and_share(tmp_path: Path) -> None:
+    serving = MemoryServing()
+    async with opened(backend(serving), tmp_path, notifications=True) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await pilot.press("G", "a")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the versions")
+        assert "canary" in on_screen(app)
+        await pilot.press(*"vit", "enter")
+        await until(pilot, lambda: "Machine for vit" in on_screen(app), "the machines")
+        assert "a2-highgpu-1g" in on_screen(app) and "1 TESLA A100" in on_screen(app)
+        await pilot.press(*"n1-standard-4", "enter")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the share")
+        await pilot.press("ctrl+u", *"50", "enter")
+        await until(pilot, lambda: "Nothing else is deployed" in on_screen(app), "the problem")
+        await pilot.press("ctrl+u", *"100", "enter")
+        await until(pilot, lambda: "with 100 % of the requests?" in flat(app), "the question")
+        await pilot.press("y")
+        empty = f"{PLACE}/endpoints/7003"
+        await until(pilot, lambda: len(serving.stored[empty].deployed) == 1, "the deployment")
+        await until(pilot, lambda: "100 % to version 1" in said(app), "its end")
+        await pilot.press("j", "D")
+        await until(pilot, lambda: "Nothing answers the endpoint" in on_screen(app), "what it means")
+        await pilot.press("y")
+        await until(pilot, lambda: serving.stored[empty].deployed == (), "nothing is deployed")
+
+
+async def test_a_version_is_deployed_from_the_models_too(tmp_path: Path) -> None:
+    serving = MemoryServing()
+    async with opened(backend(serving), tmp_path) as (app, pilot):
+        await pilot.press("7")
+        await until(pilot, lambda: "5 versions" in lines(app), "the models")
+        await pilot.press("a")
+        await until(pilot, lambda: "to which endpoint?" in on_screen(app), "the endpoints")
+        assert "90 % arr-coc version 2" in on_screen(app) and "nothing is deployed" in on_screen(app)
+        await pilot.press(*"empty", "enter")
+        await until(pilot, lambda: "Machine for arr-coc version 3" in on_screen(app), "the machines")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the share")
+        await pilot.press("enter")
+        await until(pilot, lambda: "with 100 % of the requests?" in flat(app), "the question")
+        await pilot.press("y")
+        empty = f"{PLACE}/endpoints/7003"
+        await until(pilot, lambda: len(serving.stored[empty].deployed) == 1, "the deployment")
+
+
+async def test_enter_on_a_version_goes_to_its_model(tmp_path: Path) -> None:
+    async with opened(backend(), tmp_path) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await pilot.press("j", "enter")
+        await until(pilot, lambda: table(app).cursor == f"{PLACE}/models/31@2", "the version")
+        await pilot.press("escape")
+        await until(pilot, lambda: "Jobs" in lines(app), "the jobs")
+
+
+async def test_what_can_t_be_read_or_changed_is_said(tmp_path: Path) -> None:
+    serving = MemoryServing(empty=True)
+    closed = Context("test", project="p", read_only=True)
+    async with opened(backend(serving), tmp_path, context=closed, notifications=True) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "No endpoints here yet" in on_screen(app), "the empty list")
+        await pilot.press("7")
+        await until(pilot, lambda: "No models here yet" in on_screen(app), "the empty list")
+        serving.error = PermissionDenied("Permission aiplatform.models.list denied.", fix="Ask for it.")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "models of us-central1 can't be read" in on_screen(app), "why")
+        assert "Ask for it." in on_screen(app)
+        full = MemoryServing()
+        serving.error, serving.stored = None, full.stored
+        await pilot.press("8", "ctrl+r")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await pilot.press("j", "plus")
+        await until(pilot, lambda: "Split the traffic is refused" in said(app), "the refusal")
+        assert "roll back" not in footer(app) and shares(serving) == {"501": 90, "502": 10}

@@ -1,0 +1,41 @@
+"""Create, reboot and delete persistent resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tui.actions.operations.runner import OperationRunner, Outcome
+from tui.backends.interface import Backend
+from tui.domain.resources.persistent import PersistentResource
+from tui.domain.text import plain
+
+
+class ResourceOperations:
+    """What changes persistent resources, through one open backend. The service goes on after each."""
+
+    def __init__(self, runner: OperationRunner, backend: Backend) -> None:
+        self._runner = runner
+        self._backend = backend
+
+    async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> Outcome[PersistentResource]:
+        """Create one of its REST form; it costs money from when it runs to its deletion."""
+        return await self._runner.run(
+            "resource.create", id, lambda: self._backend.resources.create(region, id, resource),
+            lambda made: f"Creating the persistent resource {plain(made.id)}",
+            region=region, made=lambda made: made.name,
+        )  # fmt: skip
+
+    async def reboot(self, resource: PersistentResource) -> Outcome[PersistentResource]:
+        """Reboot its machines; the service refuses it while jobs are on it."""
+        return await self._runner.run(
+            "resource.reboot", resource.name, lambda: self._backend.resources.reboot(resource.name),
+            lambda made: f"Rebooting {plain(made.id)}", region=resource.region, context=resource.context,
+        )  # fmt: skip
+
+    async def delete(self, resource: PersistentResource) -> Outcome[None]:
+        """Delete it; the service cancels the jobs on it."""
+        return await self._runner.run(
+            "resource.delete", resource.name, lambda: self._backend.resources.delete(resource.name),
+            lambda _: f"Deleting {plain(resource.id)}", region=resource.region, context=resource.context,
+        )  # fmt: skip

@@ -1,0 +1,136 @@
+"""Persistent resources of Vertex AI: PersistentResourceService."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
+from google.cloud.aiplatform_v1.types.persistent_resource import PersistentResource as PersistentResourceProto
+from google.protobuf import json_format
+
+from tui.backends.interface import ContextInfo, InvalidRequest
+from tui.backends.resources import ResourceService
+from tui.backends.serving import Found
+from tui.backends.vertex.regions import RegionLists, region_in
+from tui.backends.vertex.timestamps import moment
+from tui.backends.vertex.transport import deadlines
+from tui.backends.vertex.transport.channels import Clients
+from tui.domain.masking import mask_text
+from tui.domain.resources.persistent import DISK_GB, DISK_TYPE, PersistentResource, ResourcePool
+
+Pb = Any
+COLLECTION = "persistentResources"
+_Message = PersistentResourceProto.pb()
+_STATES = {member.value: name for name, member in PersistentResourceProto.State.__members__.items()}
+_ACCELERATORS = {member.value: name for name, member in AcceleratorType.__members__.items() if member.value}
+
+
+class Resources(ResourceService):
+    """Those of one context's project, in its regions."""
+
+    def __init__(self, info: ContextInfo, clients: Clients) -> None:
+        self._info = info
+        self._clients = clients
+        self._lists = RegionLists(info, clients)
+
+    async def list_all(self) -> Found[PersistentResource]:
+        async def read(region: str) -> list[PersistentResource]:
+            call = self._clients.resources(region).list_persistent_resources
+            request = {"parent": self._lists.parent(region)}
+            what = f"list the persistent resources of {region}"
+            found = await self._lists.pages(what, call, request, "persistent_resources")
+            return [persistent_resource(pb, region, self._info.name) for pb in found]
+
+        return await self._lists.everywhere(read)
+
+    async def get(self, name: str) -> PersistentResource:
+        region = region_in(name, COLLECTION)
+
+        async def send(seconds: float) -> Pb:
+            call = self._clients.resources(region).get_persistent_resource
+            return PersistentResourceProto.pb(await call(name=name, retry=None, timeout=seconds))
+
+        found = await self._clients.caller.read(f"read the persistent resource {name}", send)
+        return persistent_resource(found, region, self._info.name)
+
+    async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> PersistentResource:
+        region = region or self._info.regions[0]
+        message = _Message()
+        try:
+            json_format.ParseDict(dict(resource), message)
+        except json_format.ParseError as error:
+            raise InvalidRequest(f"This is not the form of a persistent resource: {error}") from error
+        parent = self._lists.parent(region)
+
+        async def send(seconds: float) -> None:
+            await self._clients.resources(region).create_persistent_resource(
+                parent=parent, persistent_resource=PersistentResourceProto.wrap(message),
+                persistent_resource_id=id, retry=None, timeout=seconds,
+            )  # fmt: skip
+
+        what = f"create the persistent resource {id} in {region}"
+        # The id is the client's: a second create would be refused, and is not needed to find what was made.
+        await self._clients.caller.once(what, send, within=deadlines.CREATE)
+        return await self.get(f"{parent}/{COLLECTION}/{id}")
+
+    async def delete(self, name: str) -> None:
+        region = region_in(name, COLLECTION)
+
+        async def send(seconds: float) -> None:
+            call = self._clients.resources(region).delete_persistent_resource
+            await call(name=name, retry=None, timeout=seconds)
+
+        await self._clients.caller.once(
+            f"delete the persistent resource {name}", send, within=deadlines.CHANGE
+        )
+
+    async def reboot(self, name: str) -> PersistentResource:
+        region = region_in(name, COLLECTION)
+
+        async def send(seconds: float) -> None:
+            call = self._clients.resources(region).reboot_persistent_resource
+            await call(name=name, retry=None, timeout=seconds)
+
+        # A second reboot would be another one.
+        await self._clients.caller.once(
+            f"reboot the persistent resource {name}", send, within=deadlines.CHANGE
+        )
+        return await self.get(name)
+
+
+def persistent_resource(pb: Pb, region: str, context: str) -> PersistentResource:
+    """A PersistentResource message as a domain object."""
+    return PersistentResource(
+        name=pb.name,
+        display_name=pb.display_name,
+        region=region,
+        state=_STATES.get(pb.state) or str(pb.state),
+        context=context,
+        error=mask_text(pb.error.message) if pb.HasField("error") else "",
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        update_time=moment(pb, "update_time"),
+        pools=tuple(resource_pool(pool) for pool in pb.resource_pools),
+        labels=dict(pb.labels),
+        network=pb.network,
+    )
+
+
+def resource_pool(pb: Pb) -> ResourcePool:
+    """A ResourcePool message as a domain object."""
+    machine, scaled = pb.machine_spec, pb.HasField("autoscaling_spec")
+    kind = machine.accelerator_type
+    return ResourcePool(
+        id=pb.id,
+        machine_type=machine.machine_type,
+        accelerator_type=_ACCELERATORS.get(kind, str(kind) if kind else ""),
+        accelerator_count=machine.accelerator_count,
+        replicas=pb.replica_count,
+        used=pb.used_replica_count,
+        least=pb.autoscaling_spec.min_replica_count if scaled else None,
+        most=pb.autoscaling_spec.max_replica_count if scaled else None,
+        disk_type=pb.disk_spec.boot_disk_type or DISK_TYPE,
+        disk_gb=pb.disk_spec.boot_disk_size_gb or DISK_GB,
+        tpu_topology=machine.tpu_topology,
+    )

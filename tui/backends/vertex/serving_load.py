@@ -1,0 +1,109 @@
+"""Requests, errors and latencies of deployed models, from Cloud Monitoring.
+
+The metrics are those of the documentation 'Google Cloud metrics', aiplatform: response_count by class of the
+HTTP status, and prediction_latencies, of which every model has the `latency_type` total.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from google.cloud.monitoring_v3.types import common
+from google.protobuf import duration_pb2
+
+from tui.backends.vertex.logs.filters import quote
+from tui.backends.vertex.metrics import list_series, points
+from tui.backends.vertex.transport.channels import Clients
+from tui.domain.resource_name import log_project
+from tui.domain.serving.load import Load
+from tui.domain.serving.traffic import ServingEndpoint
+
+PREFIX = "aiplatform.googleapis.com/prediction/online/"
+RESOURCE = "aiplatform.googleapis.com/Endpoint"
+WINDOW = timedelta(minutes=5)
+"""What the figures are of; the service shows its points up to some minutes late."""
+PERIOD = 60
+"""Seconds, the shortest alignment period of the service."""
+Aligner = common.Aggregation.Aligner
+_Key = tuple[str, str, str]
+"""(region, id of the endpoint, id of the deployed model)."""
+
+
+async def read_loads(
+    clients: Clients, project: str, endpoints: Sequence[ServingEndpoint]
+) -> dict[tuple[str, str], Load]:
+    """By (endpoint's name, id of the deployed model); those without requests are left out.
+
+    Raises:
+        BackendError: when Monitoring can't be read.
+    """
+    busy = [each for each in endpoints if each.deployed]
+    if not busy:
+        return {}
+    end = datetime.now(UTC)
+    window = (end - WINDOW, end)
+    where = log_project(busy[0].name, project)
+
+    async def read(metric: str, aligner: Any, period: int, more: str = "") -> list[Any]:
+        text = f'metric.type={quote(PREFIX + metric)} AND resource.type="{RESOURCE}"{more}'
+        aggregation = {
+            "alignment_period": duration_pb2.Duration(seconds=period),
+            "per_series_aligner": aligner,
+        }
+        return await list_series(clients, where, text, window, what=f"read {metric}", aggregation=aggregation)
+
+    whole = int(WINDOW.total_seconds())
+    total = ' AND metric.labels.latency_type="total"'
+    answers, median, high = await asyncio.gather(
+        read("response_count", Aligner.ALIGN_DELTA, PERIOD),
+        read("prediction_latencies", Aligner.ALIGN_PERCENTILE_50, whole, total),
+        read("prediction_latencies", Aligner.ALIGN_PERCENTILE_95, whole, total),
+    )
+    counts = _counts(answers)
+    p50, p95 = _last(median), _last(high)
+    found: dict[tuple[str, str], Load] = {}
+    for endpoint in busy:
+        for deployed in endpoint.deployed:
+            key = (endpoint.region, endpoint.id, deployed.id)
+            if key in counts:
+                requests, seconds, errors = counts[key]
+                found[endpoint.name, deployed.id] = Load(
+                    requests, seconds, errors, p50.get(key), p95.get(key)
+                )
+    return found
+
+
+def _counts(series: Sequence[Any]) -> Mapping[_Key, tuple[int, float, dict[str, int]]]:
+    """Requests, the seconds in which they came, and errors by class."""
+    totals: dict[_Key, float] = {}
+    ends: dict[_Key, set[datetime]] = {}
+    errors: dict[_Key, dict[str, float]] = {}
+    for each in series:
+        key, code = _key(each), each.metric.labels["response_code"]
+        for at, value in points(each):
+            totals[key] = totals.get(key, 0.0) + value
+            ends.setdefault(key, set()).add(at)
+            if not code.startswith("2") and value:
+                classes = errors.setdefault(key, {})
+                classes[code] = classes.get(code, 0.0) + value
+    return {
+        key: (
+            round(total),
+            (max(ends[key]) - min(ends[key])).total_seconds() + PERIOD,
+            {code: round(count) for code, count in errors.get(key, {}).items()},
+        )
+        for key, total in totals.items()
+    }
+
+
+def _last(series: Sequence[Any]) -> dict[_Key, float]:
+    """The newest value of each deployed model."""
+    return {_key(each): found[-1][1] for each in series if (found := points(each))}
+
+
+def _key(series: Any) -> _Key:
+    labels = series.resource.labels
+    return labels["location"], labels["endpoint_id"], series.metric.labels["deployed_model_id"]

@@ -1,0 +1,282 @@
+"""Persistent resources: state, replicas in use, what they cost while idle, and the jobs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.content import Content
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import NOT_MEASURED, age, pieces
+from tui.domain.job import Job
+from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
+from tui.domain.text import plain
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.polled_list import PolledListScreen
+from tui.screens.resources.details import detail_lines
+from tui.screens.workers import background
+from tui.session import BackendError, Session
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.table.table import Cells, Column, Table
+
+if TYPE_CHECKING:
+    from tui.actions.operations.resources import ResourceOperations
+    from tui.actions.operations.runner import Outcome
+
+COLUMNS = (
+    Column("state", "STATE", 14, max_width=14),
+    Column("name", "NAME", 14, max_width=64, flex=True),
+    Column("region", "REGION", 8, max_width=20, rank=4),
+    Column("used", "USED", 6, max_width=12, right=True),
+    Column("machine", "MACHINES", 14, max_width=60, rank=1),
+    Column("jobs", "JOBS", 4, max_width=6, right=True),
+    Column("idle", "IDLE", 5, max_width=6, right=True),
+    Column("idle_cost", "IDLE $/H", 8, max_width=12, right=True),
+    Column("cost", "COST $/H", 8, max_width=12, right=True, rank=3),
+    Column("age", "AGE", 5, max_width=6, right=True, rank=2),
+)
+WHILE_CHANGING = 2.0
+"""Seconds between two readings while one is provisioned, updated, rebooted or deleted."""
+
+
+class ResourcesScreen(PolledListScreen):
+    """Machines that stay, and what they cost while nobody uses them."""
+
+    SCOPE = "resources"
+    HEADING = "Persistent resources"
+    PLACEHOLDER = "name, state, region or machine"
+    NEEDS = "resources"
+    WHAT = "persistent resources"
+    EMPTY = (
+        "No persistent resources here.",
+        "Jobs on one start without waiting for machines; it costs money until it is deleted.\n"
+        "vxtui resources create NAME --from PROFILE makes one",
+    )
+    BINDINGS = bindings("resources")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: Sequence[PersistentResource] = ()
+        self._shown: dict[str, PersistentResource] = {}
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS)
+
+    def on_mount(self) -> None:
+        self.console.jobs_changed.subscribe(self, lambda _: self.reload())
+        self.console.prices_changed.subscribe(self, lambda _: self.reload())
+
+    def every(self, session: Session) -> float:
+        changing = any(each.changing for each in self._found)
+        return WHILE_CHANGING if changing else super().every(session)
+
+    def tick(self) -> None:
+        super().tick()
+        if self.is_current:
+            # The ages of the rows.
+            self.reload()
+
+    async def read_now(self, session: Session) -> Mapping[str, BackendError]:
+        found = await session.backend.resources.list_all()
+        # A region that can't be read keeps what it had.
+        places = found.errors.keys()
+        kept = [each for each in self._found if not places.isdisjoint(_places(each))]
+        self._found = [*found.items, *kept]
+        return found.errors
+
+    def forget(self) -> None:
+        self._found = ()
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self._found)
+
+    # What is shown
+
+    def reload(self) -> None:
+        if not self.is_mounted or not self.has_widgets:
+            return
+        words = self.query_one(FilterBar).text.casefold().split()
+        shown = {each.name: each for each in self._found if _fits(each, words)}
+        self._shown = shown
+        table = self.table
+        table.show(list(shown), {name: self._cells(each) for name, each in shown.items()})
+        table.display = bool(shown)
+        self.show_why(shown=bool(shown), filtered=self.query_one(FilterBar).text)
+        self.refresh_frame()
+
+    def _cells(self, each: PersistentResource) -> Cells:
+        costs, region = self.console.costs, each.region
+        since = idle_since(each, self._jobs)
+        age_of = self.console.clock() - each.create_time if each.create_time else None
+        machines = ", ".join(dict.fromkeys(pool.machine for pool in each.pools))
+        muted = "$text-muted"
+        full = each.replicas > 0 and each.used >= each.replicas
+        return {
+            "state": state_words(each),
+            "name": Content(plain(each.id)),
+            "region": Content.styled(plain(region), muted),
+            "used": Content.styled(f"{each.used}/{each.replicas}", "$text-success" if full else ""),
+            "machine": Content(plain(machines)),
+            "jobs": Content(str(len(jobs_on(each, self._jobs)))),
+            "idle": Content.styled(age(self.console.clock() - since), "$text-warning")
+            if since is not None
+            else Content.styled(NOT_MEASURED, muted),
+            "idle_cost": Content(costs.parts_text(each.idle_parts(), region)),
+            "cost": Content.styled(costs.parts_text(each.parts(), region), muted),
+            "age": Content.styled(age(age_of), muted),
+        }
+
+    @property
+    def _jobs(self) -> Sequence[Job]:
+        return list(self.console.store.jobs.values())
+
+    def count_text(self) -> str:
+        shown, total = len(self._shown), len(self._found)
+        if not total:
+            return ""
+        words = pieces(total, "resource")
+        return words if shown == total else f"{shown} of {words}"
+
+    def order_text(self) -> Content:
+        parts = [part for each in self._shown.values() for part in each.idle_parts()]
+        if not parts or self.console.costs.prices is None:
+            return Content("")
+        rates = [
+            self.console.costs.parts_rate(each.idle_parts(), each.region) for each in self._shown.values()
+        ]
+        text = self.console.costs.sum_text(rates)
+        would = "would cost " if self.console.bills_nothing else ""
+        return Content.styled(f"idle machines {would}{text}", "$text-muted" if would else "$text-warning")
+
+    # Actions
+
+    @property
+    def chosen(self) -> PersistentResource | None:
+        """The resource under the cursor."""
+        return self._shown.get(self.table.cursor or "")
+
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
+        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
+            return reason
+        each = self.chosen
+        if each is None:
+            return "No persistent resource is selected."
+        if found.method == "jobs" and not jobs_on(each, self._jobs):
+            return f"No job runs on {plain(each.id)} or waits for it."
+        if found.method == "reboot" and each.state not in {RUNNING, ERROR}:
+            return f"{plain(each.id)} is {each.state.lower()}; reboot it once it is not."
+        if found.method == "reboot" and (on := jobs_on(each, self._jobs)):
+            return f"{pieces(len(on), 'job')} on {plain(each.id)}: a resource with jobs can't be rebooted."
+        if found.method == "delete" and each.state == "STOPPING":
+            return f"{plain(each.id)} is being deleted already."
+        return None
+
+    @on(Table.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("resources.open")
+
+    def action_open(self) -> None:
+        """Everything about it."""
+        from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415 - most looks are at the list
+
+        each = self.chosen
+        if each is not None:
+            lines = detail_lines(each, self._jobs, self.console.costs, self.console.clock())
+            self.app.push_screen(MessageScreen(f"Persistent resource {each.id}", "\n".join(lines)))
+
+    def action_jobs(self) -> None:
+        """Choose one of its jobs and open it."""
+        from tui.screens.dialogs.pick import PickScreen  # noqa: PLC0415
+        from tui.screens.jobs.job_actions import choices  # noqa: PLC0415
+
+        each = self.chosen
+        if each is None:
+            return
+        on_it = jobs_on(each, self._jobs)
+        options = [
+            (key, Content.assemble(plain(job.display_name), "  ", words))
+            for job, (key, words) in zip(on_it, choices(on_it, self.console.clock()), strict=True)
+        ]
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self.console.open_job(name)
+
+        self.app.push_screen(PickScreen(f"Jobs on {each.id}", options), chosen)
+
+    def action_copy(self) -> None:
+        """Copy its resource name."""
+        if self.chosen is not None:
+            self.console.send_copy(self.chosen.name, "the resource's name")
+
+    def action_reboot(self) -> None:
+        """Reboot its machines after a yes."""
+        each, operations = self.chosen, self._operations()
+        if each is not None and operations is not None:
+            question = f"Reboot {each.id} ({_size(each)})?"
+            self._confirm(question, each, [], lambda: operations.reboot(each))
+
+    def action_delete(self) -> None:
+        """Delete it after a yes that names the jobs it cancels."""
+        each, operations = self.chosen, self._operations()
+        if each is None or operations is None:
+            return
+        jobs = jobs_on(each, self._jobs)
+        ends = f", which cancels {pieces(len(jobs), 'job')}" if jobs else ""
+        question = f"Delete {each.id} ({_size(each)}){ends}?"
+        self._confirm(question, each, jobs, lambda: operations.delete(each))
+
+    def _operations(self) -> ResourceOperations | None:
+        return self.console.resource_operations()
+
+    def _confirm(
+        self,
+        question: str,
+        each: PersistentResource,
+        jobs: Sequence[Job],
+        act: Callable[[], Awaitable[Outcome[Any]]],
+    ) -> None:
+        async def run() -> None:
+            self.console.tell(await act())
+            self.read()
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                background(self, run, question, exclusive=False)
+
+        details = [each.name, *(f"{job.display_name}  {job.state.value.lower()}" for job in jobs)]
+        self.app.push_screen(ConfirmScreen(question, details), answered)
+
+
+def state_words(each: PersistentResource) -> Content:
+    """Glyph and word; one that runs and is used by no job stands out as idle."""
+    if each.state == ERROR:
+        return Content.styled("✗ error", "$text-error")
+    if each.changing:
+        return Content.styled(f"◐ {each.state.lower()}", "$text-warning")
+    return (
+        Content.styled("○ idle", "$text-primary")
+        if each.idle
+        else Content.styled("● in use", "$text-success")
+    )
+
+
+def _fits(each: PersistentResource, words: Sequence[str]) -> bool:
+    machines = " ".join(pool.machine for pool in each.pools)
+    state = "idle" if each.idle else "in use"
+    text = f"{each.id} {each.display_name} {each.state} {state} {each.region} {machines}".casefold()
+    return all(word in text for word in words)
+
+
+def _places(each: PersistentResource) -> tuple[str, str]:
+    """Its region as errors name it, in one context and in a group."""
+    return each.region, f"{each.context}/{each.region}"
+
+
+def _size(each: PersistentResource) -> str:
+    machines = dict.fromkeys(pool.machine_type for pool in each.pools)
+    return f"{pieces(each.replicas, 'replica')}, {', '.join(machines)}"

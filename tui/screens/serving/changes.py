@@ -1,0 +1,266 @@
+"""What the keys of the endpoints do: the questions, then the operation in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tui.actions.operations.runner import OperationError, Outcome
+from tui.actions.registry import Action, refusal
+from tui.config.access import ReadOnly
+from tui.domain.formatting import NOT_MEASURED
+from tui.domain.serving.rollout import called, moves, split_with, split_with_new
+from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError
+from tui.domain.text import plain
+from tui.domain.vertex import catalog
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.pick import PickScreen, value_options
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.workers import background
+from tui.session import BackendError
+
+if TYPE_CHECKING:
+    from tui.actions.operations.endpoints import EndpointOperations
+    from tui.screens.serving.base import ServingScreen
+
+FIRST_SHARE = 10
+"""Percent that the dialog proposes for a version beside others."""
+Operation = Callable[["EndpointOperations"], Awaitable[Outcome[ServingEndpoint]]]
+
+
+def refused(found: Action, closed: ReadOnly) -> str:
+    """Why an action is refused in a read-only context."""
+    return refusal(found, closed)
+
+
+def move(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed, percent: int) -> None:
+    """Send a version `percent` of the requests, the others the rest, after a yes."""
+    try:
+        percents = split_with(endpoint.deployed, deployed.id, percent)
+    except SplitError as error:
+        screen.notify(str(error), severity="warning", markup=False)
+        return
+    question = f"Split the requests of {plain(endpoint.display_name)}: {moves(endpoint, percents)}?"
+    _confirmed(screen, endpoint, question, lambda operations: operations.split(endpoint, percents))
+
+
+def ask_percent(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
+    """Ask for the percentage first."""
+    if deployed is None:
+        return
+
+    def answered(text: str | None) -> None:
+        if text is not None:
+            move(screen, endpoint, deployed, int(text))
+
+    which = called(deployed, endpoint.deployed)
+    question = f"Percent of the requests of {plain(endpoint.display_name)} to {which}:"
+    check = partial(_problem, lambda percent: split_with(endpoint.deployed, deployed.id, percent))
+    screen.app.push_screen(PromptScreen(question, str(deployed.percent), check=check), answered)
+
+
+def _problem(split: Callable[[int], Mapping[str, int]], text: str) -> str:
+    if not (text.isascii() and text.isdigit()):
+        return "Write a whole number from 0 to 100."
+    try:
+        split(int(text))
+    except SplitError as error:
+        return str(error)
+    return ""
+
+
+def roll_back(screen: ServingScreen, endpoint: ServingEndpoint) -> None:
+    """Ask with the split that comes back, then set it."""
+    operations = screen.console.endpoint_operations()
+    if operations is None:
+        return
+
+    async def ask() -> None:
+        try:
+            percents = await operations.before(endpoint)
+        except OperationError as error:
+            screen.notify(f"{error.message} {error.fix}", severity="warning", markup=False)
+            return
+        question = f"Roll back {plain(endpoint.display_name)}: {moves(endpoint, percents)}?"
+        _confirmed(screen, endpoint, question, lambda found: found.roll_back(endpoint))
+
+    background(screen, ask, "roll back", exclusive=False)
+
+
+def undeploy(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
+    """Take a version off an endpoint after a yes."""
+    if deployed is None:
+        return
+    if deployed.percent and len(endpoint.deployed) > 1:
+        screen.notify(
+            f"Version {deployed.version} gets {deployed.percent} % of the requests. Send them to another "
+            "version first.",
+            severity="warning", markup=False,
+        )  # fmt: skip
+        return
+    last = [] if len(endpoint.deployed) > 1 else ["Nothing answers the endpoint's requests then."]
+    name = plain(endpoint.display_name)
+    question = f"Undeploy {plain(deployed.display_name)} version {plain(deployed.version)} from {name}?"
+    _confirmed(
+        screen, endpoint, question, lambda operations: operations.undeploy(endpoint, deployed), details=last
+    )
+
+
+def deploy(screen: ServingScreen, endpoint: ServingEndpoint) -> None:
+    """Ask for the version, then the machine, then the share; then deploy."""
+    session = screen.session
+    if session is None:
+        return
+
+    async def read() -> None:
+        try:
+            found = await session.backend.serving.models()
+            here = [model for model in found.items if _beside(model, endpoint)]
+            versions = [each for model in here for each in await session.backend.serving.versions(model.name)]
+        except BackendError as error:
+            screen.notify(f"The models can't be read: {error.message}", severity="error", markup=False)
+            return
+        if versions:
+            _pick_version(screen, endpoint, versions)
+        else:
+            screen.notify(f"There are no models in {endpoint.region}.", severity="warning", markup=False)
+
+    background(screen, read, "read models", exclusive=True)
+
+
+def deploy_model(screen: ServingScreen, model: Model) -> None:
+    """Ask for the endpoint first."""
+    session = screen.session
+    if session is None:
+        return
+
+    async def read() -> None:
+        try:
+            found = await session.backend.serving.endpoints()
+        except BackendError as error:
+            screen.notify(f"The endpoints can't be read: {error.message}", severity="error", markup=False)
+            return
+        here = {f"{each.display_name} ({each.id})": each for each in found.items if _beside(model, each)}
+        if not here:
+            screen.notify(f"There are no endpoints in {model.region}.", severity="warning", markup=False)
+            return
+        options = value_options((key, _serves(each)) for key, each in here.items())
+
+        def picked(key: str | None) -> None:
+            if key is not None:
+                _pick_machine(screen, here[key], model)
+
+        title = f"Deploy {plain(model.display_name)} version {model.version}: to which endpoint?"
+        screen.app.push_screen(PickScreen(title, options), picked)
+
+    background(screen, read, "read endpoints", exclusive=True)
+
+
+def _serves(endpoint: ServingEndpoint) -> str:
+    """What is deployed to an endpoint, in words."""
+    found = [f"{each.percent} % {each.display_name} version {each.version}" for each in endpoint.deployed]
+    return ", ".join(found) or "nothing is deployed"
+
+
+def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
+    """Both are in the same project and region, as a deployment needs."""
+    return model.name.rpartition("/models/")[0] == endpoint.name.rpartition("/endpoints/")[0]
+
+
+def _pick_version(screen: ServingScreen, endpoint: ServingEndpoint, versions: list[Model]) -> None:
+    there = {f"{one.model.partition('@')[0]}@{one.version}" for one in endpoint.deployed}
+    versions = sorted(versions, key=lambda each: each.versioned in there)
+    by_key = {f"{each.display_name} {each.version} ({each.id})": each for each in versions}
+    options = value_options(
+        (
+            key,
+            "  ".join([*each.aliases, *(["deployed here already"] if each.versioned in there else [])]),
+        )
+        for key, each in by_key.items()
+    )
+
+    def picked(key: str | None) -> None:
+        if key is not None:
+            _pick_machine(screen, endpoint, by_key[key])
+
+    title = f"Deploy to {plain(endpoint.display_name)}: which version?"
+    screen.app.push_screen(PickScreen(title, options), picked)
+
+
+def _pick_machine(screen: ServingScreen, endpoint: ServingEndpoint, model: Model) -> None:
+    used = [each.machine for each in endpoint.deployed if each.machine]
+    known = sorted(name for name in catalog.machines() if not catalog.is_tpu(name))
+    names = dict.fromkeys([*used, "n1-standard-2", *known])
+    options = value_options((name, _an_hour(screen, name, endpoint)) for name in names)
+
+    def picked(machine: str | None) -> None:
+        if machine is not None:
+            _ask_share(screen, endpoint, model, machine)
+
+    title = f"Machine for {plain(model.display_name)} version {model.version}:"
+    screen.app.push_screen(PickScreen(title, options, free=True), picked)
+
+
+def _an_hour(screen: ServingScreen, machine: str, endpoint: ServingEndpoint) -> str:
+    """What one machine costs, in words."""
+    kind, count = catalog.built_in_accelerator(machine)
+    text = screen.console.costs.machine_text(machine, endpoint.region, accelerator=(kind, count))
+    with_gpus = f"  {count} {kind.removeprefix('NVIDIA_').replace('_', ' ')}" if count else ""
+    return f"{text} an hour{with_gpus}" if text != NOT_MEASURED else f"price not known{with_gpus}"
+
+
+def _ask_share(screen: ServingScreen, endpoint: ServingEndpoint, model: Model, machine: str) -> None:
+    what = f"{plain(model.display_name)} version {model.version}"
+
+    def answered(text: str | None) -> None:
+        if text is None:
+            return
+        percent = int(text)
+        price = _an_hour(screen, machine, endpoint)
+        details = [f"{machine}, 1 replica, {price} until it is undeployed"]
+        _confirmed(
+            screen, endpoint,
+            f"Deploy {what} to {plain(endpoint.display_name)} with {percent} % of the requests?",
+            lambda operations: operations.deploy(endpoint, model.versioned, machine, percent),
+            details=details, begun=begun,
+        )  # fmt: skip
+
+    begun = (endpoint.name, model.display_name, model.version)
+    first = str(FIRST_SHARE if endpoint.deployed else 100)
+    check = partial(_problem, partial(split_with_new, endpoint.deployed))
+    question = f"Percent of the requests of {plain(endpoint.display_name)} to {what}:"
+    screen.app.push_screen(PromptScreen(question, first, check=check), answered)
+
+
+def _confirmed(
+    screen: ServingScreen,
+    endpoint: ServingEndpoint,
+    question: str,
+    operation: Operation,
+    *,
+    details: Any = (),
+    begun: tuple[str, str, str] | None = None,
+) -> None:
+    """Run an operation after a yes. `begun` is a row below the endpoint meanwhile; see `deploying`."""
+    operations = screen.console.endpoint_operations()
+    if operations is None:
+        return
+
+    async def run() -> None:
+        if begun is not None:
+            screen.deploying.add(begun)
+            screen.reload()
+        try:
+            screen.console.tell(await operation(operations))
+        finally:
+            if begun is not None:
+                screen.deploying.discard(begun)
+        screen.read()
+
+    def answered(yes: bool | None) -> None:
+        if yes:
+            # The app runs it: leaving the screen must not stop waiting for a deployment.
+            background(screen.console, run, question, exclusive=False)
+
+    screen.app.push_screen(ConfirmScreen(question, [endpoint.name, *details]), answered)

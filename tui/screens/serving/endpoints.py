@@ -1,0 +1,263 @@
+"""Endpoints: what is deployed to them, how the requests are split, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from textual import on
+from textual.content import Content
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import NOT_MEASURED, age, pieces
+from tui.domain.serving.load import Load, latency_text, rate_text
+from tui.domain.serving.rollout import next_step
+from tui.domain.serving.traffic import Deployed, ServingEndpoint
+from tui.domain.text import plain
+from tui.screens.serving import changes
+from tui.screens.serving.base import ServingScreen, muted
+from tui.screens.serving.models import ModelsScreen
+from tui.session import BackendError, Session
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.state import bar
+from tui.widgets.table.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("name", "ENDPOINT", 16, max_width=40, flex=True),
+    Column("version", "VER", 3, max_width=6, right=True),
+    Column("traffic", "TRAFFIC", 15, max_width=36),
+    Column("rate", "REQ/S", 5, max_width=8, right=True),
+    Column("errors", "ERRORS", 9, max_width=10, right=True),
+    Column("p50", "P50", 6, max_width=8, right=True, rank=1),
+    Column("p95", "P95", 6, max_width=8, right=True),
+    Column("machine", "MACHINE", 13, max_width=24, rank=3),
+    Column("replicas", "REPL", 4, max_width=6, right=True, rank=5),
+    Column("cost", "$/H", 7, max_width=12, right=True, rank=4),
+    Column("region", "REGION", 10, max_width=20, rank=6),
+    Column("age", "AGE", 5, max_width=6, right=True, rank=2),
+)
+BARS = ((180, 30), (0, 9))
+"""Width of the screen from which a bar of traffic is so wide."""
+BAD = 0.05
+"""Share of errors from which it is red."""
+_ON_VERSION = {"endpoints.open", "endpoints.step", "endpoints.percent", "endpoints.undeploy"}
+_ON_ENDPOINT = {"endpoints.deploy", "endpoints.roll_back", "endpoints.copy"}
+
+
+class EndpointsScreen(ServingScreen):
+    """A row for each endpoint, and below it one for each version that is deployed to it."""
+
+    SCOPE = "endpoints"
+    HEADING = "Endpoints"
+    PLACEHOLDER = "name, version, machine or region"
+    BINDINGS = bindings("endpoints")
+    WHAT = "endpoints"
+    EMPTY = ("No endpoints here yet.", "The SDK's Endpoint.create makes one.")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._endpoints: Sequence[ServingEndpoint] = ()
+        self._loads: Mapping[tuple[str, str], Load] = {}
+        self._unmeasured: BackendError | None = None
+        """Why there are no figures."""
+        self._rows: dict[str, tuple[ServingEndpoint, Deployed | None]] = {}
+
+    @property
+    def _bar(self) -> int:
+        """Cells of a bar of traffic."""
+        return next(cells for least, cells in BARS if self.size.width >= least)
+
+    def on_resize(self) -> None:
+        """Bars are as wide as there is room."""
+        if self.has_widgets:
+            self.table.clear_widths()
+            self.reload()
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS)
+
+    def forget(self) -> None:
+        self._endpoints, self._loads, self._unmeasured = (), {}, None
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self._endpoints)
+
+    async def read_now(self, session: Session) -> Mapping[str, BackendError]:
+        serving = session.backend.serving
+        found = await serving.endpoints()
+        self._endpoints = found.items
+        self.reload()
+        # The figures come from another service: the list does not wait for them.
+        try:
+            self._loads, self._unmeasured = await serving.loads(found.items), None
+        except BackendError as error:
+            self._loads, self._unmeasured = {}, error
+        return found.errors
+
+    def reload(self) -> None:
+        words = self.query_one(FilterBar).text.casefold().split()
+        now = self.console.clock()
+        self._rows = {}
+        cells: dict[str, Cells] = {}
+        parents: dict[str, str] = {}
+        for endpoint in self._endpoints:
+            if not _fits(endpoint, words):
+                continue
+            self._rows[endpoint.name] = (endpoint, None)
+            cells[endpoint.name] = self._head(endpoint, now)
+            for each in endpoint.deployed:
+                key = f"{endpoint.name}/{each.id}"
+                self._rows[key] = (endpoint, each)
+                parents[key] = endpoint.name
+                cells[key] = self._version(endpoint, each, now)
+            for begun in sorted(self.deploying):
+                if begun[0] == endpoint.name:
+                    key = f"{endpoint.name}/{begun[1]}@{begun[2]}"
+                    self._rows[key] = (endpoint, None)
+                    parents[key] = endpoint.name
+                    cells[key] = {
+                        "name": muted(f"  {plain(begun[1])}"),
+                        "version": muted(plain(begun[2])),
+                        "traffic": Content.styled("◐ deploying", "$text-warning"),
+                    }
+        self.table.show(list(cells), cells, parents)
+        self.table.display = bool(cells)
+        self.show_why(shown=bool(cells), filtered=" ".join(words))
+        self.refresh_frame()
+
+    def _head(self, endpoint: ServingEndpoint, now: datetime) -> Cells:
+        return {
+            "name": Content.styled(plain(endpoint.display_name or endpoint.id), "bold"),
+            "traffic": "" if endpoint.deployed else muted("· nothing"),
+            "region": muted(plain(endpoint.region)),
+            "age": muted(age(now - endpoint.create_time if endpoint.create_time else None)),
+        }
+
+    def _version(self, endpoint: ServingEndpoint, each: Deployed, now: datetime) -> Cells:
+        least, most = each.replicas or (0, 0)
+        replicas = "" if not most else str(most) if least == most else f"{least}-{most}"
+        cost = self.console.costs.machine_text(
+            each.machine,
+            endpoint.region,
+            replicas=least,
+            accelerator=(each.accelerator, each.accelerator_count),
+        )
+        style = "$text-success" if each.percent else "$text-muted"
+        return {
+            **_figures(self._loads.get((endpoint.name, each.id))),
+            "name": Content(f"  {plain(each.display_name)}"),
+            "version": Content(plain(each.version)),
+            "traffic": Content.assemble((bar(each.percent / 100, self._bar), style), f" {each.percent:>3} %"),
+            "machine": muted(plain(each.machine)),
+            "replicas": muted(replicas),
+            "cost": muted(cost),
+            "region": "",
+            "age": muted(age(now - each.create_time if each.create_time else None)),
+        }
+
+    def count_text(self) -> str:
+        shown = len({endpoint.name for endpoint, _ in self._rows.values()})
+        total = len(self._endpoints)
+        return pieces(total, "endpoint") if shown == total else f"{shown} of {pieces(total, 'endpoint')}"
+
+    def order_text(self) -> Content:
+        if self._unmeasured is not None:
+            return Content.styled(plain(f"no figures: {self._unmeasured.message}"), "$text-warning")
+        return muted("figures of the last 5 min") if self._rows else Content("")
+
+    # What the cursor is on
+
+    @property
+    def current(self) -> tuple[ServingEndpoint, Deployed | None] | None:
+        """The endpoint under the cursor, with the version in its row or none."""
+        return self._rows.get(self.table.cursor or "")
+
+    def blocked_reason(self, found: Action) -> str | None:
+        current = self.current
+        if found.id in _ON_ENDPOINT and current is None:
+            return "There is no endpoint here."
+        if found.id in _ON_VERSION and (current is None or current[1] is None):
+            return "Move to a version below the endpoint."
+        if found.mutates and current is not None:
+            closed = self.access.refused_for(current[0].context)
+            if closed is not None:
+                return f"{changes.refused(found, closed)} {closed.fix}"
+        deployed = current[1] if current is not None else None
+        if found.id == "endpoints.step" and deployed is not None and next_step(deployed.percent) is None:
+            return f"Version {deployed.version} has all requests already."
+        return super().blocked_reason(found)
+
+    async def action_open(self) -> None:
+        """Show this version among the models."""
+        if self.current is None or self.current[1] is None:
+            return
+        deployed = self.current[1]
+        await self.action_do("app.models")
+        await self.app.switch_mode("models")
+        if isinstance(self.app.screen, ModelsScreen):
+            self.app.screen.point_at(f"{deployed.model.partition('@')[0]}@{deployed.version}")
+
+    @on(Table.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("endpoints.open")
+
+    def action_copy(self) -> None:
+        """Copy the endpoint's resource name."""
+        if self.current is not None:
+            self.console.send_copy(self.current[0].name, "the resource name")
+
+    # Changes
+
+    def action_step(self) -> None:
+        """Send this version the next share of the requests, after a yes."""
+        endpoint, deployed = self.current or (None, None)
+        step = next_step(deployed.percent) if deployed is not None else None
+        if endpoint is not None and deployed is not None and step is not None:
+            changes.move(self, endpoint, deployed, step)
+
+    def action_percent(self) -> None:
+        """Ask for a percentage, and send this version so many of the requests."""
+        if self.current is not None and self.current[1] is not None:
+            changes.ask_percent(self, *self.current)
+
+    def action_roll_back(self) -> None:
+        """Go back to the split before the last change, after a yes."""
+        if self.current is not None:
+            changes.roll_back(self, self.current[0])
+
+    def action_deploy(self) -> None:
+        """Ask for a version, a machine and a percentage, and deploy it."""
+        if self.current is not None:
+            changes.deploy(self, self.current[0])
+
+    def action_undeploy(self) -> None:
+        """Take this version off the endpoint, after a yes."""
+        if self.current is not None and self.current[1] is not None:
+            changes.undeploy(self, *self.current)
+
+
+def _figures(load: Load | None) -> Cells:
+    """Requests, errors and latency of a version; each is a dot where it was not measured."""
+    none = muted(NOT_MEASURED)
+    if load is None:
+        return dict.fromkeys(("rate", "errors", "p50", "p95"), none)
+    share = load.error_share or 0.0
+    style = "$text-error" if share >= BAD else "$text-warning" if share else ""
+    errors = load.error_text
+    return {
+        "rate": Content(rate_text(load)),
+        "errors": Content.styled(errors, style) if errors else none,
+        "p50": Content(latency_text(load.p50)) if load.p50 is not None else none,
+        "p95": Content(latency_text(load.p95)) if load.p95 is not None else none,
+    }
+
+
+def _fits(endpoint: ServingEndpoint, words: Sequence[str]) -> bool:
+    deployed = " ".join(
+        f"{each.display_name} version {each.version} {each.id} {each.machine}" for each in endpoint.deployed
+    )
+    text = (
+        f"{endpoint.display_name} {endpoint.id} {endpoint.region} {endpoint.context} {deployed}"
+    ).casefold()
+    return all(word in text for word in words)

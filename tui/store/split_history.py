@@ -1,0 +1,57 @@
+"""The splits that this machine's vxtui has replaced, by endpoint: what a roll back goes back to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tui.config.paths import write_whole
+
+FILE = "endpoint-splits.json"
+KEPT = 20
+"""Changes of one endpoint."""
+Split = dict[str, int]
+
+
+class SplitHistory:
+    """A file in the state directory: for each endpoint the changes of its split, newest last. Blocking."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    def changes(self, endpoint: str) -> list[tuple[Split, Split]]:
+        """(before, after) of each change that was not rolled back."""
+        return self._read().get(endpoint, [])
+
+    def add(self, endpoint: str, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        """Remember a change. Raises OSError."""
+        known = self._read()
+        known[endpoint] = [*known.get(endpoint, []), (dict(before), dict(after))][-KEPT:]
+        self._write(known)
+
+    def drop_last(self, endpoint: str) -> None:
+        """Forget the last change: it was rolled back. Raises OSError."""
+        known = self._read()
+        known[endpoint] = known.get(endpoint, [])[:-1]
+        self._write({name: changes for name, changes in known.items() if changes})
+
+    def _read(self) -> dict[str, list[tuple[Split, Split]]]:
+        """A file that is missing, cut or of another version has no changes."""
+        try:
+            raw = json.loads(self._path.read_bytes())
+            return {
+                str(name): [(_split(before), _split(after)) for before, after in changes]
+                for name, changes in raw["endpoints"].items()
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def _write(self, known: Mapping[str, list[tuple[Split, Split]]]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(self._path, json.dumps({"endpoints": known}, indent=1).encode())
+
+
+def _split(raw: Any) -> Split:
+    return {str(key): int(value) for key, value in raw.items()}

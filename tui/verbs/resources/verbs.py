@@ -1,0 +1,271 @@
+"""`vxtui resources`: list persistent resources, create one, reboot and delete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from tui.backends.interface import Backend, BackendError, NotFound
+from tui.config.paths import state_dir
+from tui.domain import formatting
+from tui.domain.formatting import pieces
+from tui.domain.job import Job
+from tui.domain.resources.persistent import PersistentResource, idle_since, jobs_on, resource_of
+from tui.domain.text import sentences
+from tui.domain.vertex.cost import hourly_parts, money
+from tui.domain.vertex.prices import Prices, Range
+from tui.session import now
+from tui.store.jobs.costs import read_prices
+from tui.verbs.launch import prepare
+from tui.verbs.output import note, print_json, table, when
+from tui.verbs.run import READS, Failure, Run, check_regions, confirmed, value_of, verb
+
+_ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+"""What the service takes (vertex facts 12.1)."""
+
+
+class _Group(click.Group):
+    """A group whose first word may also be a resource: `resources mine` is `resources show mine`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args.insert(0, "show")
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Group)
+def resources() -> None:
+    """Persistent resources: machines that stay, and on which jobs run without provisioning.
+
+    Without a command: list them; with RESOURCE, an id or a resource name, that one. They cost money while
+    they run, used or not. A profile runs on one with `persistentResourceId: ID` in its jobSpec.
+    """
+
+
+@resources.command()
+@click.argument("resource", required=False)
+@verb(READS)
+async def show(run: Run, resource: str | None) -> int:
+    """List them, or show RESOURCE."""
+    async with run.backend() as backend:
+        found, errors = await _read(backend)
+        shown = found if resource is None else [_one(backend, found, errors, resource)]
+        jobs = await _jobs_of(backend, shown)
+    if run.json:
+        _print_json(shown, errors, jobs)
+    else:
+        _print(shown, jobs)
+        if not shown and not errors:
+            note("No persistent resources here. `vxtui resources create NAME --from PROFILE` makes one.")
+    for error in errors.values():
+        if not run.json:
+            note(sentences(error.message, error.fix))
+    return next((e.exit_code for e in errors.values()), 0) if not shown else 0
+
+
+@resources.command()
+@click.argument("name")
+@click.option("--from", "profile", required=True, metavar="PROFILE", help="Take the machines of its pools.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
+)
+@click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("resource.create")
+async def create(  # noqa: PLR0917 - one for each option
+    run: Run, name: str, profile: str, assignments: tuple[str, ...], region: str | None, yes: bool
+) -> int:
+    """Create the persistent resource NAME with the machines that PROFILE's worker pools need."""
+    check_regions([region] if region else [], run.one_context)
+    if not _ID.fullmatch(name):
+        raise Failure(
+            f"{name} can't be the id of a persistent resource.",
+            fix="Write at most 63 lowercase letters, digits and dashes: a letter first, no dash last.",
+            code="INVALID_ARGUMENT",
+        )
+    request = prepare(run, profile, assignments, region or "")
+    body = resource_of(request.custom_job)
+    body["displayName"] = name
+    if not body["resourcePools"]:
+        raise Failure(f"{profile} has no worker pools to take machines from.", code="INVALID_ARGUMENT")
+    async with run.backend() as backend:
+        place = request.region or backend.info.regions[0]
+        machines = ", ".join(
+            f"{pool['replicaCount']} × {pool['machineSpec'].get('machineType')}"
+            for pool in body["resourcePools"]
+        )
+        await confirmed(
+            f"Create the persistent resource {name} ({machines}) in {place}? It costs money until it is "
+            "deleted.",
+            yes=yes,
+        )
+        made = value_of(await run.resource_operations(backend).create(place, name, body))
+    _print_one(run, made)
+    return 0
+
+
+@resources.command()
+@click.argument("resource")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("resource.reboot")
+async def reboot(run: Run, resource: str, yes: bool) -> int:
+    """Reboot the machines of RESOURCE; refused while jobs are on it."""
+    async with run.backend() as backend:
+        found = _one(backend, *await _read(backend), resource)
+        await confirmed(f"Reboot {found.id} ({pieces(found.replicas, 'replica')})?", yes=yes)
+        made = value_of(await run.resource_operations(backend).reboot(found))
+    _print_one(run, made)
+    return 0
+
+
+@resources.command()
+@click.argument("resource")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("resource.delete")
+async def delete(run: Run, resource: str, yes: bool) -> int:
+    """Delete RESOURCE, which cancels the jobs on it."""
+    async with run.backend() as backend:
+        found = _one(backend, *await _read(backend), resource)
+        on = jobs_on(found, (await _jobs_of(backend, [found]))[found.name])
+        ends = f", which cancels {pieces(len(on), 'job')}" if on else ""
+        await confirmed(f"Delete {found.id} ({pieces(found.replicas, 'replica')}){ends}?", yes=yes)
+        value_of(await run.resource_operations(backend).delete(found))
+    if run.json:
+        print_json({"deleted": found.name, "cancels": [job.name for job in on]})
+    else:
+        note(f"Deleting {found.id}{ends}.")
+    return 0
+
+
+async def _read(backend: Backend) -> tuple[Sequence[PersistentResource], Mapping[str, BackendError]]:
+    found = await backend.resources.list_all()
+    return found.items, found.errors
+
+
+def _one(
+    backend: Backend,
+    found: Sequence[PersistentResource],
+    errors: Mapping[str, BackendError],
+    reference: str,
+) -> PersistentResource:
+    """The one that a person means. Raises NotFound, Failure, or why a region could not be read."""
+    fits = [each for each in found if reference in {each.id, each.name}]
+    if len(fits) > 1:
+        lines = "\n".join(f"  {each.region}  {each.name}" for each in fits[:20])
+        message = f"{len(fits)} persistent resources have the id {reference}:\n{lines}"
+        raise Failure(message, fix="Use the full resource name.", code="AMBIGUOUS")
+    if fits:
+        return fits[0]
+    for error in errors.values():
+        raise error
+    raise NotFound(
+        f"There is no persistent resource {reference} in the context {backend.info.name}.",
+        fix="`vxtui resources` lists all.",
+    )
+
+
+async def _jobs_of(backend: Backend, found: Sequence[PersistentResource]) -> dict[str, list[Job]]:
+    """The jobs of each resource by its name. Those are younger than the oldest resource."""
+    jobs: dict[str, list[Job]] = {each.name: [] for each in found}
+    times = [each.create_time for each in found if each.create_time is not None]
+    service = backend.jobs.get("custom_job")
+    if service is None or not found:
+        return jobs
+    since = f'create_time>="{when(min(times))}"' if len(times) == len(found) else ""
+    async for page in service.list_all(filter=since):
+        for each in found:
+            jobs[each.name] += [job for job in page.jobs if each.runs(job)]
+    return jobs
+
+
+def _print(found: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]) -> None:
+    """A line for each pool, the resource's own columns in the first of them."""
+    prices, at = read_prices(state_dir())[0], now()
+    rows = []
+    for each in found:
+        cost = money(_hour(each, prices), "/h") if each.state != "STOPPING" else ""
+        on = jobs_on(each, jobs[each.name])
+        idle = _idle_words(each, jobs[each.name], at)
+        start = [each.id, each.state.lower(), each.region]
+        end = [cost, idle, " ".join(job.id for job in on)]
+        for pool in each.pools:
+            scaled = f" ({pool.least}-{pool.most})" if pool.most else ""
+            disk = f"{pool.disk_type} {pool.disk_gb} GB"
+            rows.append([*start, pool.id, pool.machine, disk, f"{pool.used}/{pool.replicas}{scaled}", *end])
+            start, end = ["", "", ""], ["", "", ""]
+        if each.error:
+            note(f"{each.id}: {each.error}")
+    headers = ("NAME", "STATE", "REGION", "POOL", "MACHINE", "DISK", "USED", "COST", "IDLE", "JOBS")
+    table(headers, rows, right=(6, 7, 8))
+
+
+def _hour(resource: PersistentResource, prices: Prices) -> Range | None:
+    return hourly_parts(resource.parts(), resource.region, prices)
+
+
+def _idle_words(resource: PersistentResource, jobs: Sequence[Job], at: datetime) -> str:
+    since = idle_since(resource, jobs)
+    return formatting.age(at - since) if since is not None else ""
+
+
+def _print_json(
+    found: Sequence[PersistentResource],
+    errors: Mapping[str, BackendError],
+    jobs: Mapping[str, list[Job]],
+) -> None:
+    prices = read_prices(state_dir())[0]
+    print_json(
+        {
+            "resources": [resource_json(each, prices, jobs[each.name]) for each in found],
+            "errors": [
+                {"region": region, "code": error.code, "message": error.message}
+                for region, error in errors.items()
+            ],
+        }
+    )
+
+
+def _print_one(run: Run, made: PersistentResource) -> None:
+    if run.json:
+        print_json({"resource": resource_json(made, read_prices(state_dir())[0], [])})
+    else:
+        note(f"{made.id} is {made.state.lower()}; `vxtui resources {made.id}` shows how it goes on.")
+
+
+def resource_json(resource: PersistentResource, prices: Prices, jobs: Sequence[Job]) -> dict[str, Any]:
+    """A persistent resource in the documented shape (docs/JSON.md). `jobs` are all that ran on it."""
+    hour = _hour(resource, prices)
+    return {
+        "name": resource.name,
+        "id": resource.id,
+        "display_name": resource.display_name,
+        "context": resource.context,
+        "region": resource.region,
+        "state": resource.state,
+        "error": resource.error or None,
+        "create_time": when(resource.create_time),
+        "start_time": when(resource.start_time),
+        "labels": dict(resource.labels),
+        "pools": [
+            {
+                "id": pool.id,
+                "machine_type": pool.machine_type,
+                "accelerator_type": pool.accelerator_type or None,
+                "accelerator_count": pool.accelerator_count,
+                "disk_type": pool.disk_type,
+                "disk_gb": pool.disk_gb,
+                "replicas": pool.replicas,
+                "used": pool.used,
+                "autoscaling": {"min": pool.least, "max": pool.most} if pool.most else None,
+            }
+            for pool in resource.pools
+        ],
+        "usd_per_hour": None if hour is None else {"low": round(hour.low, 4), "high": round(hour.high, 4)},
+        "prices_of": prices.date,
+        "idle_since": when(idle_since(resource, jobs)),
+        "jobs": [job.name for job in jobs_on(resource, jobs)],
+    }

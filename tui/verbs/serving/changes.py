@@ -1,0 +1,164 @@
+"""What `vxtui endpoints` changes: the split, a deployment, a roll back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tui.backends.errors import NotFound
+from tui.backends.interface import Backend
+from tui.domain.serving.rollout import called, moves, split_with_new
+from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError, traffic_split
+from tui.verbs.run import Declared, Failure, Run, confirmed, value_of
+
+MACHINE = "n1-standard-2"
+"""For a version that is deployed without --machine, where the endpoint has no machine yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of `vxtui endpoints` that change an endpoint."""
+
+    split: Mapping[str, int]
+    deploy: str = ""
+    percent: int | None = None
+    machine: str = ""
+    roll_back: bool = False
+    undeploy: str = ""
+
+    @property
+    def options(self) -> list[str]:
+        """The changes that are asked for; more than one can't be."""
+        given = {
+            "--split": self.split, "--deploy": self.deploy, "--roll-back": self.roll_back,
+            "--undeploy": self.undeploy,
+        }  # fmt: skip
+        return [name for name, value in given.items() if value]
+
+
+def check(run: Run, wanted: Wanted, endpoint: str | None) -> None:
+    """Raises Failure for options that don't go together, and in a read-only context."""
+    options = wanted.options
+    if len(options) > 1:
+        raise Failure(
+            f"{' and '.join(options)} are two changes.", fix="Make one after the other.", code="USAGE"
+        )
+    if (wanted.percent is not None or wanted.machine) and not wanted.deploy:
+        raise Failure("--percent and --machine belong to --deploy.", code="USAGE")
+    if wanted.deploy and wanted.percent is None:
+        raise Failure("--deploy needs --percent, its share of the requests.", code="USAGE")
+    if options and endpoint is None:
+        raise Failure(f"{options[0]} needs an endpoint.", fix="`vxtui endpoints` lists them.", code="USAGE")
+    for option in options:
+        operation = f"endpoint.{option.removeprefix('--').replace('-', '_')}"
+        run.must_be_writable(Declared(operation, {}), {})
+
+
+async def change(
+    run: Run, backend: Backend, endpoint: ServingEndpoint, wanted: Wanted, *, yes: bool
+) -> ServingEndpoint:
+    """Make the change after a question; the endpoint as it is then. Raises Failure, BackendError."""
+    if wanted.split:
+        return await _split(run, backend, endpoint, wanted.split, yes=yes)
+    if wanted.deploy:
+        return await _deploy(run, backend, endpoint, wanted, yes=yes)
+    if wanted.roll_back:
+        return await _roll_back(run, backend, endpoint, yes=yes)
+    return await _undeploy(run, backend, endpoint, wanted.undeploy, yes=yes)
+
+
+async def _split(
+    run: Run, backend: Backend, endpoint: ServingEndpoint, wanted: Mapping[str, int], *, yes: bool
+) -> ServingEndpoint:
+    try:
+        percents = traffic_split(endpoint.deployed, wanted)
+    except SplitError as error:
+        raise _refused(error, endpoint) from error
+    await confirmed(f"Split the requests of {endpoint.display_name}: {moves(endpoint, percents)}?", yes=yes)
+    return value_of(await run.endpoint_operations(backend).split(endpoint, percents))
+
+
+async def _roll_back(run: Run, backend: Backend, endpoint: ServingEndpoint, *, yes: bool) -> ServingEndpoint:
+    operations = run.endpoint_operations(backend)
+    percents = await operations.before(endpoint)
+    await confirmed(f"Roll back {endpoint.display_name}: {moves(endpoint, percents)}?", yes=yes)
+    return value_of(await operations.roll_back(endpoint))
+
+
+async def _deploy(
+    run: Run, backend: Backend, endpoint: ServingEndpoint, wanted: Wanted, *, yes: bool
+) -> ServingEndpoint:
+    percent = wanted.percent or 0
+    try:
+        split_with_new(endpoint.deployed, percent)
+    except SplitError as error:
+        raise _refused(error, endpoint) from error
+    version = await _version(backend, endpoint, wanted.deploy)
+    used = next((each.machine for each in endpoint.deployed if each.machine), MACHINE)
+    machine = wanted.machine or used
+    await confirmed(
+        f"Deploy {version.display_name} version {version.version} to {endpoint.display_name} on 1 {machine} "
+        f"with {percent} % of the requests?",
+        yes=yes,
+    )
+    return value_of(
+        await run.endpoint_operations(backend).deploy(endpoint, version.versioned, machine, percent)
+    )
+
+
+async def _undeploy(
+    run: Run, backend: Backend, endpoint: ServingEndpoint, reference: str, *, yes: bool
+) -> ServingEndpoint:
+    gone = _deployed(endpoint, reference)
+    await confirmed(f"Undeploy {called(gone, endpoint.deployed)} from {endpoint.display_name}?", yes=yes)
+    return value_of(await run.endpoint_operations(backend).undeploy(endpoint, gone))
+
+
+def _deployed(endpoint: ServingEndpoint, reference: str) -> Deployed:
+    """The deployed model with this id or version. Raises Failure."""
+    fits = [each for each in endpoint.deployed if each.id == reference] or [
+        each for each in endpoint.deployed if each.version == reference
+    ]
+    if len(fits) == 1:
+        return fits[0]
+    known = ", ".join(f"{each.id} (version {each.version})" for each in endpoint.deployed) or "none"
+    how = "Several deployed models have" if fits else "No deployed model has"
+    raise Failure(
+        f"{how} the id or the version {reference}. Deployed: {known}.",
+        fix="Use the id." if fits else "", code="AMBIGUOUS" if fits else "NOT_FOUND",
+        exit_code=2 if fits else NotFound.exit_code,
+    )  # fmt: skip
+
+
+async def _version(backend: Backend, endpoint: ServingEndpoint, reference: str) -> Model:
+    """The version that MODEL@VERSION or MODEL@ALIAS means; without @ the default one.
+
+    Raises:
+        NotFound: where there is none.
+        Failure: where several models have the name.
+    """
+    name, _, version = reference.partition("@")
+    place = endpoint.name.rpartition("/endpoints/")[0]
+    found = await backend.serving.models()
+    here = [each for each in found.items if each.name.rpartition("/models/")[0] == place]
+    fits: Sequence[Model] = [each for each in here if name in {each.id, each.name}] or [
+        each for each in here if each.display_name == name
+    ]
+    if len(fits) > 1:
+        lines = "\n".join(f"  {each.id}  {each.display_name}" for each in fits[:20])
+        raise Failure(f"{len(fits)} models are named {name}:\n{lines}", fix="Use the id.", code="AMBIGUOUS")
+    if not fits:
+        raise NotFound(f"There is no model {name} in {place}.", fix="`vxtui models` lists all.")
+    if not version:
+        return fits[0]
+    versions = await backend.serving.versions(fits[0].name)
+    for each in versions:
+        if version == each.version or version in each.aliases:
+            return each
+    known = ", ".join(" ".join((each.version, *each.aliases)) for each in versions)
+    raise NotFound(f"{fits[0].display_name} has no version {version}.", fix=f"There are: {known}.")
+
+
+def _refused(error: SplitError, endpoint: ServingEndpoint) -> Failure:
+    fix = f"`vxtui endpoints {endpoint.id}` shows what is deployed."
+    return Failure(str(error), fix=fix, code="INVALID_ARGUMENT")
