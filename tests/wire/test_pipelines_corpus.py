@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.wire.pipelines import ENDED, Pipelines, pipelines, said, states, tasks
-from tui.emulator.pipelines.ir import read_pipeline
+from tui.domain.pipeline.ir import read_pipeline
 from tui.emulator.pipelines.planner import Context, plan
 
 CORPUS = sorted((Path(__file__).parents[1] / "pipelines_corpus").glob("*.json"))

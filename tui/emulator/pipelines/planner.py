@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tui.domain.pipeline.ir import Component, Dag, Executor, Pipeline, Task
 from tui.emulator.pipelines.conditions import BadCondition, holds
-from tui.emulator.pipelines.ir import Component, Dag, Executor, Pipeline, Task
 from tui.emulator.pipelines.placeholders import BadPlaceholder, as_text, fill
 
 Json = Mapping[str, Any]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from google.rpc import code_pb2, status_pb2
 
+from tui.domain.pipeline.ir import Pipeline
 from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir
@@ -26,7 +27,6 @@ from tui.emulator.pipelines.executors import (
     outputs_of,
     prepare,
 )
-from tui.emulator.pipelines.ir import Pipeline
 from tui.emulator.pipelines.planner import BadInput, Context, Node, Plan, Record, Status, Values, plan
 from tui.emulator.pipelines.service import parameter_values, pipeline_of
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State, cache_key

@@ -16,10 +16,11 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
 from google.rpc import code_pb2
 
+from tui.domain.pipeline.ir import BadPipeline, Pipeline, read_pipeline
+from tui.domain.profile.source import dotted
 from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir
-from tui.emulator.pipelines.ir import BadPipeline, Pipeline, read_pipeline
 from tui.emulator.pipelines.planner import BadInput, Context, plan
 from tui.emulator.pipelines.table import PipelineJob, PipelineJobPb, PipelineRecord, PipelineTable, State
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
@@ -86,7 +87,7 @@ class PipelineServer:
         try:
             pipeline = pipeline_of(requested)
         except BadPipeline as error:
-            problems += [(f"pipeline_spec.{where}", what) for where, what in error.problems]
+            problems += [(f"pipeline_spec.{dotted(where)}", what) for where, what in error.problems]
         if pipeline is not None:
             problems += _value_problems(pipeline, requested)
         if problems:
