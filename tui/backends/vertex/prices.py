@@ -48,8 +48,7 @@ async def _read(clients: Clients) -> Prices:
         CloudCatalogGrpcAsyncIOTransport,
     )
 
-    transport = CloudCatalogGrpcAsyncIOTransport(channel=clients.channel_of(Service.BILLING))
-    client = CloudCatalogAsyncClient(transport=transport)
+    client = clients.client_of(Service.BILLING, "", CloudCatalogAsyncClient, CloudCatalogGrpcAsyncIOTransport)
     groups = await asyncio.gather(*(_skus(clients, client, service) for service in (VERTEX, COMPUTE)))
     found = [pb for group in groups for pb in group]
     today = datetime.now(UTC).date().isoformat()

@@ -177,8 +177,7 @@ def _models(clients: Clients, region: str) -> Any:
         ModelServiceGrpcAsyncIOTransport,
     )
 
-    transport = ModelServiceGrpcAsyncIOTransport(channel=clients.channel_of(Service.JOBS, region))
-    return ModelServiceAsyncClient(transport=transport)
+    return clients.client_of(Service.JOBS, region, ModelServiceAsyncClient, ModelServiceGrpcAsyncIOTransport)
 
 
 def _endpoints(clients: Clients, region: str) -> Any:
@@ -189,5 +188,6 @@ def _endpoints(clients: Clients, region: str) -> Any:
         EndpointServiceGrpcAsyncIOTransport,
     )
 
-    transport = EndpointServiceGrpcAsyncIOTransport(channel=clients.channel_of(Service.JOBS, region))
-    return EndpointServiceAsyncClient(transport=transport)
+    return clients.client_of(
+        Service.JOBS, region, EndpointServiceAsyncClient, EndpointServiceGrpcAsyncIOTransport
+    )

@@ -50,4 +50,4 @@ class CheckClients:
     def _over(
         self, service: Service, region: str, client: Callable[..., Any], transport: Callable[..., Any]
     ) -> Any:
-        return client(transport=transport(channel=self.clients.channel_of(service, region)))
+        return self.clients.client_of(service, region, client, transport)

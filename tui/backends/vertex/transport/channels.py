@@ -110,8 +110,16 @@ class Clients:
         return self._client(Service.QUOTAS)  # type: ignore[no-any-return]
 
     def channel_of(self, service: Service, region: str = "") -> grpc.aio.Channel:
-        """The channel of a service, for clients made elsewhere."""
+        """The channel of a service, for calls without a client."""
         return self._channel(self.endpoint.target(service, region))
+
+    def client_of(self, service: Service, region: str, client: Any, transport: Any) -> Any:
+        """The one client of this class at a service's address, for classes that are imported elsewhere.
+
+        A second one would slow every call of the channel down: each transport adds an interceptor to it,
+        and some hundred of them exceed Python's depth of recursion.
+        """
+        return self._client(service, region, (client, transport))
 
     async def close(self) -> None:
         """Close all channels; calls under way end with `Unavailable`."""
