@@ -4,7 +4,11 @@ Run by hand, in an environment with kfp 2.17.0 and nothing of this project:
 
     python tests/pipelines_corpus/make.py
 
-Writes `NAME.json` for each pipeline: its compiled form, its arguments, and its outputs, or that it failed.
+Writes `NAME.json` for each pipeline: its compiled form, its arguments, and its outputs, or that it failed. With
+google-cloud-pipeline-components 2.22.0 too, it writes the compiled pipelines of `google_shapes` to `google/`,
+which kfp.local can't run:
+
+    python tests/pipelines_corpus/make.py --google
 """
 
 from __future__ import annotations
@@ -45,6 +49,18 @@ def main(wanted: list[str]) -> None:
         print(name, outcome)
 
 
+def make_google() -> None:
+    """Compile the pipelines of Google's components."""
+    import google_shapes
+    from kfp import compiler
+
+    for name, function in google_shapes.PIPELINES.items():
+        path = HERE / "google" / f"{name}.json"
+        compiler.Compiler().compile(function, str(path))
+        path.write_text(json.dumps(json.loads(path.read_text()), indent=1, sort_keys=True) + "\n")
+        print(name)
+
+
 def plain(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as they are; of an artifact its type and metadata."""
     found = {}
@@ -56,4 +72,7 @@ def plain(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:] == ["--google"]:
+        make_google()
+    else:
+        main(sys.argv[1:])

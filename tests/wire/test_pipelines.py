@@ -32,6 +32,7 @@ SAY = container('printf "%s" "$0" > "$1"; echo "said $0"', TEXT, OUT)
 SAYS = leaf("say", {"text": "STRING"}, out="STRING")
 FAIL = container("exit 3")
 SLEEP = container("sleep 600")
+N = "inputs.parameter_values['text']"
 
 
 def say(text: Any, **more: Any) -> dict[str, Any]:
@@ -112,6 +113,24 @@ async def test_a_loop_runs_so_many_at_once_and_gathers_their_outputs() -> None:
         assert said(tasks(job)["end"], "output") == {"out": '["p", "q", "r"]'}
         spans = [tasks(job)[f"loop/{number}/x"] for number in range(3)]
         assert all(one.end_time <= other.start_time for one, other in itertools.pairwise(spans))
+
+
+async def test_a_collected_list_has_only_what_iterations_have_written() -> None:
+    inner = task("say", inputs={"text": above("n")}, triggerPolicy={"condition": f"{N} != 'b'"})
+    output = {"valueFromParameter": {"producerSubtask": "say", "outputParameterKey": "out"}}
+    body = {
+        "dag": {"tasks": {"say": inner}, "outputs": {"parameters": {"all": output}}},
+        "inputDefinitions": {"parameters": {"n": {"parameterType": "STRING"}}},
+        "outputDefinitions": {"parameters": {"all": {"parameterType": "LIST"}}},
+    }
+    each = {"itemInput": "n", "items": {"raw": json.dumps(["a", "b", "c"])}}
+    loop = task("body", parameterIterator=each)
+    last = task("say", inputs={"text": ("loop", "all")})
+    made = spec({"loop": loop, "last": last}, {"body": body, "say": SAYS}, {"say": SAY})
+    async with pipelines() as found:
+        job = await found.run(made)
+        assert states(job)["loop/1/say"] == "NOT_TRIGGERED"
+        assert said(tasks(job)["last"], "output") == {"out": '["a", "c"]'}
 
 
 async def test_an_exit_task_runs_after_a_failure_and_is_told_of_it() -> None:

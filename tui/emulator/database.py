@@ -289,9 +289,7 @@ class Database:
         def write(db: sqlite3.Connection) -> None:
             for job in jobs:
                 put_job(db, job)
-            record = row.record
-            values = (int(record.id), record.project, record.location, row.pb.SerializeToString())
-            db.execute("INSERT OR REPLACE INTO tuning_jobs VALUES (?,?,?,?)", values)
+            put_tuning_job(db, row)
 
         await self.write(write)
 
@@ -306,13 +304,9 @@ class Database:
 
         `also` makes other changes in that transaction.
         """
-        values = (
-            int(row.operation.name.rsplit("/", 1)[1]), row.project, row.location, int(row.subject_id),
-            row.operation.SerializeToString(),
-        )  # fmt: skip
 
         def write(db: sqlite3.Connection) -> None:
-            db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
+            put_operation(db, row)
             if delete is not None:
                 db.execute(f"DELETE FROM {_TABLES[type(delete)]} WHERE id = ?", (int(delete.id),))
             also(db)
@@ -407,6 +401,22 @@ def _next_id(db: sqlite3.Connection) -> int:
     new = max(last + 1, time.time_ns())
     db.execute("UPDATE ids SET last = ?", (new,))
     return new
+
+
+def put_operation(db: sqlite3.Connection, row: OperationRow) -> None:
+    """Insert or replace one operation in the transaction of `db`."""
+    values = (
+        int(row.operation.name.rsplit("/", 1)[1]), row.project, row.location, int(row.subject_id),
+        row.operation.SerializeToString(),
+    )  # fmt: skip
+    db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
+
+
+def put_tuning_job(db: sqlite3.Connection, row: TuningJobRow) -> None:
+    """Insert or replace one tuning job in the transaction of `db`."""
+    record = row.record
+    values = (int(record.id), record.project, record.location, row.pb.SerializeToString())
+    db.execute("INSERT OR REPLACE INTO tuning_jobs VALUES (?,?,?,?)", values)
 
 
 def put_job(db: sqlite3.Connection, row: JobRow) -> None:

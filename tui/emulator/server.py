@@ -43,6 +43,7 @@ from tui.emulator.logging.retention import delete_job, run_retention
 from tui.emulator.logging.store import LogStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.pipelines.children import Children
 from tui.emulator.pipelines.runs import PipelineRuns
 from tui.emulator.pipelines.runs import Services as PipelineServices
 from tui.emulator.pipelines.service import PipelineServer
@@ -204,9 +205,6 @@ class Emulator:
         tuning_table = TuningJobTable(database, table)
         tuning_table.load(contents.tuning_jobs)
         stack.push_async_callback(tuning_table.settle)
-        pipeline_jobs = PipelineTable(database, table)
-        await pipeline_jobs.open()
-        stack.push_async_callback(pipeline_jobs.settle)
         experiments = ResourceStore(database)
         await experiments.open()
         stack.push_async_callback(experiments.settle)
@@ -222,9 +220,6 @@ class Emulator:
         )
         scheduler = Scheduler(dependencies)
         tuning = TuningRuns(tuning_table, table, scheduler, state, sink)
-        pipeline_runs = PipelineRuns(
-            PipelineServices(pipeline_jobs, table, scheduler, state, config.project_number)
-        )
 
         async def forget(job: JobRecord) -> None:
             await sink.forget(job)
@@ -237,7 +232,7 @@ class Emulator:
         operations.load(contents.operations)
         models = ModelService(experiments, operations, Registry(experiments))
         training_pipelines = TrainingPipelines(pipelines, table, scheduler, models.upload_trained)
-        for runs in (scheduler, training_pipelines, tuning, pipeline_runs):
+        for runs in (scheduler, training_pipelines, tuning):
             stack.push_async_callback(runs.close)
             runs.adopt()
         persistent = PersistentResourceService(
@@ -246,6 +241,12 @@ class Emulator:
         )  # fmt: skip
         await persistent.adopt()
         serving = await self._open_serving(experiments, operations, ports, store, models)
+        tuning_server = TuningServer(tuning_table, tuning, operations, resources)
+        children = Children(
+            table, scheduler, tuning_table, tuning, tuning_server.check, operations,
+            {method.name: method.unary for method in serving if method.unary is not None},
+        )  # fmt: skip
+        pipeline_methods = await self._open_pipelines(operations, children)
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
@@ -257,8 +258,8 @@ class Emulator:
         served = [
             *JobServer(table, scheduler, operations, resources).methods(),
             *TrainingPipelineServer(pipelines, training_pipelines, operations, resources, models).methods(),
-            *TuningServer(tuning_table, tuning, operations, resources).methods(),
-            *PipelineServer(pipeline_jobs, pipeline_runs, operations, state).methods(),
+            *tuning_server.methods(),
+            *pipeline_methods,
             *MetadataServer(experiments, operations).methods(),
             *TensorboardServer(experiments, operations, config, checks).methods(),
             *serving,
@@ -274,6 +275,18 @@ class Emulator:
         ]
         return [*self.api_faults.apply(served), *admin.methods()]
 
+    async def _open_pipelines(self, operations: Operations, children: Children) -> list[Method]:
+        """Resume the pipeline jobs and what they have begun, and return their RPCs."""
+        table = PipelineTable(self.database)
+        await table.open()
+        self._stack.push_async_callback(table.settle)
+        runs = PipelineRuns(PipelineServices(table, children, self.state, self.config.project_number))
+        self._stack.push_async_callback(runs.close)
+        runs.adopt()
+        # The others changed nothing, and nobody goes on with them.
+        await operations.abort_interrupted()
+        return PipelineServer(table, runs, operations, self.state).methods()
+
     async def _open_serving(
         self,
         resources: ResourceStore,
@@ -288,7 +301,6 @@ class Emulator:
         self._stack.push_async_callback(deployments.close)
         await deployments.adopt()
         self._stack.push_async_callback(operations.stop_work)
-        await operations.abort_interrupted()
         return [
             *models.methods(),
             *EndpointService(resources, operations, known, deployments).methods(),

@@ -9,7 +9,7 @@ from google.cloud.aiplatform_v1.types import pipeline_job
 from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.database import Pb
-from tui.emulator.pipelines.executors import is_launcher
+from tui.emulator.pipelines.google_components import is_custom_job, is_googles
 from tui.emulator.pipelines.planner import Node, Plan, Record, Values
 from tui.emulator.vertex.resource_table import timestamp
 
@@ -69,10 +69,10 @@ def _write(  # noqa: PLR0917
     said |= {f"output:{key}": value for key, value in node.outputs.parameters.items()}
     execution.metadata.update(said)
     if record is not None and record.jobs and node.leaf is not None:
-        if is_launcher(node.leaf):
+        if is_custom_job(node.leaf):
             detail.executor_detail.custom_job_detail.job = record.jobs[-1]
             detail.executor_detail.custom_job_detail.failed_jobs.extend(record.jobs[:-1])
-        else:
+        elif not is_googles(node.leaf):
             detail.executor_detail.container_detail.main_job = record.jobs[-1]
             detail.executor_detail.container_detail.failed_main_jobs.extend(record.jobs[:-1])
 

@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
-from google.protobuf import json_format
 
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all
-from tui.emulator.pipelines.planner import BadInput, Leaf, Node, Values, typed_output
-from tui.emulator.vertex.validate import spec_problems
+from tui.emulator.pipelines.planner import BadInput, Node, Values, typed_output
 
 GPU_MACHINE = "n1-standard-8"
 OUTPUT_FILE = "executor_output.json"
@@ -30,7 +28,6 @@ _CORES = (4, 8, 16, 32)
 """A component that asks for nothing gets e2-standard-4 (vertex facts 11.3)."""
 GB_A_CORE = 4
 """Memory of an e2-standard machine."""
-_LAUNCHER = "google_cloud_pipeline_components.container.v1.custom_job.launcher"
 
 
 class CannotStart(Exception):
@@ -74,25 +71,33 @@ def executor_input(node: Node, place: Place) -> dict[str, Any]:
     }
 
 
+def arguments(node: Node, place: Place, facts: Mapping[str, str]) -> list[str]:
+    """The arguments of a leaf's container. Raises CannotStart for a placeholder that names nothing."""
+    leaf = node.leaf
+    assert leaf is not None and leaf.executor.container is not None
+    try:
+        return fill_all(list(leaf.executor.container.get("args") or []), executor_input(node, place), facts)
+    except BadPlaceholder as error:
+        raise CannotStart(f"{error}.") from error
+
+
 def custom_job(node: Node, place: Place, name: str, facts: Mapping[str, str]) -> Pb:
     """The request of the custom job that runs a leaf.
 
     Raises:
-        CannotStart: for a placeholder that names nothing, or a payload that is no job.
+        CannotStart: for a placeholder that names nothing, or an accelerator that there is not.
     """
     leaf = node.leaf
     assert leaf is not None and leaf.executor.container is not None
     container, given = leaf.executor.container, executor_input(node, place)
+    args = arguments(node, place, facts)
     try:
         command = fill_all(list(container.get("command") or []), given, facts)
-        args = fill_all(list(container.get("args") or []), given, facts)
         env = {
             str(e["name"]): fill(str(e.get("value", "")), given, facts) for e in container.get("env") or []
         }
     except BadPlaceholder as error:
         raise CannotStart(f"{error}.") from error
-    if _LAUNCHER in command:
-        return _launched(args, name)
     made = CustomJobPb(display_name=name[:128])
     pool = made.job_spec.worker_pool_specs.add(replica_count=1)
     _machine(pool.machine_spec, container.get("resources") or {})
@@ -122,41 +127,6 @@ def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
         spec.accelerator_count = count
 
 
-def _launched(args: list[str], name: str) -> Pb:
-    """The custom job that Google's own component would create: it is run here in the launcher's place."""
-    flags = dict(zip(args[::2], args[1::2], strict=False))
-    if flags.get("--type") != "CustomJob":
-        raise CannotStart(f"the emulator launches custom jobs only, not {flags.get('--type')!r}.")
-    try:
-        payload = _given(json.loads(flags.get("--payload", "")))
-        scheduling = (payload.get("job_spec") or {}).get("scheduling") or {}
-        if scheduling.get("strategy") != "FLEX_START":
-            # The component has a default for it, which the launcher drops.
-            scheduling.pop("max_wait_duration", None)
-        made = CustomJobPb()
-        json_format.ParseDict(payload, made, ignore_unknown_fields=True)
-    except (ValueError, json_format.ParseError) as error:
-        raise CannotStart(f"the payload of the component is no custom job: {error}.") from error
-    made.display_name = made.display_name or name[:128]
-    wrong = [f"{where} {what}" for where, what in spec_problems(made.job_spec)]
-    if wrong:
-        raise CannotStart(f"the service would refuse the component's job: {'; '.join(wrong)}.")
-    return made
-
-
-def _given(value: Any) -> Any:
-    """The same JSON without what is empty: the component writes every field, and its launcher drops these."""
-    if isinstance(value, Mapping):
-        found = {name: _given(inner) for name, inner in value.items()}
-        return {name: inner for name, inner in found.items() if inner not in (None, "", [], {})}
-    return [_given(inner) for inner in value] if isinstance(value, list) else value
-
-
-def is_launcher(leaf: Leaf) -> bool:
-    """Whether Google's component for custom jobs is run."""
-    return leaf.executor.container is not None and _LAUNCHER in (leaf.executor.container.get("command") or [])
-
-
 def prepare(node: Node, place: Place) -> None:
     """Make the folders of the outputs, without what an earlier attempt has left. Raises OSError."""
     leaf = node.leaf
@@ -165,7 +135,7 @@ def prepare(node: Node, place: Place) -> None:
     place.local().mkdir(parents=True, exist_ok=True)
 
 
-def outputs_of(node: Node, place: Place, job_name: str) -> Values:
+def outputs_of(node: Node, place: Place) -> Values:
     """What a leaf has left: the file of the executor, or one file for each parameter.
 
     Raises:
@@ -173,11 +143,6 @@ def outputs_of(node: Node, place: Place, job_name: str) -> Values:
     """
     leaf = node.leaf
     assert leaf is not None
-    if is_launcher(leaf):
-        resources = {
-            "resources": [{"resourceType": "CustomJob", "resourceUri": f"{_uri_before(job_name)}{job_name}"}]
-        }
-        return Values({"gcp_resources": json.dumps(resources)})
     written = _written(place.local(OUTPUT_FILE))
     parameters: dict[str, Any] = {}
     for name, kind in leaf.component.outputs.items():
@@ -222,11 +187,6 @@ def imported(node: Node, facts: Mapping[str, str]) -> Values:
     name = next(iter(leaf.component.artifacts), "artifact")
     kind = dict(leaf.component.artifacts.get(name) or importer.get("typeSchema") or {})
     return Values({}, {name: [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]})
-
-
-def _uri_before(name: str) -> str:
-    """What Google's launcher writes before a resource's name."""
-    return f"https://{name.split('/')[3]}-aiplatform.googleapis.com/v1/"
 
 
 def _written(file: Path) -> Mapping[str, Any]:

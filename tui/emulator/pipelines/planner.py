@@ -475,11 +475,17 @@ def _dag_outputs(dag: Dag, results: Mapping[str, _Result]) -> Values:
 
 
 def _collected(component: Component, results: list[_Result]) -> Values:
-    """The outputs of a loop: of each name a list over the iterations."""
+    """The outputs of a loop: of each name a list over the iterations that have it.
+
+    An iteration whose condition did not hold has none, neither of a parameter nor of an artifact.
+    """
     names = component.outputs if component.outputs else _names(results, "parameters")
     artifacts = component.artifacts if component.artifacts else _names(results, "artifacts")
     return Values(
-        {name: [result.outputs.parameters.get(name) for result in results] for name in names},
+        {
+            name: [each.outputs.parameters[name] for each in results if name in each.outputs.parameters]
+            for name in names
+        },
         {
             name: [each for result in results for each in result.outputs.artifacts.get(name, [])]
             for name in artifacts

@@ -1,41 +1,50 @@
 """Runs every pipeline job: starts its tasks, reads what they leave, and ends it.
 
 What comes next follows from the stored records alone (`planner`), and a task is stored together with its
-custom job. So the next server goes on wherever this one ends, and neither loses nor repeats a task.
+child (`children`). So the next server goes on wherever this one ends, and neither loses nor repeats a task.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from google.rpc import code_pb2, status_pb2
 
-from tui.domain.pipeline.ir import Pipeline
+from tui.domain.pipeline.ir import BadPipeline, Pipeline
 from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir
+from tui.emulator.pipelines.children import Child, Children, NewChild, Outcome
 from tui.emulator.pipelines.details import number_tasks, write_details
 from tui.emulator.pipelines.executors import (
     CannotStart,
     Place,
+    arguments,
     custom_job,
     imported,
     outputs_of,
     prepare,
+)
+from tui.emulator.pipelines.google_components import (
+    GET_MODEL,
+    RUN_LABEL,
+    BadComponent,
+    Launch,
+    call_of,
+    ended_outputs,
+    is_googles,
+    model_read,
+    new_child,
+    read_launch,
 )
 from tui.emulator.pipelines.planner import BadInput, Context, Node, Plan, Record, Status, Values, plan
 from tui.emulator.pipelines.service import parameter_values, pipeline_of
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State, cache_key
 from tui.emulator.rpc.methods import WireError, failed_precondition
 from tui.emulator.runs.job_run import store_with_retry
-from tui.emulator.runs.scheduler import Scheduler
-from tui.emulator.vertex.job_table import TERMINAL as JOB_TERMINAL
-from tui.emulator.vertex.job_table import Job, JobTable
-from tui.emulator.vertex.job_table import State as JobState
 from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
@@ -51,14 +60,13 @@ class Services:
     """What a run needs of the emulator."""
 
     table: PipelineTable
-    jobs: JobTable
-    scheduler: Scheduler
+    children: Children
     state: StateDir
     project_number: str
 
 
 class PipelineRuns:
-    """Runs pipeline jobs until `close`, which leaves their custom jobs alone."""
+    """Runs pipeline jobs until `close`, which leaves their children alone."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -67,11 +75,13 @@ class PipelineRuns:
     def adopt(self) -> None:
         """Resume every pipeline job that had not ended when the last server stopped."""
         for job in self._services.table.active():
-            self.admit(job)
+            self.admit(job, adopted=True)
 
-    def admit(self, job: PipelineJob) -> None:
+    def admit(self, job: PipelineJob, *, adopted: bool = False) -> None:
         """Run a new or adopted pipeline job to its end."""
         run = PipelineRun(job, self._services)
+        if adopted:
+            run.resume_operations()
         task = asyncio.create_task(run.run(), name=f"pipeline job {job.record.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -107,7 +117,28 @@ class PipelineRun:
         self.job = job
         self._services = services
         self._pipeline: Pipeline | None = None
-        self._jobs = services.jobs
+        self._children = services.children
+
+    def resume_operations(self) -> None:
+        """Begin those operations again that the last emulator did not end."""
+        waiting = {
+            path: record.jobs[-1]
+            for path, record in self._running().items()
+            if record.jobs and self._children.is_interrupted(record.jobs[-1])
+        }
+        if not waiting:
+            return
+        try:
+            self._pipeline = pipeline_of(self.job.pb)
+            for node in self._plan().nodes:
+                if node.path in waiting:
+                    self._children.resume(waiting[node.path], call_of(self._launch(node), self._children))
+        except (BadPipeline, BadComponent, CannotStart) as error:
+            # They were sound when they began; `run` reports what follows of it.
+            log.error("pipeline job %s: %s", self.job.record.name, error)
+
+    def _running(self) -> dict[str, Record]:
+        return {path: each for path, each in self.job.records.items() if each.status is Status.RUNNING}
 
     async def run(self) -> None:
         """Return when the job has ended."""
@@ -209,45 +240,74 @@ class PipelineRun:
             return False
         number_tasks(self._plan(), self.job.ids, self.job.number)
         records: dict[str, Record] = {}
-        requests: dict[str, Pb] = {}
+        children: dict[str, NewChild] = {}
         for node in ready:
             try:
-                record = await self._without_a_job(node)
+                record = await self._without_a_child(node)
                 if record is None:
-                    requests[node.path] = await asyncio.to_thread(self._request, node)
+                    children[node.path] = await self._child(node)
                 else:
                     records[node.path] = record
-            except (CannotStart, OSError) as error:
+            except (CannotStart, BadComponent, WireError, OSError) as error:
                 at = clock.time()
-                records[node.path] = Record(Status.FAILED, error=str(error), start=at, end=at)
-        made: list[Job] = []
-
-        async def store() -> None:
-            made.extend(await self._services.table.update(self.job, records=records, custom_jobs=requests))
-
-        await store_with_retry(store, self.job.record.name)
-        for job in made:
-            self._services.scheduler.admit(job)
+                records[node.path] = Record(Status.FAILED, error=_sentence(error), start=at, end=at)
+        await self._store_children(records, children)
         await self._store(self._plan())
         return True
+
+    async def _store_children(self, records: Mapping[str, Record], children: Mapping[str, NewChild]) -> None:
+        """Store records and new children, and begin these."""
+        made: list[Child] = []
+
+        async def store() -> None:
+            made.extend(await self._services.table.update(self.job, records=records, children=children))
+
+        await store_with_retry(store, self.job.record.name)
+        for child in made:
+            child.begin()
+
+    async def _child(self, node: Node) -> NewChild:
+        """The child of a leaf. Raises CannotStart, BadComponent, WireError, OSError."""
+        assert node.leaf is not None
+        if is_googles(node.leaf):
+            return new_child(self._launch(node), self._children)
+        request = await asyncio.to_thread(self._request, node)
+        return self._children.custom_job(self.job.record.project, self.job.record.location, request)
 
     def _request(self, node: Node) -> Pb:
         """The custom job of a leaf, with its folder made. Raises CannotStart or OSError."""
         place = self._place(node)
         prepare(node, place)
-        name = self.job.pb.display_name or self.job.record.id
-        return custom_job(node, place, f"{name}-{node.path.replace('/', '-')}", self._task_facts(node))
+        return custom_job(node, place, self._child_name(node), self._task_facts(node))
 
-    async def _without_a_job(self, node: Node) -> Record | None:
-        """The record of a leaf that needs no job: an importer, or one with outputs in the cache."""
+    def _child_name(self, node: Node) -> str:
+        name = self.job.pb.display_name or self.job.record.id
+        return f"{name}-{node.path.replace('/', '-')}"
+
+    def _launch(self, node: Node) -> Launch:
+        """What a component of Google is asked. Raises CannotStart, BadComponent."""
+        args = arguments(node, self._place(node), self._task_facts(node))
+        labels = {**self.job.pb.labels, RUN_LABEL: str(self.job.number)}
+        parent = self.job.record.name.rpartition("/pipelineJobs/")[0]
+        return read_launch(node, args, labels, self._child_name(node), parent)
+
+    async def _without_a_child(self, node: Node) -> Record | None:
+        """The record of a leaf that starts nothing: an importer, a reader, or one with outputs in the cache.
+
+        Raises CannotStart, BadComponent, WireError.
+        """
         leaf, at = node.leaf, clock.time()
         assert leaf is not None
         if leaf.executor.importer is not None:
             return Record(Status.SUCCEEDED, outputs=imported(node, self._task_facts(node)), start=at, end=at)
-        if not leaf.cached:
-            return None
-        found = await self._services.table.cached(self._cache_key(node))
-        return Record(Status.SKIPPED, outputs=found, start=at, end=at) if found is not None else None
+        if leaf.cached:
+            found = await self._services.table.cached(self._cache_key(node))
+            if found is not None:
+                return Record(Status.SKIPPED, outputs=found, start=at, end=at)
+        if is_googles(leaf) and (launch := self._launch(node)).type == GET_MODEL:
+            outputs = await model_read(launch, node, self._children)
+            return Record(Status.SUCCEEDED, outputs=outputs, start=at, end=clock.time())
+        return None
 
     def _cache_key(self, node: Node) -> str:
         leaf = node.leaf
@@ -256,79 +316,68 @@ class PipelineRun:
         return cache_key(self.job.record.project, leaf.executor.container, node.inputs, outputs)
 
     async def _observe(self) -> bool:
-        """Store the end of each task whose job has ended; whether there was one."""
-        running = {
-            path: record for path, record in self.job.records.items() if record.status is Status.RUNNING
-        }
+        """Store the end of each task whose child has ended; whether there was one."""
+        running = self._running()
         ended = {
-            path: job
+            path: outcome
             for path, record in running.items()
-            if (job := self._job(record)) is None or job.pb.state in JOB_TERMINAL
+            if (outcome := self._children.outcome(record.jobs[-1])) is not None
         }
         if not ended:
             return False
         nodes = {node.path: node for node in self._plan().nodes}
         records: dict[str, Record] = {}
-        again: dict[str, Pb] = {}
-        for path, job in ended.items():
+        again: dict[str, NewChild] = {}
+        for path, outcome in ended.items():
             node, record = nodes[path], running[path]
-            found = await asyncio.to_thread(self._ended, node, record, job)
+            found = await asyncio.to_thread(self._ended, node, record, outcome)
             retries = node.leaf.retries if node.leaf else 0
             if (
                 found.status is Status.FAILED
                 and len(record.jobs) <= retries
                 and not self.job.cancelled.is_set()
             ):
-                again[path] = await asyncio.to_thread(self._request, node)
-                continue
+                try:
+                    again[path] = await self._child(node)
+                    continue
+                except (CannotStart, BadComponent, WireError, OSError) as error:
+                    found = replace(found, error=_sentence(error))
             records[path] = found
             if found.status is Status.SUCCEEDED:
                 # Also of one that does not read the cache: a later run may.
                 await self._services.table.cache(self._cache_key(node), found.outputs)
-        made: list[Job] = []
-
-        async def store() -> None:
-            made.extend(await self._services.table.update(self.job, records=records, custom_jobs=again))
-
-        await store_with_retry(store, self.job.record.name)
-        for job in made:
-            self._services.scheduler.admit(job)
+        await self._store_children(records, again)
         return True
 
-    def _ended(self, node: Node, record: Record, job: Job | None) -> Record:
-        """What has become of a leaf whose job has ended; reads its files."""
+    def _ended(self, node: Node, record: Record, outcome: Outcome) -> Record:
+        """What has become of a leaf whose child has ended; reads its files."""
         end = clock.time()
-        if job is None:
-            return replace(record, status=Status.FAILED, error="Its custom job was deleted.", end=end)
-        if job.pb.state == JobState.JOB_STATE_SUCCEEDED:
-            try:
-                outputs = outputs_of(node, self._place(node), job.record.name)
-            except BadInput as error:
-                return replace(record, status=Status.FAILED, error=f"{error}.", end=end)
-            return replace(record, status=Status.SUCCEEDED, outputs=outputs, end=end)
-        if job.pb.state == JobState.JOB_STATE_CANCELLED and self.job.cancelled.is_set():
+        if outcome.cancelled and self.job.cancelled.is_set():
             return replace(record, status=Status.CANCELLED, end=end)
-        message = job.pb.error.message or f"Its job ended in {JobState(job.pb.state).name}."
-        return replace(record, status=Status.FAILED, outputs=Values(), error=message, end=end)
-
-    def _job(self, record: Record) -> Job | None:
-        return self._jobs.get(record.jobs[-1].rpartition("/")[2]) if record.jobs else None
+        if outcome.error:
+            return replace(record, status=Status.FAILED, outputs=Values(), error=outcome.error, end=end)
+        assert node.leaf is not None
+        if is_googles(node.leaf):
+            outputs = ended_outputs(node, record.jobs[-1], outcome.reply)
+            return replace(record, status=Status.SUCCEEDED, outputs=outputs, end=end)
+        try:
+            outputs = outputs_of(node, self._place(node))
+        except BadInput as error:
+            return replace(record, status=Status.FAILED, error=f"{error}.", end=end)
+        return replace(record, status=Status.SUCCEEDED, outputs=outputs, end=end)
 
     async def _cancel_running(self) -> None:
-        for record in self.job.records.values():
-            job = self._job(record) if record.status is Status.RUNNING else None
-            if job is not None and not job.terminal and not job.cancelled.is_set():
-                # It may end meanwhile, or the disk be full: the next round looks again.
-                with contextlib.suppress(WireError):
-                    await self._services.scheduler.cancel(job)
+        for record in self._running().values():
+            await self._children.cancel(record.jobs[-1])
 
     async def _wait(self) -> None:
-        """Until a task's job changes, the pipeline is cancelled, or it is time to look."""
-        jobs = [self._job(each) for each in self.job.records.values() if each.status is Status.RUNNING]
-        events = [job.changed for job in jobs if job is not None]
+        """Until a task's child changes, the pipeline is cancelled, or it is time to look."""
+        waits = [
+            asyncio.ensure_future(self._children.changed(record.jobs[-1]))
+            for record in self._running().values()
+        ]
         if not self.job.cancelled.is_set():
-            events.append(self.job.cancelled)
-        waits = [asyncio.ensure_future(event.wait()) for event in events]
+            waits.append(asyncio.ensure_future(self._cancelled()))
         if not waits:
             await asyncio.sleep(POLL_SECONDS)
             return
@@ -337,6 +386,9 @@ class PipelineRun:
         finally:
             for wait in waits:
                 wait.cancel()
+
+    async def _cancelled(self) -> None:
+        await self.job.cancelled.wait()
 
     # The end
 
@@ -370,3 +422,9 @@ class PipelineRun:
             await self._services.table.update(self.job, change)
 
         await store_with_retry(store, self.job.record.name)
+
+
+def _sentence(error: Exception) -> str:
+    """The message of a task that can't start."""
+    text = error.message if isinstance(error, WireError) else str(error)
+    return text if text.endswith(".") else f"{text}."

@@ -1,4 +1,4 @@
-"""All pipeline jobs in memory, each change on disk first, with the custom jobs that they make."""
+"""All pipeline jobs in memory, each change on disk first, with the children that they make."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
 
-from tui.emulator.database import Database, JobRow, Pb, created_us, put_job
+from tui.emulator.database import Database, Pb, created_us
 from tui.emulator.faults import clock
-from tui.emulator.interfaces import JobRecord, ResourceRecord
+from tui.emulator.interfaces import ResourceRecord
+from tui.emulator.pipelines.children import Child, NewChild
 from tui.emulator.pipelines.planner import Record, Status, Values
-from tui.emulator.vertex.job_table import Job, JobTable, new_job
 from tui.emulator.vertex.resource_table import Key, Resource, ResourceTable, timestamp
 
 State = pipeline_state.PipelineState
@@ -57,10 +57,9 @@ class PipelineJob(Resource):
 class PipelineTable(ResourceTable[PipelineJob]):
     """Pipeline jobs by id, and in the order of their keys."""
 
-    def __init__(self, database: Database, jobs: JobTable) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__()
         self._database = database
-        self._jobs = jobs
 
     async def open(self) -> None:
         """Read what the database has. Raises StorageFull."""
@@ -84,16 +83,16 @@ class PipelineTable(ResourceTable[PipelineJob]):
         job: PipelineJob,
         change: Callable[[Pb], None] = lambda _: None,
         records: Mapping[str, Record] | None = None,
-        custom_jobs: Mapping[str, Pb] | None = None,
-    ) -> list[Job]:
-        """Change the resource and leaves' records, and store new custom jobs, by path: all of it or nothing.
+        children: Mapping[str, NewChild] | None = None,
+    ) -> list[Child]:
+        """Change the resource and leaves' records, and store new children, by path: all of it or nothing.
 
-        A new custom job is the last of the record at its path. Returns the jobs, in the order given.
+        A new child is the last of the record at its path. Returns the children, in the order given.
 
         Raises:
             StorageFull: when it could not be written; then nothing has changed.
         """
-        return await self.finish(self._update(job, change, records or {}, custom_jobs or {}))
+        return await self.finish(self._update(job, change, records or {}, children or {}))
 
     async def delete(self, job: PipelineJob) -> None:
         """Delete a pipeline job; its tasks' custom jobs stay. Raises StorageFull."""
@@ -136,31 +135,35 @@ class PipelineTable(ResourceTable[PipelineJob]):
         job: PipelineJob,
         change: Callable[[Pb], None],
         records: Mapping[str, Record],
-        custom_jobs: Mapping[str, Pb],
-    ) -> list[Job]:
-        made: list[Job] = []
+        children: Mapping[str, NewChild],
+    ) -> list[Child]:
+        made: list[Child] = []
         async with job.lock:
             known = {**job.records, **records}
-            for path, request in custom_jobs.items():
-                number = await self._database.next_id()
-                child = new_job(JobRecord(job.record.project, job.record.location, str(number)), request)
+            for path, new in children.items():
+                child = await new()
                 made.append(child)
                 before = known.get(path)
-                names = (*(before.jobs if before else ()), child.record.name)
+                names = (*(before.jobs if before else ()), child.name)
                 start = before.start if before and before.start else clock.time()
-                known[path] = Record(Status.RUNNING, names, start=start)
+                known[path] = Record(Status.RUNNING, names, child.outputs, start=start)
             pb = PipelineJobPb()
             pb.CopyFrom(job.pb)
             change(pb)
             pb.update_time.CopyFrom(timestamp(clock.time()))
             await self._write(job, pb, known, job.ids, made)
             for child in made:
-                self._jobs.add(child)
+                child.change.show()
             job.pb, job.records = pb, known
         return made
 
     async def _write(
-        self, job: PipelineJob, pb: Pb, records: Mapping[str, Record], ids: Mapping[str, int], made: list[Job]
+        self,
+        job: PipelineJob,
+        pb: Pb,
+        records: Mapping[str, Record],
+        ids: Mapping[str, int],
+        made: list[Child],
     ) -> None:
         state = {"records": {path: _json(each) for path, each in records.items()}, "ids": dict(ids)}
         record = job.record
@@ -170,7 +173,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
 
         def write(db: sqlite3.Connection) -> None:
             for child in made:
-                put_job(db, JobRow(child.record, child.pb, child.control))
+                child.change.write(db)
             db.execute("INSERT OR REPLACE INTO pipeline_jobs VALUES (?,?,?,?,?,?)", values)
 
         await self._database.write(write)

@@ -44,6 +44,8 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
 STORAGE_HOST = "STORAGE_EMULATOR_HOST"
 """The address that every Cloud Storage client uses: here the emulator's bucket server."""
+API_HOST = "AIPLATFORM_EMULATOR_HOST"
+"""The emulator's own API for a replica: the target of a gRPC channel without TLS."""
 METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 """Names the file that cloudml-hypertune writes."""
 _METRICS = "hypertune/output.metrics"
@@ -177,6 +179,7 @@ def _job_variables(  # noqa: PLR0917
         "OMP_NUM_THREADS": str(max(1, host.cpus() // replicas)),
         "GLOO_SOCKET_IFNAME": "lo",
         "VXTUI_GCS_ROOT": str(state.buckets),
+        API_HOST: state.target,
         ATTEMPT_VARIABLE: str(attempt_dir.root),
         "CLOUD_ML_PROJECT_ID": record.project if record.project.isdigit() else config.project_number,
         "CLOUD_ML_JOB_ID": record.id,

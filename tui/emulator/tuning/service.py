@@ -73,6 +73,14 @@ class TuningServer:
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The job is on disk before the reply."""
         project, location = creation_parent(request.parent)
+        self.check(request)
+        job = await self._table.create(project, location, request.hyperparameter_tuning_job)
+        self._runner.admit(job)
+        return job.pb
+
+    def check(self, request: Pb) -> None:
+        """Refuse the creation of a job that could not run. Raises WireError."""
+        _, location = creation_parent(request.parent)
         requested = request.hyperparameter_tuning_job
         problems = tuning_problems(requested, location)
         if problems:
@@ -80,9 +88,6 @@ class TuningServer:
         self._resources.check(
             requested.trial_job_spec, request.parent, "hyperparameter_tuning_job.trial_job_spec"
         )
-        job = await self._table.create(project, location, requested)
-        self._runner.admit(job)
-        return job.pb
 
     async def get(self, request: Pb) -> Pb:
         return self._find(request.name).pb

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tui.emulator.database import Database, JobRow, Pb, TuningJobRow
+from tui.emulator.database import Database, JobRow, Pb, TuningJobRow, put_tuning_job
+from tui.emulator.experiments.store import Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, TuningJobPb, TuningJobRecord
 from tui.emulator.vertex.job_table import TERMINAL, Job, JobTable, State, new_job
@@ -24,6 +25,7 @@ class TuningJob(Resource):
 
     record: TuningJobRecord
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     TERMINAL = TERMINAL
 
@@ -45,6 +47,8 @@ class TuningJobTable(ResourceTable[TuningJob]):
         super().add(resource)
         if resource.pb.state == State.JOB_STATE_CANCELLING:
             resource.cancelled.set()
+        if resource.terminal:
+            resource.ended.set()
 
     async def create(self, project: str, location: str, requested: Pb) -> TuningJob:
         """Store a new PENDING tuning job. It is on disk when this returns.
@@ -73,6 +77,17 @@ class TuningJobTable(ResourceTable[TuningJob]):
         return await self.finish(self._add_trial(job, custom_job, change))
 
     async def _create(self, project: str, location: str, requested: Pb) -> TuningJob:
+        job, change = await self.prepare(project, location, requested)
+        await self._database.write(change.write)
+        change.show()
+        return job
+
+    async def prepare(self, project: str, location: str, requested: Pb) -> tuple[TuningJob, Change]:
+        """A new PENDING tuning job, to be stored together with other changes.
+
+        Raises:
+            StorageFull: when no number could be taken.
+        """
         record = TuningJobRecord(project, location, str(await self._database.next_id()))
         pb = TuningJobPb(
             name=record.name,
@@ -85,15 +100,15 @@ class TuningJobTable(ResourceTable[TuningJob]):
         pb.create_time.CopyFrom(now)
         pb.update_time.CopyFrom(now)
         job = TuningJob(record, pb)
-        await self._database.save_tuning_job(TuningJobRow(record, pb))
-        self.add(job)
-        return job
+        return job, Change(lambda db: put_tuning_job(db, TuningJobRow(record, pb)), lambda: self.add(job))
 
     async def _update(self, job: TuningJob, change: Callable[[Pb], None]) -> None:
         async with job.lock:
             pb = _changed(job.pb, change)
             await self._database.save_tuning_job(TuningJobRow(job.record, pb))
             job.pb = pb
+            if job.terminal:
+                job.ended.set()
 
     async def _add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> Job:
         number = await self._database.next_id()

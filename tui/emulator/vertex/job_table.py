@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from google.cloud.aiplatform_v1.types import job_state
 
-from tui.emulator.database import Control, Database, JobRow, Pb
+from tui.emulator.database import Control, Database, JobRow, Pb, put_job
+from tui.emulator.experiments.store import Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
@@ -84,11 +85,21 @@ class JobTable(ResourceTable[Job]):
         await self.finish(self._update(job, change, control))
 
     async def _create(self, project: str, location: str, custom_job: Pb) -> Job:
+        job, change = await self.prepare(project, location, custom_job)
+        await self._database.write(change.write)
+        change.show()
+        return job
+
+    async def prepare(self, project: str, location: str, custom_job: Pb) -> tuple[Job, Change]:
+        """A new QUEUED job, to be stored together with other changes.
+
+        Raises:
+            StorageFull: when no number could be taken.
+        """
         number = await self._database.next_id()
         job = new_job(JobRecord(project, location, str(number)), custom_job)
-        await self._database.save_job(JobRow(job.record, job.pb, job.control))
-        self.add(job)
-        return job
+        row = JobRow(job.record, job.pb, job.control)
+        return job, Change(lambda db: put_job(db, row), lambda: self.add(job))
 
     async def _update(self, job: Job, change: Callable[[Pb], None] | None, control: dict[str, int]) -> None:
         async with job.lock:

@@ -11,17 +11,20 @@ import asyncio
 import logging
 import re
 import shutil
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from google.cloud.aiplatform_v1.types import endpoint_service
 from google.cloud.aiplatform_v1.types import operation as operation_types
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 from google.rpc import code_pb2, status_pb2
 
-from tui.emulator.database import Database, OperationRow, Pb
+from tui.emulator.database import Database, OperationRow, Pb, put_operation
 from tui.emulator.experiments.store import Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, ResourceRecord
@@ -49,6 +52,7 @@ MAX_WAIT = 60.0
 _NAME = re.compile(r"projects/[^/]+/locations/[^/]+(?:/[A-Za-z]+/[^/]+)?/operations/([^/]+)")
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
 _DeletePb = operation_types.DeleteOperationMetadata.pb()
+_DeployPb = endpoint_service.DeployModelOperationMetadata.pb()
 
 
 def log_record(record: ResourceRecord) -> JobRecord:
@@ -75,6 +79,20 @@ class Running:
 
 Work = Callable[[Running], Awaitable[None]]
 """Does what an operation stands for and ends it. A WireError is the operation's error."""
+_within: ContextVar[Running | None] = ContextVar("operation", default=None)
+"""The operation that the methods called now are the work of: they begin none of their own."""
+
+
+async def call_within(running: Running, method: Callable[[Any], Awaitable[Any]], request: Any) -> None:
+    """Call a method of the API as the work of an operation that was stored before.
+
+    What the method would reply by an operation of its own is the end of this one. Raises WireError.
+    """
+    token = _within.set(running)
+    try:
+        await method(request)
+    finally:
+        _within.reset(token)
 
 
 class Operations:
@@ -95,11 +113,14 @@ class Operations:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._work: dict[str, asyncio.Task[None]] = {}
         self._interrupted: dict[str, OperationRow] = {}
+        self._cancelled: set[str] = set()
+        self._ending: set[str] = set()
+        """Numbers of those whose end is being stored: it is too late to cancel them."""
 
     def load(self, rows: list[OperationRow]) -> None:
         """Load the operations and resume unfinished deletions of jobs."""
         for row in rows:
-            number = row.operation.name.rsplit("/", 1)[1]
+            number = _number(row.operation.name)
             self._rows[number] = row
             if row.operation.done:
                 continue
@@ -115,7 +136,7 @@ class Operations:
 
     def resume(self, name: str, work: Work) -> None:
         """Go on with an interrupted operation."""
-        number = name.rsplit("/", 1)[1]
+        number = _number(name)
         self._run(number, self._interrupted.pop(number), work)
 
     async def abort_interrupted(self) -> None:
@@ -142,13 +163,57 @@ class Operations:
         Raises:
             StorageFull: when it could not be stored; then `work` has not begun.
         """
-        number = str(await self._database.next_id())
-        row = _row(f"{subject}/operations/{number}", metadata)
-        await self._database.save_operation(row)
-        self._rows[number] = row
+        if (within := _within.get()) is not None:
+            await work(within)
+            return self._rows[_number(within.name)].operation
+        row, change = await self.prepare(subject, metadata)
+        await self._database.write(change.write)
+        change.show()
+        number = _number(row.operation.name)
         task = self._run(number, row, work)
         await asyncio.wait({task}, timeout=DELETE_SECONDS)
         return self._rows[number].operation
+
+    async def prepare(self, subject: str, metadata: Any) -> tuple[OperationRow, Change]:
+        """An operation to be stored together with other changes; `begin` its work then.
+
+        Raises:
+            StorageFull: when no number could be taken.
+        """
+        number = str(await self._database.next_id())
+        row = _row(f"{subject}/operations/{number}", metadata)
+
+        def write(db: sqlite3.Connection) -> None:
+            put_operation(db, row)
+
+        return row, Change(write, lambda: self._rows.update({number: row}))
+
+    def begin(self, row: OperationRow, work: Work) -> None:
+        """Begin the work of an operation that is stored."""
+        self._run(_number(row.operation.name), row, work)
+
+    def get_known(self, name: str) -> operations_pb2.Operation | None:
+        """The operation of that name, if it was not deleted."""
+        row = self._rows.get(_number(name))
+        return row.operation if row is not None else None
+
+    def is_interrupted(self, name: str) -> bool:
+        """Whether the last emulator did not end it, and nobody has resumed it."""
+        return _number(name) in self._interrupted
+
+    async def ended(self, name: str) -> None:
+        """Wait for the end of its work."""
+        task = self._work.get(_number(name))
+        if task is not None:
+            await asyncio.wait({task})
+
+    def cancel_work(self, name: str) -> None:
+        """End an operation with CANCELLED, unless its end is being stored already."""
+        number = _number(name)
+        task = self._work.get(number)
+        if task is not None and number not in self._ending:
+            self._cancelled.add(number)
+            task.cancel()
 
     def _run(self, number: str, row: OperationRow, work: Work) -> asyncio.Task[None]:
         task = asyncio.create_task(self._do(row, work), name=f"operation {number}")
@@ -166,6 +231,12 @@ class Operations:
             await work(Running(name, end))
         except WireError as error:
             await self._end(row, error=error.status())
+        except asyncio.CancelledError:
+            if _number(name) not in self._cancelled:
+                raise
+            self._cancelled.discard(_number(name))
+            told = status_pb2.Status(code=code_pb2.CANCELLED, message="The operation was cancelled.")
+            await self._end(row, error=told)
         except Exception:
             log.exception("%s failed", name)
             await self._end(row, error=internal().status())
@@ -173,14 +244,19 @@ class Operations:
     async def _end(
         self, row: OperationRow, *, reply: Any = None, error: Any = None, change: Change = NOTHING
     ) -> None:
-        # Shielded: disk and memory must agree.
-        await asyncio.shield(asyncio.ensure_future(self._store_end(row, reply, error, change)))
+        number = _number(row.operation.name)
+        self._ending.add(number)
+        try:
+            # Shielded: disk and memory must agree.
+            await asyncio.shield(asyncio.ensure_future(self._store_end(row, reply, error, change)))
+        finally:
+            self._ending.discard(number)
 
     async def _store_end(self, row: OperationRow, reply: Any, error: Any, change: Change) -> None:
         ended = _ended(row, reply, error)
         await self._database.save_operation(ended, also=change.write)
         change.show()
-        self._rows[row.operation.name.rsplit("/", 1)[1]] = ended
+        self._rows[_number(row.operation.name)] = ended
 
     async def delete_job(self, job: Job) -> operations_pb2.Operation:
         """Delete an ended job: its row at once, its log and files soon after."""
@@ -214,10 +290,12 @@ class Operations:
         Raises:
             StorageFull: when it could not be written; then nothing has changed.
         """
-        number = str(await self._database.next_id())
-        row = _row(f"{subject}/operations/{number}", metadata)
+        if (within := _within.get()) is not None:
+            await within.end(reply, change)
+            return self._rows[_number(within.name)].operation
+        row, _ = await self.prepare(subject, metadata)
         await self._end(row, reply=reply, change=change)
-        return self._rows[number].operation
+        return self._rows[_number(row.operation.name)].operation
 
     async def _delete_tuning_job(self, table: ResourceTable[R], job: R) -> str:
         number = await self._delete_row(table, job, TUNING_JOB_KIND, done=True)
@@ -328,15 +406,17 @@ class Operations:
         asked = (
             request.timeout.seconds + request.timeout.nanos / 1e9 if request.HasField("timeout") else MAX_WAIT
         )
-        number = row.operation.name.rsplit("/", 1)[1]
+        number = _number(row.operation.name)
         task = self._tasks.get(number) or self._work.get(number)
         if task is not None:
             await asyncio.wait({task}, timeout=max(0.0, min(asked, MAX_WAIT)))
         return self._rows[number].operation
 
     async def cancel(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
-        """Best effort, as documented: a deletion continues."""
-        self._find(request.name)
+        """Best effort, as documented: a deployment ends, anything else continues."""
+        row = self._find(request.name)
+        if row.operation.metadata.Is(_DeployPb.DESCRIPTOR):
+            self.cancel_work(request.name)
         return empty_pb2.Empty()
 
     async def delete(self, request: operations_pb2.DeleteOperationRequest) -> empty_pb2.Empty:
@@ -344,7 +424,7 @@ class Operations:
         row = self._find(request.name)
         if not row.operation.done:
             raise WireError(code_pb2.FAILED_PRECONDITION, f"The operation {request.name} is not done yet.")
-        number = row.operation.name.rsplit("/", 1)[1]
+        number = _number(row.operation.name)
         await self._database.delete_operation(number)
         self._rows.pop(number, None)
         return empty_pb2.Empty()
@@ -366,6 +446,11 @@ def _row(name: str, metadata: Any) -> OperationRow:
         operation.metadata.Pack(metadata)
     _, project, _, location, *_ = name.split("/")
     return OperationRow(project, location, NO_SUBJECT, operation)
+
+
+def _number(name: str) -> str:
+    """The number of the operation with this name."""
+    return name.rsplit("/", 1)[1]
 
 
 def _ended(row: OperationRow, reply: Any, error: Any) -> OperationRow:

@@ -1,0 +1,204 @@
+"""What tasks start: custom jobs, tuning jobs, and operations of the emulator's own services.
+
+A child has a name before it is stored, so that it is stored together with its task's record: the next
+emulator finds by that name what has become of it. An operation that the last one did not end begins again; it
+had changed nothing, since its end and its change are one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from google.longrunning import operations_pb2
+from google.rpc import code_pb2
+
+from tui.emulator.database import Pb
+from tui.emulator.experiments.store import Change
+from tui.emulator.pipelines.planner import Values
+from tui.emulator.rpc.methods import Unary, WireError
+from tui.emulator.vertex.job_table import Job, JobTable, State
+from tui.emulator.vertex.operations import NOTHING, Operations, Running, call_within
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child that is neither stored nor begun. `outputs` are those that its task has from now on."""
+
+    name: str
+    change: Change
+    begin: Callable[[], None]
+    outputs: Values = field(default_factory=Values)
+
+
+NewChild = Callable[[], Awaitable[Child]]
+"""Names a child. Raises StorageFull."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a child has ended: well without an `error`. `reply` is the response of an operation."""
+
+    error: str = ""
+    cancelled: bool = False
+    reply: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operation below `parent` that a method of the API works for.
+
+    `request` makes what the method gets; it is told whether the last emulator had begun this too. None means
+    that nothing is left to do, and `reply` is the end. Raises WireError.
+    """
+
+    parent: str
+    metadata: Any
+    method: Unary
+    request: Callable[[bool], Awaitable[Pb | None]]
+    reply: Any = None
+
+
+class Scheduler(Protocol):
+    """The part of the scheduler of custom jobs that is used here."""
+
+    def admit(self, job: Job) -> None:
+        """Run a stored job."""
+
+    async def cancel(self, job: Job) -> None:
+        """Request its end. Raises WireError."""
+
+
+class TuningRunner(Protocol):
+    """The part of `TuningRuns` that is used here."""
+
+    def admit(self, job: Any) -> None:
+        """Run a stored tuning job."""
+
+    async def cancel(self, job: Any) -> None:
+        """Request its end. Raises WireError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The children of all pipelines. `methods` are those of the API by name."""
+
+    jobs: JobTable
+    scheduler: Scheduler
+    tuning_jobs: Any
+    tuning: TuningRunner
+    check_tuning: Callable[[Pb], None]
+    """Refuses the creation of a tuning job that could not run. Raises WireError."""
+    operations: Operations
+    methods: Mapping[str, Unary]
+
+    def custom_job(self, project: str, location: str, request: Pb) -> NewChild:
+        """A custom job."""
+
+        async def new() -> Child:
+            job, change = await self.jobs.prepare(project, location, request)
+            return Child(job.record.name, change, lambda: self.scheduler.admit(job))
+
+        return new
+
+    def tuning_job(
+        self, project: str, location: str, request: Pb, outputs: Callable[[str], Values]
+    ) -> NewChild:
+        """A hyperparameter tuning job. `outputs` are those of its task, by its name."""
+
+        async def new() -> Child:
+            job, change = await self.tuning_jobs.prepare(project, location, request)
+            name = job.record.name
+            return Child(name, change, lambda: self.tuning.admit(job), outputs(name))
+
+        return new
+
+    def operation(self, call: Call, outputs: Callable[[str], Values]) -> NewChild:
+        """An operation that `call` works for. `outputs` are those of its task, by its name."""
+
+        async def new() -> Child:
+            row, change = await self.operations.prepare(call.parent, call.metadata)
+            name = row.operation.name
+            return Child(
+                name, change, lambda: self.operations.begin(row, self._work(call, False)), outputs(name)
+            )
+
+        return new
+
+    def is_interrupted(self, name: str) -> bool:
+        """Whether it is an operation that the last emulator did not end."""
+        return _collection(name) == "operations" and self.operations.is_interrupted(name)
+
+    def resume(self, name: str, call: Call) -> None:
+        """Begin an interrupted operation again."""
+        self.operations.resume(name, self._work(call, True))
+
+    def outcome(self, name: str) -> Outcome | None:
+        """How a child has ended; None while it has not."""
+        collection, number = _collection(name), name.rpartition("/")[2]
+        if collection == "operations":
+            return _of_operation(self.operations.get_known(name))
+        table = self.jobs if collection == "customJobs" else self.tuning_jobs
+        job = table.get(number)
+        if job is None:
+            return Outcome("Its custom job was deleted." if table is self.jobs else f"{name} was deleted.")
+        if not job.terminal:
+            return None
+        if job.pb.state == State.JOB_STATE_SUCCEEDED:
+            return Outcome()
+        message = job.pb.error.message or f"Its job ended in {State(job.pb.state).name}."
+        return Outcome(message, job.pb.state == State.JOB_STATE_CANCELLED)
+
+    async def changed(self, name: str) -> None:
+        """Wait until there may be another outcome."""
+        collection, number = _collection(name), name.rpartition("/")[2]
+        if collection == "operations":
+            await self.operations.ended(name)
+        elif collection == "customJobs":
+            job = self.jobs.get(number)
+            if job is not None:
+                await job.changed.wait()
+        elif (tuning := self.tuning_jobs.get(number)) is not None:
+            await tuning.ended.wait()
+
+    async def cancel(self, name: str) -> None:
+        """Request the end of a child; one that has just ended has ended."""
+        collection, number = _collection(name), name.rpartition("/")[2]
+        if collection == "operations":
+            self.operations.cancel_work(name)
+            return
+        table, runner = (
+            (self.jobs, self.scheduler) if collection == "customJobs" else (self.tuning_jobs, self.tuning)
+        )
+        job = table.get(number)
+        if job is not None and not job.terminal and not job.cancelled.is_set():
+            # It may end meanwhile, or the disk be full: the next round looks again.
+            with contextlib.suppress(WireError):
+                await runner.cancel(job)
+
+    def _work(self, call: Call, again: bool) -> Callable[[Running], Awaitable[None]]:
+        async def work(running: Running) -> None:
+            request = await call.request(again)
+            if request is None:
+                await running.end(call.reply, NOTHING)
+            else:
+                await call_within(running, call.method, request)
+
+        return work
+
+
+def _collection(name: str) -> str:
+    """Such as `customJobs`, of the name of one."""
+    return name.split("/")[-2]
+
+
+def _of_operation(operation: operations_pb2.Operation | None) -> Outcome | None:
+    if operation is None:
+        return Outcome("Its operation was deleted.")
+    if not operation.done:
+        return None
+    if operation.HasField("error"):
+        return Outcome(operation.error.message, operation.error.code == code_pb2.CANCELLED)
+    return Outcome(reply=operation.response)

@@ -1,0 +1,335 @@
+"""Google's own pipeline components (google-cloud-pipeline-components), run in the place of their launchers.
+
+A component of Google is a container with a launcher, a module of google_cloud_pipeline_components that calls
+the API with a payload and waits. Here the emulator makes the same call. What each launcher sends and leaves
+is that of version 2.22.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import endpoint as endpoint_types
+from google.cloud.aiplatform_v1.types import endpoint_service, job_service, model_service
+from google.cloud.aiplatform_v1.types import operation as operation_types
+from google.protobuf import json_format
+from google.rpc import code_pb2
+
+from tui.emulator.database import Pb
+from tui.emulator.interfaces import CustomJobPb
+from tui.emulator.pipelines.children import Call, Children, NewChild
+from tui.emulator.pipelines.planner import Leaf, Node, Values
+from tui.emulator.rpc.methods import WireError
+from tui.emulator.vertex.validate import spec_problems
+
+Json = Mapping[str, Any]
+
+PACKAGE = "google_cloud_pipeline_components"
+CUSTOM_JOB, TUNING_JOB, GET_MODEL = "CustomJob", "HyperparameterTuningJob", "GetModel"
+RUN_LABEL = "vertex-ai-pipelines-run-billing-id"
+"""The label that what Google's components create gets, beside those of the pipeline job."""
+_MODULE = re.compile(rf"{PACKAGE}\.container\.v1\.(?P<name>[a-z_.]+)\.launcher")
+_LAUNCHERS = {
+    "custom_job": CUSTOM_JOB,
+    "hyperparameter_tuning_job": TUNING_JOB,
+    "model.upload_model": "UploadModel",
+    "model.get_model": GET_MODEL,
+    "model.delete_model": "DeleteModel",
+    "endpoint.create_endpoint": "CreateEndpoint",
+    "endpoint.delete_endpoint": "DeleteEndpoint",
+    "endpoint.deploy_model": "DeployModel",
+    "endpoint.undeploy_model": "UndeployModel",
+}
+"""What each launcher that is run here does, by its module."""
+_SERVED = (
+    "CustomTrainingJobOp, HyperparameterTuningJobRunOp, ModelUploadOp, ModelGetOp, ModelDeleteOp, "
+    "EndpointCreateOp, EndpointDeleteOp, ModelDeployOp and ModelUndeployOp"
+)
+_DeleteMetadata = operation_types.DeleteOperationMetadata.pb()
+
+
+class BadComponent(Exception):
+    """A component that can't be run; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a launcher is asked: its `type`, its flags by name, and the payload without what is empty."""
+
+    type: str
+    flags: Mapping[str, str]
+    payload: dict[str, Any]
+    inputs: Values
+    labels: Mapping[str, str]
+    name: str
+    """The display name of a job that has none."""
+    parent: str
+    """The location that the flags name, or else that of the pipeline."""
+
+
+def is_googles(leaf: Leaf) -> bool:
+    """Whether a leaf is a component of Google that calls the API."""
+    return _module(leaf) != ""
+
+
+def is_custom_job(leaf: Leaf) -> bool:
+    """Whether it creates a custom job."""
+    return _kind(_module(leaf)) == CUSTOM_JOB
+
+
+def read_launch(node: Node, args: list[str], labels: Mapping[str, str], name: str, parent: str) -> Launch:
+    """What the launcher of a leaf is asked by its arguments. `labels` and `parent` are the pipeline's.
+
+    Raises:
+        BadComponent: for a component that the emulator does not run, or a payload that is no JSON object.
+    """
+    leaf = node.leaf
+    assert leaf is not None
+    module = _module(leaf)
+    kind = _kind(module)
+    flags = dict(zip(args[::2], args[1::2], strict=False))
+    asked = flags.get("--type", kind)
+    if kind is None or asked != kind:
+        what = f"{module}, --type {asked}" if kind is not None else module
+        raise BadComponent(
+            f"the emulator does not run Google's component {node.title!r} ({what}); of Google's components "
+            f"it runs {_SERVED}"
+        )
+    payload: Any = {}
+    if kind != GET_MODEL:
+        try:
+            payload = json.loads(flags.get("--payload", ""), strict=False)
+        except ValueError as error:
+            raise BadComponent(f"the payload of {node.title!r} is no JSON: {error}") from error
+        if not isinstance(payload, dict):
+            raise BadComponent(f"the payload of {node.title!r} is no JSON object")
+    project, location = _place(parent)
+    where = f"projects/{flags.get('--project') or project}/locations/{flags.get('--location') or location}"
+    return Launch(kind, flags, payload, node.inputs, labels, name, where)
+
+
+def custom_job(launch: Launch) -> Pb:
+    """The custom job of CustomTrainingJobOp. Raises BadComponent."""
+    payload = without_empty(_labelled(launch))
+    scheduling = (payload.get("job_spec") or {}).get("scheduling") or {}
+    if scheduling.get("strategy") != "FLEX_START":
+        # The component has a default for it, which the launcher drops.
+        scheduling.pop("max_wait_duration", None)
+    made = _parsed(payload, CustomJobPb(), "custom job", ignore_unknown=True)
+    made.display_name = made.display_name or launch.name[:128]
+    wrong = [f"{where} {what}" for where, what in spec_problems(made.job_spec)]
+    if wrong:
+        raise BadComponent(f"the service would refuse the component's job: {'; '.join(wrong)}")
+    return made
+
+
+def tuning_job_request(launch: Launch) -> Pb:
+    """The request of HyperparameterTuningJobRunOp. Raises BadComponent."""
+    request = job_service.CreateHyperparameterTuningJobRequest.pb()(parent=launch.parent)
+    payload = without_empty(_labelled(launch))
+    _parsed(payload, request.hyperparameter_tuning_job, "hyperparameter tuning job")
+    return request
+
+
+def call_of(launch: Launch, children: Children) -> Call:
+    """The operation of any other component. Raises BadComponent."""
+    return _CALLS[launch.type](launch, children)
+
+
+async def model_read(launch: Launch, node: Node, children: Children) -> Values:
+    """The outputs of ModelGetOp, which starts nothing. Raises WireError."""
+    name = f"{launch.parent}/models/{launch.flags.get('--model_name', '')}"
+    request = model_service.GetModelRequest.pb()(name=name)
+    found: Any = await children.methods["GetModel"](request)
+    return Values({}, _artifact(node, "model", f"{found.name.partition('@')[0]}@{found.version_id}"))
+
+
+def started_outputs(name: str) -> Values:
+    """What a launcher has written of the child with this name once it exists."""
+    collection = name.split("/")[-2]
+    kind = {"customJobs": CUSTOM_JOB, "hyperparameterTuningJobs": TUNING_JOB}.get(collection, "VertexLro")
+    resources = [{"resourceType": kind, "resourceUri": f"{_address(name)}{name}"}]
+    return Values({"gcp_resources": json.dumps({"resources": resources}, indent=2)})
+
+
+def ended_outputs(node: Node, name: str, reply: Any) -> Values:
+    """The outputs of a task whose child has ended well; `reply` is the response of an operation."""
+    begun = started_outputs(name)
+    uploaded, endpoint = model_service.UploadModelResponse.pb()(), endpoint_types.Endpoint.pb()()
+    artifacts: dict[str, Any] = {}
+    if reply is not None and reply.Unpack(uploaded):
+        version = f"@{uploaded.model_version_id}" if uploaded.model_version_id else ""
+        artifacts = _artifact(node, "model", f"{uploaded.model}{version}")
+    elif reply is not None and reply.Unpack(endpoint):
+        artifacts = _artifact(node, "endpoint", endpoint.name)
+    return Values(begun.parameters, artifacts)
+
+
+def without_empty(value: Any) -> Any:
+    """The same JSON without its empty fields, as the launchers send it: 0 and false are empty too."""
+    if isinstance(value, Mapping):
+        found = {name: without_empty(inner) for name, inner in value.items()}
+        return {name: inner for name, inner in found.items() if inner}
+    if isinstance(value, list):
+        items = [without_empty(inner) for inner in value]
+        return [each for each in items if each or isinstance(each, bool | int | float | str)]
+    return value
+
+
+def _upload(launch: Launch, children: Children) -> Call:
+    payload = _labelled(launch)
+    unmanaged = launch.inputs.artifacts.get("unmanaged_container_model")
+    if unmanaged:
+        metadata = unmanaged[0].get("metadata") or {}
+        payload["predict_schemata"] = metadata.get("predictSchemata") or {}
+        payload["container_spec"] = metadata.get("containerSpec") or {}
+        payload["artifact_uri"] = unmanaged[0].get("uri")
+    explained = (payload.get("explanation_spec") or {}).get("metadata")
+    payload = without_empty(payload)
+    if explained:
+        # Its empty outputs mean something.
+        payload["explanation_spec"] = {**payload.get("explanation_spec", {}), "metadata": explained}
+    request = model_service.UploadModelRequest.pb()(parent=launch.parent)
+    request.parent_model = launch.flags.get("--parent_model_name", "").rsplit("@", 1)[0]
+    _parsed(payload, request.model, "model")
+    metadata = model_service.UploadModelOperationMetadata.pb()()
+    return Call(launch.parent, metadata, children.methods["UploadModel"], _always(request))
+
+
+def _create_endpoint(launch: Launch, children: Children) -> Call:
+    request = endpoint_service.CreateEndpointRequest.pb()(parent=launch.parent)
+    _parsed(without_empty(_labelled(launch)), request.endpoint, "endpoint")
+    metadata = endpoint_service.CreateEndpointOperationMetadata.pb()()
+    return Call(launch.parent, metadata, children.methods["CreateEndpoint"], _always(request))
+
+
+def _deploy(launch: Launch, children: Children) -> Call:
+    request = endpoint_service.DeployModelRequest.pb()()
+    _parsed(without_empty(launch.payload), request, "deployment")
+    endpoint = _resource(request.endpoint, "endpoints")
+    metadata = endpoint_service.DeployModelOperationMetadata.pb()()
+    return Call(endpoint, metadata, children.methods["DeployModel"], _always(request))
+
+
+def _undeploy(launch: Launch, children: Children) -> Call:
+    made = endpoint_service.UndeployModelRequest.pb()()
+    payload = without_empty(launch.payload)
+    full = _resource(payload.pop("model", ""), "models")
+    model, _, version = full.partition("@")
+    _parsed(payload, made, "undeployment")
+    endpoint = _resource(made.endpoint, "endpoints")
+
+    async def request(again: bool) -> Pb | None:
+        wanted = endpoint_service.GetEndpointRequest.pb()(name=endpoint)
+        found: Any = await children.methods["GetEndpoint"](wanted)
+        for each in found.deployed_models:
+            if each.model == model and version in {"", each.model_version_id}:
+                made.deployed_model_id = each.id
+                return made
+        if again:
+            # The method takes the model off the endpoint first, and was ended after that.
+            return None
+        raise WireError(code_pb2.NOT_FOUND, f"Model {full} not found at endpoint {endpoint}.")
+
+    metadata = endpoint_service.UndeployModelOperationMetadata.pb()()
+    reply = endpoint_service.UndeployModelResponse.pb()()
+    return Call(endpoint, metadata, children.methods["UndeployModel"], request, reply)
+
+
+def _delete_endpoint(launch: Launch, children: Children) -> Call:
+    name = _resource(launch.payload.get("endpoint"), "endpoints")
+    request = endpoint_service.DeleteEndpointRequest.pb()(name=name)
+    return Call(name, _DeleteMetadata(), children.methods["DeleteEndpoint"], _always(request))
+
+
+def _delete_model(launch: Launch, children: Children) -> Call:
+    # All versions, as the launcher does.
+    name = _resource(launch.payload.get("model"), "models").rsplit("@", 1)[0]
+    request = model_service.DeleteModelRequest.pb()(name=name)
+    return Call(name, _DeleteMetadata(), children.methods["DeleteModel"], _always(request))
+
+
+_CALLS: Mapping[str, Callable[[Launch, Children], Call]] = {
+    "UploadModel": _upload,
+    "CreateEndpoint": _create_endpoint,
+    "DeployModel": _deploy,
+    "UndeployModel": _undeploy,
+    "DeleteEndpoint": _delete_endpoint,
+    "DeleteModel": _delete_model,
+}
+
+
+def new_child(launch: Launch, children: Children) -> NewChild:
+    """The child of a launch. Raises BadComponent, WireError."""
+    if launch.type == CUSTOM_JOB:
+        return children.custom_job(*_place(launch.parent), custom_job(launch))
+    if launch.type == TUNING_JOB:
+        request = tuning_job_request(launch)
+        children.check_tuning(request)
+        job = request.hyperparameter_tuning_job
+        return children.tuning_job(*_place(launch.parent), job, started_outputs)
+    return children.operation(call_of(launch, children), started_outputs)
+
+
+def _module(leaf: Leaf) -> str:
+    """The module of Google's package that a leaf runs; "" for none."""
+    container = leaf.executor.container or {}
+    words = [str(word) for word in container.get("command") or []]
+    return next((word for word in words if word.startswith(f"{PACKAGE}.")), "")
+
+
+def _kind(module: str) -> str | None:
+    match = _MODULE.fullmatch(module)
+    return _LAUNCHERS.get(match["name"]) if match else None
+
+
+def _labelled(launch: Launch) -> dict[str, Any]:
+    """The payload with the labels of the pipeline; its own go before them."""
+    return {**launch.payload, "labels": {**launch.labels, **(launch.payload.get("labels") or {})}}
+
+
+def _parsed(payload: Json, into: Pb, what: str, *, ignore_unknown: bool = False) -> Pb:
+    try:
+        return json_format.ParseDict(payload, into, ignore_unknown_fields=ignore_unknown)
+    except json_format.ParseError as error:
+        raise BadComponent(f"the payload of the component is no {what}: {error}") from error
+
+
+def _resource(name: Any, collection: str) -> str:
+    """A name that a payload has. Raises BadComponent for what is none."""
+    if not isinstance(name, str) or not re.fullmatch(
+        rf"projects/[^/]+/locations/[^/]+/{collection}/[^/]+", name
+    ):
+        form = f"projects/[project_id]/locations/[location]/{collection}/[id]"
+        raise BadComponent(f"{name!r} is not of the form {form}")
+    return name
+
+
+def _always(request: Pb) -> Callable[[bool], Awaitable[Pb | None]]:
+    async def made(_again: bool) -> Pb:
+        return request
+
+    return made
+
+
+def _artifact(node: Node, name: str, resource: str) -> dict[str, Any]:
+    """The output artifact of a component: it stands for a resource of the API."""
+    leaf = node.leaf
+    assert leaf is not None
+    kind = dict(leaf.component.artifacts.get(name) or {})
+    uri, metadata = f"{_address(resource)}{resource}", {"resourceName": resource}
+    return {name: [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]}
+
+
+def _address(name: str) -> str:
+    """What the launchers write before a resource's name."""
+    return f"https://{name.split('/')[3]}-aiplatform.googleapis.com/v1/"
+
+
+def _place(parent: str) -> tuple[str, str]:
+    _, project, _, location = parent.split("/")
+    return project, location
