@@ -1,4 +1,4 @@
-"""The tasks of a pipeline as a tree in the order in which they run, and the one under the cursor in full."""
+"""The tasks of a pipeline, as a tree in their order or as a drawing, and one of them in full."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.text import clip, plain
 from tui.screens.job.tasks import TasksPane
+from tui.screens.pipeline.drawing import TasksDrawing
 from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.dag.view import DagView
 from tui.widgets.state import state_content
 from tui.widgets.table.table import Cells, Column, Table
 
@@ -71,10 +73,15 @@ class PipelineTasksPane(TasksPane):
         self._branches: dict[str, Branch] = {}
         self._folded: set[str] = set()
         self._known_groups: set[str] = set()
+        self._drawing = TasksDrawing()
+        self._drawn = False
+        """The drawing is shown, not the tree."""
         self._details = Static("", markup=False)
 
     def compose(self) -> Iterable[Widget]:
         yield from super().compose()
+        self._drawing.display = False
+        yield self._drawing
         with VerticalScroll(id="task"):
             yield self._details
 
@@ -97,7 +104,33 @@ class PipelineTasksPane(TasksPane):
             self.notice.hide()
         else:
             self.notice.show("No tasks yet.", "The service has not created any for this pipeline.")
+        if self._drawn:
+            why = self._drawing.why_not(self._branches, now)
+            if why:
+                self._draw(on=False)
+                self.notify(f"Shown as a tree: {why}", severity="warning", markup=False)
         self._show_details()
+
+    def default_focus(self) -> Widget:
+        return self._drawing.dag if self._drawn else self.table_view
+
+    def scopes(self) -> Iterable[str]:
+        return (self.SCOPE, "dag" if self._drawn else "table")
+
+    @property
+    def current(self) -> Task | None:
+        if not self._drawn:
+            return super().current
+        branch = self._branches.get(self._drawing.dag.cursor)
+        return branch.task if branch is not None else None
+
+    def back(self) -> bool:
+        return self._drawn and self._drawing.close()
+
+    def _draw(self, *, on: bool) -> None:
+        self._drawn = on
+        self._drawing.display, self.table_view.display = on, not on
+        self.default_focus().focus()
 
     def tick(self) -> None:
         job = self.feed.job
@@ -120,6 +153,8 @@ class PipelineTasksPane(TasksPane):
         task = self.current
         if found.method == "next_failed":
             return None if first_failed(self._branches) else "No task has failed."
+        if found.method == "draw":
+            return None if self._branches else "There are no tasks yet."
         if task is None:
             return "No task is selected."
         if found.method == "fold":
@@ -141,6 +176,9 @@ class PipelineTasksPane(TasksPane):
 
     def action_fold(self) -> None:
         """Open or close the group under the cursor, or close the one around the task."""
+        if self._drawn:
+            self._open_drawn_group()
+            return
         group = self._group_of(self.current) if self.current is not None else ""
         if group:
             self._folded ^= {group}
@@ -148,16 +186,50 @@ class PipelineTasksPane(TasksPane):
                 self.table_view.move_to(group)
             self.show(Changed.JOB)
 
+    def _open_drawn_group(self) -> None:
+        """Show what is in the group under the cursor, or what is around the task."""
+        task = self.current
+        if task is not None and not self._branches[task.id].parts:
+            self._drawing.close()
+        elif task is not None and (why := self._drawing.open(task.id)):
+            self.notify(f"Not drawn: {why}", severity="warning", markup=False)
+
+    def action_draw(self) -> None:
+        """Show the tasks as a drawing, or as a tree again; the cursor stays on its task."""
+        task, on = self.current, not self._drawn
+        if on:
+            why = self._drawing.why_not(self._branches, self.feed.as_of())
+            why = why or (self._drawing.go_to(task.id) if task is not None else "")
+            if why:
+                self.notify(f"Not drawn: {why}", severity="warning", markup=False)
+                return
+        self._draw(on=on)
+        if not on and task is not None:
+            self._reveal(task.id)
+
     def action_next_failed(self) -> None:
         """Go to the next task that failed, and open the groups around it."""
-        found = first_failed(self._branches, self.table_view.cursor or "")
+        found = first_failed(self._branches, self.current.id if self.current is not None else "")
+        if self._drawn:
+            if why := self._drawing.go_to(found):
+                self.notify(f"Not drawn: {why}", severity="warning", markup=False)
+            return
+        self._reveal(found)
+
+    def _reveal(self, found: str) -> None:
         self._folded -= set(above(self._branches, found))
         self.show(Changed.JOB)
         self.table_view.move_to(found)
 
     @on(Table.Moved)
+    @on(DagView.Moved)
     def _cursor_moved(self) -> None:
         self._show_details()
+
+    @on(DagView.Chosen)
+    def _chosen(self, event: DagView.Chosen) -> None:
+        event.stop()
+        self.action_open()
 
     def _group_of(self, task: Task) -> str:
         return task.id if self._branches[task.id].parts else task.parent

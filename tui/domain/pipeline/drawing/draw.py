@@ -1,0 +1,218 @@
+"""A graph as boxes and lines in character cells.
+
+    ✓ tokenize ─┬─▸✓ train ────┬▸✓ compare
+                └─▸✓ baseline ─┘
+
+A line that leaves a node branches to all that wait for it, and never turns back; lines of several nodes meet
+only in front of the node that they lead to. Where two cross, the upright one is whole: `─│─`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tui.domain.pipeline.drawing.channels import Turn, Wire, route
+from tui.domain.pipeline.drawing.layers import Item, Node, NotDrawable, layered
+from tui.domain.pipeline.drawing.rows import entries, place
+
+__all__ = ["Box", "Drawing", "Node", "NotDrawable", "draw"]
+
+MOST_NODES, MOST_EDGES = 60, 150
+"""More of them do not read well, and take long."""
+WIDE_TRACKS = 6
+"""Up to so many upright lines between two layers have a free column between them."""
+UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
+_LINES = {
+    UP | DOWN: "│", LEFT | RIGHT: "─", UP | RIGHT: "└", UP | LEFT: "┘", DOWN | RIGHT: "┌", DOWN | LEFT: "┐",
+    UP | DOWN | RIGHT: "├", UP | DOWN | LEFT: "┤", LEFT | RIGHT | DOWN: "┬", LEFT | RIGHT | UP: "┴",
+    UP | DOWN | LEFT | RIGHT: "┼", UP: "│", DOWN: "│", LEFT: "─", RIGHT: "─",
+}  # fmt: skip
+ARROW = "▸"
+Cell = tuple[int, int]
+"""Column and row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where a node's text stands, in one row."""
+
+    id: str
+    x: int
+    y: int
+    width: int
+    layer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes by id, the characters of the lines by cell, and of each edge the cells that it runs through."""
+
+    boxes: Mapping[str, Box] = field(default_factory=dict)
+    lines: Mapping[Cell, str] = field(default_factory=dict)
+    edges: Mapping[tuple[str, str], tuple[Cell, ...]] = field(default_factory=dict)
+    width: int = 0
+    height: int = 0
+
+
+def draw(nodes: Sequence[Node]) -> Drawing:
+    """The drawing of a graph; equal graphs have equal drawings. What it does not have is left out of `after`.
+
+    Raises:
+        NotDrawable: for a graph that is too large to read, or that has a circle.
+    """
+    if len(nodes) > MOST_NODES:
+        raise NotDrawable(f"{len(nodes)} tasks side by side, and at most {MOST_NODES} read well.")
+    known = {node.id for node in nodes}
+    nodes = [
+        Node(node.id, node.width, tuple(dict.fromkeys(s for s in node.after if s in known))) for node in nodes
+    ]
+    edges = sum(len(node.after) for node in nodes)
+    if edges > MOST_EDGES:
+        raise NotDrawable(f"{edges} lines, and at most {MOST_EDGES} read well.")
+    columns = layered(nodes)
+    place(columns)
+    return _Canvas(nodes, columns).drawing()
+
+
+class _Canvas:
+    def __init__(self, nodes: Sequence[Node], columns: Sequence[Sequence[Item]]) -> None:
+        self._columns = columns
+        self._widths = {node.id: node.width for node in nodes}
+        self._arms: dict[Cell, dict[str, int]] = {}
+        """Of each cell the directions of the lines in it, by whose lines they are."""
+        self._boxes: dict[str, Box] = {}
+        self._paths: dict[Item, list[Cell]] = {}
+        """The cells of a net from its beginning up to an item where it ends or passes."""
+        self._edges: dict[tuple[str, str], tuple[Cell, ...]] = {}
+        self._arrows: set[Cell] = set()
+
+    def drawing(self) -> Drawing:
+        x = 0
+        for number, column in enumerate(self._columns):
+            width = max((self._widths[item.net] for item in column if item.node), default=1)
+            for item in column:
+                self._item(item, x, width)
+            x += width
+            if number + 1 < len(self._columns):
+                x = self._channel(column, self._columns[number + 1], x)
+        return self._moved(x)
+
+    def _item(self, item: Item, x: int, width: int) -> None:
+        if item.node:
+            own = self._widths[item.net]
+            self._boxes[item.net] = Box(item.net, x, item.row, own, item.layer)
+            path: list[Cell] = []
+            if item.right and own < width:
+                self._line(item.net, path, [(x + own, item.row), (x + width - 1, item.row)])
+        else:
+            path = list(self._paths[item])
+            self._line(item.net, path, [(x - 1, item.row), (x + width - 1, item.row)])
+        self._paths[item] = path
+
+    def _channel(self, left: Sequence[Item], right: Sequence[Item], x: int) -> int:
+        """Draw the lines from one layer to the next; returns the column where that one begins."""
+        rows = entries(right)
+        ends: dict[tuple[Item, Item], int] = {}
+        for item in right:
+            for other, row in zip(sorted(item.left, key=lambda each: each.row), rows[item], strict=True):
+                ends[other, item] = row
+        wires = {item: Wire(item.net, item.row, _rights(item, ends)) for item in left if item.right}
+        turns, tracks = route(list(wires.values()))
+        pitch = 2 if tracks <= WIDE_TRACKS else 1
+        bar = x + 1 + pitch * max(1, tracks)
+        for item in wires:
+            for target in item.right:
+                corners = _corners(item, ends[item, target], turns[item.net], x, pitch)
+                path = list(self._paths[item])
+                last = bar if target.node else bar + 1
+                before = last - 1 if target.node else last
+                self._line(item.net, path, [(x - 1, item.row), *corners, (before, ends[item, target])])
+                if target.node:
+                    self._enter(item.net, target, path, (bar, ends[item, target]))
+                    self._edges[item.net, target.net] = tuple(path)
+                else:
+                    self._paths[target] = path
+        return bar + 2
+
+    def _enter(self, net: str, target: Item, path: list[Cell], end: Cell) -> None:
+        """The last cells of a line: down or up the target's bar, and into its arrow."""
+        bar, row = end
+        owner = f"to {target.net}"
+        self._add((bar - 1, row), net, RIGHT)
+        self._add((bar, row), owner, LEFT)
+        self._line(owner, path, [(bar, row), (bar, target.row), (bar + 1, target.row)])
+        self._arrows.add((bar + 1, target.row))
+
+    def _line(self, owner: str, path: list[Cell], corners: Sequence[Cell]) -> None:
+        """Draw from corner to corner, and add the cells to the path."""
+        here = corners[0]
+        path.append(here)
+        for x, y in corners[1:]:
+            while here != (x, y):
+                following = here[0] + _sign(x - here[0]), here[1] + _sign(y - here[1])
+                self._join(owner, here, following)
+                path.append(following)
+                here = following
+
+    def _join(self, owner: str, first: Cell, second: Cell) -> None:
+        if first[1] == second[1]:
+            ahead, back = (RIGHT, LEFT)
+        else:
+            ahead, back = (DOWN, UP) if second[1] > first[1] else (UP, DOWN)
+        self._add(first, owner, ahead)
+        self._add(second, owner, back)
+
+    def _add(self, cell: Cell, owner: str, arm: int) -> None:
+        arms = self._arms.setdefault(cell, {})
+        arms[owner] = arms.get(owner, 0) | arm
+
+    def _moved(self, width: int) -> Drawing:
+        """The drawing with its first row at 0."""
+        lines = {cell: _character(list(arms.values())) for cell, arms in self._arms.items()}
+        lines |= dict.fromkeys(self._arrows, ARROW)
+        for box in self._boxes.values():
+            for x in range(box.x, box.x + box.width):
+                lines.pop((x, box.y), None)
+        rows = [y for _, y in lines] + [box.y for box in self._boxes.values()]
+        top, bottom = min(rows, default=0), max(rows, default=-1)
+        boxes = {id: Box(id, box.x, box.y - top, box.width, box.layer) for id, box in self._boxes.items()}
+        return Drawing(
+            boxes,
+            {(x, y - top): character for (x, y), character in lines.items()},
+            {edge: _outside(path, boxes[edge[0]], top) for edge, path in self._edges.items()},
+            width,
+            bottom - top + 1,
+        )
+
+
+def _rights(item: Item, ends: Mapping[tuple[Item, Item], int]) -> tuple[int, ...]:
+    return tuple(sorted({ends[item, target] for target in item.right}))
+
+
+def _corners(item: Item, end: int, turns: Sequence[Turn], x: int, pitch: int) -> list[Cell]:
+    """Where a line bends on its way from an item to the row in which it ends."""
+    found: list[Cell] = []
+    row = item.row
+    for turn in turns:
+        following = end if end in turn.wire.rights else turn.wire.rights[0]
+        at = x + 1 + pitch * turn.track
+        found += [(at, row), (at, following)]
+        row = following
+    return found
+
+
+def _outside(path: Iterable[Cell], box: Box, top: int) -> tuple[Cell, ...]:
+    """The cells of an edge, each once, from the end of the box where it begins."""
+    return tuple((x, y - top) for x, y in dict.fromkeys(path) if x >= box.x + box.width)
+
+
+def _character(arms: Iterable[int]) -> str:
+    """Of two lines that cross, the upright one."""
+    found = list(arms)
+    upright = next((each for each in found if each & (UP | DOWN)), found[0])
+    return _LINES[upright]
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)

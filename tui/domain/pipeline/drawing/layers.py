@@ -1,0 +1,144 @@
+"""The layers of a graph, and the order in each layer that makes few lines cross.
+
+What leaves one node is one net: a line that branches to all nodes that wait for it. A net that passes a layer
+has a place of its own there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+SWEEPS = 6
+"""Passes over all layers, in each direction."""
+
+
+class NotDrawable(Exception):
+    """The graph can't be drawn so that it reads well; the message is a sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What is drawn: a text of `width` cells, after the nodes that it waits for."""
+
+    id: str
+    width: int
+    after: tuple[str, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """A place in a layer: a node, or a net that passes; `net` is the id of the node where it begins."""
+
+    net: str
+    layer: int
+    node: bool
+    left: list[Item] = field(default_factory=list)
+    """Where the nets that enter here come from, in the layer before."""
+    right: list[Item] = field(default_factory=list)
+    row: int = 0
+    at: int = 0
+    """Position in its layer."""
+
+
+def layered(nodes: Sequence[Node]) -> list[list[Item]]:
+    """The items of each layer, in an order of few crossings. Raises NotDrawable for a circle."""
+    layer = _layers(nodes)
+    columns: list[list[Item]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
+    items: dict[str, Item] = {}
+    for node in nodes:
+        items[node.id] = Item(node.id, layer[node.id], node=True)
+        columns[layer[node.id]].append(items[node.id])
+    for source, targets in _followers(nodes).items():
+        here = items[source]
+        last = max(layer[target] for target in targets)
+        for at in range(layer[source] + 1, last + 1):
+            ends = [items[target] for target in targets if layer[target] == at]
+            if at < last:
+                ends.append(passing := Item(source, at, node=False))
+                columns[at].append(passing)
+            for end in ends:
+                here.right.append(end)
+                end.left.append(here)
+            if at < last:
+                here = passing
+    return _ordered(columns)
+
+
+def _followers(nodes: Iterable[Node]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for source in node.after:
+            found.setdefault(source, []).append(node.id)
+    return found
+
+
+def _layers(nodes: Sequence[Node]) -> dict[str, int]:
+    """Each node's layer: the first one behind all that it waits for."""
+    after: Mapping[str, tuple[str, ...]] = {node.id: node.after for node in nodes}
+    found: dict[str, int] = {}
+    left = list(nodes)
+    while left:
+        rest = []
+        for node in left:
+            if all(source in found for source in node.after):
+                found[node.id] = max((found[source] + 1 for source in node.after), default=0)
+            else:
+                rest.append(node)
+        if len(rest) == len(left):
+            raise NotDrawable("The tasks wait for each other in a circle.")
+        left = rest
+    # What waits for nothing stands just before the first that needs it: a long line is hard to follow.
+    for source, targets in _followers(nodes).items():
+        if not after[source]:
+            found[source] = min(found[target] for target in targets) - 1
+    return found
+
+
+def _ordered(columns: list[list[Item]]) -> list[list[Item]]:
+    _number(columns)
+    best, fewest = [list(column) for column in columns], _crossings(columns)
+    for sweep in range(2 * SWEEPS):
+        if not fewest:
+            break
+        forward = sweep % 2 == 0
+        for column in columns[1:] if forward else columns[-2::-1]:
+            _sort(column, forward=forward)
+        count = _crossings(columns)
+        if count < fewest:
+            best, fewest = [list(column) for column in columns], count
+    _number(best)
+    return best
+
+
+def _number(columns: Iterable[Sequence[Item]]) -> None:
+    for column in columns:
+        for at, item in enumerate(column):
+            item.at = at
+
+
+def _sort(column: list[Item], *, forward: bool) -> None:
+    """Sort a layer by the middle of what each item is connected to in the layer beside it."""
+
+    def middle(item: Item) -> float:
+        beside = sorted(other.at for other in (item.left if forward else item.right))
+        if not beside:
+            return item.at
+        half = len(beside) // 2
+        return beside[half] if len(beside) % 2 else (beside[half - 1] + beside[half]) / 2
+
+    column.sort(key=lambda item: (middle(item), item.at))
+    _number([column])
+
+
+def _crossings(columns: Sequence[Sequence[Item]]) -> int:
+    count = 0
+    for column in columns:
+        seen: list[int] = []
+        for item in column:
+            ends = sorted(other.at for other in item.right)
+            count += sum(len(seen) - bisect_right(seen, end) for end in ends)
+            for end in ends:
+                insort(seen, end)
+    return count

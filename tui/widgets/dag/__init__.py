@@ -1,0 +1,1 @@
+"""A graph of tasks as boxes and lines."""

@@ -1,0 +1,246 @@
+"""A graph of tasks as boxes and lines, with a cursor that moves along the lines; scrolls both ways.
+
+The drawing changes only with the graph: what changes of a task, such as its state, changes one box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from textual import events
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
+
+from tui.actions.registry import bindings
+from tui.domain.pipeline.drawing.draw import Box, Cell, Drawing, Node, draw
+
+LONGEST_NAME = 28
+NOTE = 6
+"""Cells of what stands behind a name."""
+MARGIN_X, MARGIN_Y = 6, 2
+"""Cells around the cursor that are in view too."""
+
+
+@dataclass(frozen=True, slots=True)
+class DagNode:
+    """One box: a glyph in its colour, a name, a short note; `wide` is the longest that the note gets."""
+
+    id: str
+    glyph: Content
+    name: str
+    note: str = ""
+    after: tuple[str, ...] = ()
+    wide: int = NOTE
+    style: str = ""
+
+    @property
+    def width(self) -> int:
+        """` ✓ name   note `."""
+        return 1 + 2 + min(cell_len(self.name), LONGEST_NAME) + 1 + self.wide + 1
+
+    def text(self, *, cursor: bool) -> Content:
+        """What stands in the box."""
+        name = self.name
+        room = min(cell_len(name), LONGEST_NAME)
+        if cell_len(name) > room:
+            name = set_cell_size(name, room - 1) + "…"
+        found = Content.assemble(
+            " ", self.glyph, " ", (name, self.style), " ", (f"{self.note:>{self.wide}}", "$text-muted"), " "
+        )
+        return found.stylize("on $block-cursor-background bold") if cursor else found
+
+
+class DagView(ScrollView, can_focus=True):
+    """See the module. Posts `Moved` when the cursor is on another task, `Chosen` for a double click."""
+
+    BINDINGS = bindings("dag")
+    DEFAULT_CSS = """
+    DagView {
+        height: 1fr;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+    }
+    """
+
+    @dataclass
+    class Moved(Message):
+        """The cursor is on another task."""
+
+        id: str
+
+    @dataclass
+    class Chosen(Message):
+        """A task was clicked twice."""
+
+        id: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawing = Drawing()
+        self.cursor = ""
+        """Id of the task under the cursor; "" without tasks."""
+        self._boxed: dict[str, DagNode] = {}
+        self._graph: list[Node] = []
+        self._by_row: dict[int, dict[int, str]] = {}
+        self._boxes_of: dict[int, list[Box]] = {}
+        self._strips: dict[int, Strip] = {}
+        self._came_from: dict[str, str] = {}
+        """By a task the one that the cursor came from: the way back is the same one."""
+
+    def show(self, nodes: Sequence[DagNode]) -> None:
+        """Show these tasks. Raises NotDrawable; then what was shown stays."""
+        graph = [Node(node.id, node.width, node.after) for node in nodes]
+        if graph != self._graph:
+            self.drawing, self._graph = draw(graph), graph
+            self._index()
+        self._boxed = {node.id: node for node in nodes}
+        if self.cursor not in self._boxed:
+            self._came_from.clear()
+            self.cursor = self._first()
+            self._moved()
+        self._strips.clear()
+        self.refresh()
+
+    def _index(self) -> None:
+        self._by_row, self._boxes_of = {}, {}
+        for (x, y), character in self.drawing.lines.items():
+            self._by_row.setdefault(y, {})[x] = character
+        for box in self.drawing.boxes.values():
+            self._boxes_of.setdefault(box.y, []).append(box)
+        self.virtual_size = Size(self.drawing.width, self.drawing.height)
+
+    def _first(self) -> str:
+        boxes = self.drawing.boxes.values()
+        return min(boxes, key=lambda box: (box.layer, box.y)).id if boxes else ""
+
+    def notify_style_update(self) -> None:
+        """Draw the rows in the new theme."""
+        super().notify_style_update()
+        self._strips.clear()
+
+    # The cursor
+
+    def move_to(self, id: str) -> None:
+        """Put the cursor on a task and bring it into view."""
+        if id in self._boxed and id != self.cursor:
+            self.cursor = id
+            self._moved()
+        self._follow()
+
+    def _moved(self) -> None:
+        self._strips.clear()
+        self.refresh()
+        self.post_message(self.Moved(self.cursor))
+
+    def _follow(self) -> None:
+        box = self.drawing.boxes.get(self.cursor)
+        if box is not None:
+            x, y = box.x - MARGIN_X, box.y - MARGIN_Y
+            around = Region(x, y, box.width + 2 * MARGIN_X, 1 + 2 * MARGIN_Y)
+            self.scroll_to_region(around, animate=False, force=True)
+
+    def _go(self, ids: Sequence[str]) -> None:
+        """Go to where the cursor came from, if that is one of these, else to the nearest one."""
+        here = self.drawing.boxes.get(self.cursor)
+        if here is None or not ids:
+            return
+        back = self._came_from.get(self.cursor)
+        boxes = self.drawing.boxes
+        found = back if back in ids else min(ids, key=lambda id: (abs(boxes[id].y - here.y), boxes[id].y))
+        assert found is not None
+        self._came_from[found] = self.cursor
+        self.move_to(found)
+
+    def action_right(self) -> None:
+        """Along a line to a task that waits for this one."""
+        self._go([target for source, target in self.drawing.edges if source == self.cursor])
+
+    def action_left(self) -> None:
+        """Along a line to a task that this one waits for."""
+        self._go([source for source, target in self.drawing.edges if target == self.cursor])
+
+    def action_down(self) -> None:
+        """The task below."""
+        self._beside(1)
+
+    def action_up(self) -> None:
+        """The task above."""
+        self._beside(-1)
+
+    def _beside(self, way: int) -> None:
+        """The next task in this layer; behind its end the nearest one of another layer."""
+        here = self.drawing.boxes.get(self.cursor)
+        if here is None:
+            return
+        rest = [box for box in self.drawing.boxes.values() if (box.y - here.y) * way > 0]
+        same = [box for box in rest if box.layer == here.layer]
+        if rest:
+            found = min(same or rest, key=lambda box: (abs(box.y - here.y), abs(box.layer - here.layer)))
+            self.move_to(found.id)
+
+    def action_first(self) -> None:
+        """The first task."""
+        self.move_to(self._first())
+
+    def action_last(self) -> None:
+        """The last task."""
+        boxes = self.drawing.boxes.values()
+        if boxes:
+            self.move_to(max(boxes, key=lambda box: (box.layer, box.y)).id)
+
+    def on_click(self, event: events.Click) -> None:
+        """One click moves the cursor, two open the task."""
+        x, y = int(self.scroll_offset.x) + event.x, int(self.scroll_offset.y) + event.y
+        for box in self._boxes_of.get(y, ()):
+            if box.x <= x < box.x + box.width:
+                self.move_to(box.id)
+                if event.chain == 2:
+                    self.post_message(self.Chosen(box.id))
+
+    # Painting
+
+    def render_line(self, y: int) -> Strip:
+        left, top = self.scroll_offset
+        width, row = self.size.width, int(top) + y
+        if row >= self.drawing.height:
+            return Strip.blank(width, self.rich_style)
+        strip = self._strips.get(row)
+        if strip is None:
+            strips = Visual.to_strips(
+                self, self._row(row), self.drawing.width, 1, self.visual_style, apply_selection=False
+            )
+            strip = self._strips[row] = strips[0]
+        return strip.crop_extend(int(left), int(left) + width, self.rich_style)
+
+    def _row(self, row: int) -> Content:
+        near = self._near()
+        parts: list[tuple[int, Content]] = [
+            (x, Content.styled(character, "$accent" if (x, row) in near else "$text-muted"))
+            for x, character in self._by_row.get(row, {}).items()
+        ]
+        for box in self._boxes_of.get(row, ()):
+            parts.append((box.x, self._boxed[box.id].text(cursor=box.id == self.cursor)))
+        found: list[Content | str] = []
+        at = 0
+        for x, content in sorted(parts, key=lambda part: part[0]):
+            found += [" " * (x - at), content]
+            at = x + content.cell_length
+        return Content.assemble(*found)
+
+    def _near(self) -> set[Cell]:
+        """The cells of the lines to and from the cursor, without those where another line is above."""
+        found: set[Cell] = set()
+        for edge, path in self.drawing.edges.items():
+            if self.cursor not in edge:
+                continue
+            for before, cell in zip((None, *path), path, strict=False):
+                flat = before is not None and before[1] == cell[1]
+                if not (flat and self.drawing.lines[cell] == "│"):
+                    found.add(cell)
+        return found
