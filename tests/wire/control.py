@@ -166,9 +166,14 @@ def server_info(state: StateDir) -> dict[str, Any] | None:
 async def served(state: StateDir, last: signal.Signals = signal.SIGTERM) -> AsyncIterator[Clients]:
     """A server in a process of its own, from when it answers; at the end the signal `last` ends it."""
     with start_server(state) as process:
-        await until(lambda: (server_info(state) or {}).get("pid") == process.pid, "the server")
-        async with connect(state.target) as clients:
-            yield clients
+        try:
+            await until(lambda: (server_info(state) or {}).get("pid") == process.pid, "the server")
+            async with connect(state.target) as clients:
+                yield clients
+        except BaseException:
+            # A test that fails says so at once: nothing else would end the server.
+            process.kill()
+            raise
         process.send_signal(last)
         code = await asyncio.to_thread(process.wait, LIMIT)
         assert code == (0 if last is signal.SIGTERM else -last)

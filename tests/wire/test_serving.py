@@ -200,7 +200,8 @@ async def test_a_killed_emulator_leaves_no_server_and_the_next_one_starts_it_aga
             waiting = await serving.endpoints.deploy_model(
                 endpoint=endpoint, deployed_model={"model": stuck, "dedicated_resources": DEDICATED}
             )
-            assert not waiting.operation.done and servers(state) == 2
+            assert not waiting.operation.done
+            await until(lambda: servers(state) == 2, "the server that never answers")
         await until(lambda: servers(state) == 0, "the end of the servers")
         async with served(state) as clients:
             serving = Serving(clients.channel)
