@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -30,22 +30,33 @@ def place() -> Iterator[Home]:
         yield found
 
 
-def by_the_sdk(place: Home, program: str, given: str = "") -> str:
+def by_the_sdk(place: Home, program: str, given: str = "", ready: Callable[[], str] | None = None) -> str:
     """Run a program of the SDK's user over REST; its arguments are the endpoint, the token and a script.
 
-    `given` is what it reads from its standard input.
+    `given` is what it reads from its standard input, and then what `ready` returns: that is called when the
+    program has printed a line.
     """
     token = (place.state / "token").read_text().strip()
     script = place.root / "train.py"
     script.write_text(TRAINING)
     running = place.json("emulator", "status")
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", program, running["rest"], token, str(script)],
         env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
-        text=True, capture_output=True, timeout=240, check=False, input=given,
+        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    try:
+        assert process.stdin is not None and process.stdout is not None
+        if ready is not None:
+            process.stdin.write(given)
+            process.stdin.flush()
+            given = ready() if process.stdout.readline() else ""
+        printed, errors = process.communicate(given, timeout=240)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert process.returncode == 0, errors[-3000:]
+    return printed
 
 
 TRAINING = """

@@ -209,7 +209,7 @@ def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataO
     assert seen == sorted(set(seen), reverse=True) and stays <= set(seen) and max(seen, default=0) < 12
 
 
-def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
+def test_read_masks_take_fields_in_both_spellings() -> None:
     pb, fields = CustomJobPb(name="n", display_name="d", labels={"a": "b"}, state=3), CustomJobPb.DESCRIPTOR
     pb.create_time.seconds = 5
     whole = CustomJobPb.FromString(pb.SerializeToString())
@@ -219,8 +219,21 @@ def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
     assert json_format.MessageToDict(pb) == {
         "displayName": "d", "createTime": "1970-01-01T00:00:05Z", "labels": {"a": "b"},
     }  # fmt: skip
-    with pytest.raises(WireError, match=r"'job_spec\.scheduling' is not a top-level field"):
-        mask_fields(["name", "job_spec.scheduling"], fields)
+    with pytest.raises(WireError, match=r"'job_spec\.schedule' is not a field"):
+        mask_fields(["name", "job_spec.schedule"], fields)
+
+
+def test_read_masks_go_into_messages() -> None:
+    pb, fields = CustomJobPb(name="n"), CustomJobPb.DESCRIPTOR
+    pb.job_spec.scheduling.timeout.seconds, pb.job_spec.network = 5, "net"
+    other = CustomJobPb.FromString(pb.SerializeToString())
+    keep_only([pb], mask_fields(["jobSpec.scheduling.timeout", "error.message"], fields))
+    assert json_format.MessageToDict(pb) == {"jobSpec": {"scheduling": {"timeout": "5s"}}}
+    keep_only([other], mask_fields(["job_spec.network", "job_spec", "job_spec.tensorboard"], fields))
+    assert other.job_spec.network == "net" and other.job_spec.scheduling.timeout.seconds == 5
+    for wrong in ("labels.a", "name.x", "job_spec.worker_pool_specs.replica_count"):
+        with pytest.raises(WireError, match="is not a field"):
+            mask_fields([wrong], fields)
 
 
 def test_a_quota_that_nobody_knows_is_refused_by_name() -> None:

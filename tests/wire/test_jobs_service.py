@@ -168,7 +168,7 @@ async def test_read_mask(clients: Clients) -> None:
     found = [j async for j in pager]
     assert [j.name for j in found] == [job.name] and found[0].create_time == job.create_time
     assert not found[0].display_name and not found[0].job_spec.worker_pool_specs
-    with pytest.raises(exceptions.InvalidArgument, match="not a top-level field"):
+    with pytest.raises(exceptions.InvalidArgument, match="is not a field"):
         await clients.listed(read_mask={"paths": ["nmae"]})
 
 

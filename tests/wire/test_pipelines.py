@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from google.api_core import exceptions
+from google.cloud.aiplatform_v1 import PipelineJob
+from google.protobuf import json_format
 
 from tests.waiting import until
 from tests.wire.control import PARENT, served, state_dir
@@ -392,3 +394,46 @@ async def test_a_killed_server_neither_loses_nor_repeats_a_task() -> None:
             job = await Pipelines(clients).reach(name, "SUCCEEDED")
         assert sorted(runs.read_text().split()) == [str(number) for number in range(6)]
         assert len({t.executor_detail.container_detail.main_job for t in tasks(job).values()} - {""}) == 6
+
+
+async def test_batches_cancel_and_delete_all_or_none() -> None:
+    made = spec({"a": task("sleep")}, {"sleep": leaf("sleep")}, {"sleep": SLEEP})
+    async with pipelines() as found:
+        ended = await found.run(two(), id="ended")
+        running = [await found.create(made, id=f"running-{number}") for number in range(2)]
+        names = [job.name for job in (ended, *running)]
+        with pytest.raises(exceptions.GoogleAPICallError, match="none of the batch"):
+            deletion = await found.client.batch_delete_pipeline_jobs(parent=PARENT, names=names)
+            await deletion.result()
+        assert len([each async for each in await found.client.list_pipeline_jobs(parent=PARENT)]) == 3
+        cancelling = await found.client.batch_cancel_pipeline_jobs(parent=PARENT, names=names)
+        cancelled = (await cancelling.result()).pipeline_jobs
+        assert [(job.name, job.state.name) for job in cancelled] == [
+            (job.name, "PIPELINE_STATE_CANCELLED") for job in running
+        ]
+        deletion = await found.client.batch_delete_pipeline_jobs(parent=PARENT, names=[*names, names[0]])
+        assert [job.name for job in (await deletion.result()).pipeline_jobs] == names
+        assert [each async for each in await found.client.list_pipeline_jobs(parent=PARENT)] == []
+        for wrong in ([], names, ["projects/q/locations/l/pipelineJobs/x"]):
+            with pytest.raises((exceptions.InvalidArgument, exceptions.NotFound)):
+                await found.client.batch_cancel_pipeline_jobs(parent=PARENT, names=wrong)
+
+
+async def test_a_read_mask_may_name_parts_of_fields() -> None:
+    async with pipelines() as found:
+        await found.run(two(), id="two")
+        mask = {"paths": ["name", "pipeline_spec.pipeline_info", "template_metadata.version"]}
+        (listed,) = [
+            each
+            async for each in await found.client.list_pipeline_jobs(
+                request={"parent": PARENT, "read_mask": mask}
+            )
+        ]
+        assert json_format.MessageToDict(PipelineJob.pb(listed)) == {
+            "name": f"{PARENT}/pipelineJobs/two",
+            "pipelineSpec": {"pipelineInfo": {"name": "shapes"}},
+        }
+        with pytest.raises(exceptions.InvalidArgument, match=r"runtime_config\.none"):
+            await found.client.list_pipeline_jobs(
+                request={"parent": PARENT, "read_mask": {"paths": ["runtime_config.none"]}}
+            )

@@ -30,6 +30,7 @@ from tui.emulator.database import Database, DatabaseError
 from tui.emulator.experiments.metadata_service import MetadataServer
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.experiments.tensorboard_service import TensorboardServer
+from tui.emulator.faults import clock
 from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
@@ -43,6 +44,7 @@ from tui.emulator.logging.retention import delete_job, run_retention
 from tui.emulator.logging.store import LogStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.pipelines.batch import PipelineBatches
 from tui.emulator.pipelines.children import Children
 from tui.emulator.pipelines.runs import PipelineRuns
 from tui.emulator.pipelines.runs import Services as PipelineServices
@@ -59,6 +61,8 @@ from tui.emulator.runs.ports import Ports
 from tui.emulator.runs.runner_handle import LocalRunner
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.runs.training_pipeline_run import TrainingPipelines
+from tui.emulator.schedules.runs import ScheduleRuns
+from tui.emulator.schedules.service import ScheduleService
 from tui.emulator.services import billing, iam, quota_service, registry
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.serving.deployments import Deployments
@@ -246,7 +250,7 @@ class Emulator:
             table, scheduler, tuning_table, tuning, tuning_server.check, operations,
             {method.name: method.unary for method in serving if method.unary is not None},
         )  # fmt: skip
-        pipeline_methods = await self._open_pipelines(operations, children)
+        pipeline_methods = await self._open_pipelines(operations, children, experiments)
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
@@ -275,8 +279,10 @@ class Emulator:
         ]
         return [*self.api_faults.apply(served), *admin.methods()]
 
-    async def _open_pipelines(self, operations: Operations, children: Children) -> list[Method]:
-        """Resume the pipeline jobs and what they have begun, and return their RPCs."""
+    async def _open_pipelines(
+        self, operations: Operations, children: Children, resources: ResourceStore
+    ) -> list[Method]:
+        """Resume the pipeline jobs and what they have begun, start schedules, and return their RPCs."""
         table = PipelineTable(self.database)
         await table.open()
         self._stack.push_async_callback(table.settle)
@@ -285,7 +291,15 @@ class Emulator:
         runs.adopt()
         # The others changed nothing, and nobody goes on with them.
         await operations.abort_interrupted()
-        return PipelineServer(table, runs, operations, self.state).methods()
+        pipelines = PipelineServer(table, runs, operations, self.state)
+        schedules = ScheduleRuns(resources, pipelines, table.active_runs, clock.time)
+        self._stack.push_async_callback(schedules.close)
+        schedules.start()
+        return [
+            *pipelines.methods(),
+            *PipelineBatches(pipelines, table, runs, operations).methods(),
+            *ScheduleService(resources, operations, pipelines, schedules).methods(),
+        ]
 
     async def _open_serving(
         self,

@@ -1,6 +1,6 @@
 """The kinds of resources that are kept by name: their names, messages and requests.
 
-Those that experiments consist of, and models, endpoints and persistent resources.
+Those that experiments consist of, and models, endpoints, persistent resources and schedules.
 
 A name is a path of collections and ids, e.g. projects/P/locations/L/metadataStores/S/contexts/C. Each kind
 but the two uppermost lives below another one.
@@ -26,6 +26,8 @@ from google.cloud.aiplatform_v1.types import (
     model_service,
     persistent_resource,
     persistent_resource_service,
+    schedule,
+    schedule_service,
     tensorboard,
     tensorboard_experiment,
     tensorboard_run,
@@ -38,6 +40,7 @@ TENSORBOARD = "google.cloud.aiplatform.v1.TensorboardService"
 MODELS = "google.cloud.aiplatform.v1.ModelService"
 ENDPOINTS = "google.cloud.aiplatform.v1.EndpointService"
 PERSISTENT_RESOURCES = "google.cloud.aiplatform.v1.PersistentResourceService"
+SCHEDULES = "google.cloud.aiplatform.v1.ScheduleService"
 _LOCATION = r"projects/[^/]+/locations/[^/]+"
 _ID = r"[^/]+"
 _BOARD_ID = r"[a-z0-9][a-z0-9-]{0,127}"
@@ -132,9 +135,10 @@ PERSISTENT = Kind(
     persistent_resource.PersistentResource.pb(), persistent_resource_service,
     r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
 )  # fmt: skip
+SCHEDULE = Kind("Schedule", "schedule", SCHEDULES, "schedules", schedule.Schedule.pb(), schedule_service)
 KINDS = (
     *(STORE, CONTEXT, EXECUTION, ARTIFACT, SCHEMA, BOARD, EXPERIMENT, RUN, SERIES),
-    *(MODEL, VERSION, ENDPOINT, PERSISTENT),
+    *(MODEL, VERSION, ENDPOINT, PERSISTENT, SCHEDULE),
 )
 BY_COLLECTION: Mapping[str, Kind] = {kind.collection: kind for kind in KINDS}
 

@@ -120,12 +120,16 @@ class ResourceServer:
         last = read_token(request.page_token, digest, (int,))
         at = int(last[0]) if last else 0
         wanted = self._compile(text)
-        found = _ordered([pb for pb in rows if wanted(pb)], order)
+        found = self.ordered([pb for pb in rows if wanted(pb)], order)
         reply.next_page_token = write_token((at + size,), digest) if len(found) > at + size else ""
         repeated = next(each for each in reply.DESCRIPTOR.fields if each.name != "next_page_token").name
         getattr(reply, repeated).extend(found[at : at + size])
         keep_only(getattr(reply, repeated), fields)
         return reply
+
+    def ordered(self, found: Sequence[Pb], order: str) -> Sequence[Pb]:
+        """Rows in the order that a list request names. Raises WireError for one that there is not."""
+        return _ordered(found, order)
 
     async def update(self, request: Pb) -> Pb:
         kind = self.kind
@@ -212,7 +216,7 @@ def copy_field(source: Pb, target: Pb, field: str) -> None:
     target.MergeFrom(one)
 
 
-def _ordered(found: list[Pb], order: str) -> list[Pb]:
+def _ordered(found: Sequence[Pb], order: str) -> Sequence[Pb]:
     """By `field [asc|desc], …` over display_name, create_time and update_time. Raises WireError."""
     for part in reversed([each.split() for each in order.split(",") if each.strip()]):
         key = _ORDERS.get(part[0])

@@ -1,6 +1,6 @@
 """Resources by name and the links between them, in memory, each change on disk first.
 
-Those of experiments, and models, endpoints and persistent resources too (`kinds`).
+Those of experiments, and models, endpoints, persistent resources and schedules too (`kinds`).
 
 The points of time series stay on disk; they are read when a client asks for them.
 """
@@ -49,6 +49,10 @@ class Change:
 
     write: Callable[[sqlite3.Connection], None]
     show: Callable[[], None]
+
+
+NOTHING = Change(lambda _db: None, lambda: None)
+"""The change that changes nothing."""
 
 
 class ResourceStore:
@@ -149,6 +153,10 @@ class ResourceStore:
             StorageFull: when they could not be written; then there are none of them.
         """
         await self._finish(self._put(resources, [], [], points))
+
+    async def make(self, change: Change) -> None:
+        """Make one change. Raises StorageFull; then nothing has changed."""
+        await self._finish(self._make(change))
 
     async def points(self, series: str) -> list[Point]:
         """The points of a time series, by step and time."""

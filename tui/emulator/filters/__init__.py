@@ -31,6 +31,7 @@ from tui.emulator.filters.syntax import (
 from tui.emulator.filters.value_types import (
     EQUALITY,
     ORDER,
+    AnyValue,
     EnumName,
     Ordered,
     WildcardText,
@@ -46,6 +47,7 @@ __all__ = [
     "MISSING",
     "ORDER",
     "And",
+    "AnyValue",
     "Call",
     "Comparison",
     "Condition",

@@ -180,7 +180,7 @@ class PipelineRun:
             "pipeline_network": self.job.pb.network,
             "pipeline_encryption_key_name": self.job.pb.encryption_spec.kms_key_name,
             "pipeline_job_create_time_utc": self.job.pb.create_time.ToJsonString(),
-            "pipeline_job_schedule_time_utc": self.job.pb.create_time.ToJsonString(),
+            "pipeline_job_schedule_time_utc": _schedule_time(self.job),
             "pipeline_persistent_resource_id": "",
         }
 
@@ -428,3 +428,9 @@ def _sentence(error: Exception) -> str:
     """The message of a task that can't start."""
     text = error.message if isinstance(error, WireError) else str(error)
     return text if text.endswith(".") else f"{text}."
+
+
+def _schedule_time(job: PipelineJob) -> str:
+    """When the pipeline was due; one that no schedule made was due when it was created."""
+    moment = job.pb.create_time if job.scheduled is None else timestamp(job.scheduled)
+    return str(moment.ToJsonString())

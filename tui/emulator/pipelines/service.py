@@ -1,4 +1,4 @@
-"""PipelineService for pipeline jobs: create, get, list, cancel, delete.
+"""PipelineService for pipeline jobs: create, get, list, cancel, delete; `batch` has the batches.
 
 Chosen here, not documented for Vertex: cancelling an ended job and deleting one that has not ended are
 FAILED_PRECONDITION; deleting one leaves the custom jobs of its tasks; an id is unique in the whole emulator.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import yaml
@@ -22,7 +23,14 @@ from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.planner import BadInput, Context, plan
-from tui.emulator.pipelines.table import PipelineJob, PipelineJobPb, PipelineRecord, PipelineTable, State
+from tui.emulator.pipelines.table import (
+    PipelineJob,
+    PipelineJobPb,
+    PipelineRecord,
+    PipelineTable,
+    ScheduledRun,
+    State,
+)
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
@@ -34,7 +42,7 @@ from tui.emulator.vertex.validate import resource_problems
 
 KIND = "aiplatform.googleapis.com/PipelineJob"
 ListResponsePb = pipeline_service.ListPipelineJobsResponse.pb()
-_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")
+JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")
 _ORDERS = ("create_time", "update_time", "end_time", "start_time")
 LARGEST_TEMPLATE = 10_000_000
 
@@ -74,11 +82,39 @@ class PipelineServer:
 
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The job is on disk before the reply."""
-        project, location = creation_parent(request.parent)
+        requested, pipeline = self.checked(request)
+        return await self._create(request.parent, requested, self._new_id(request.pipeline_job_id, pipeline))
+
+    async def create_scheduled(self, request: Pb, run: ScheduledRun) -> Pb:
+        """`create` for a run of a schedule: its id ends in the time of the run."""
+        requested, pipeline = self.checked(request)
+        asked = request.pipeline_job_id or _id_of(pipeline.name)
+        moment = datetime.fromtimestamp(run.time, UTC)
+        base = f"{asked[:100]}-{moment:%Y%m%d%H%M%S}"
+        wanted, number = base, 1
+        while self._table.get(wanted) is not None:
+            number += 1
+            wanted = f"{base}-{number}"
+        requested.display_name = requested.display_name or wanted
+        return await self._create(request.parent, requested, wanted, run)
+
+    async def _create(self, parent: str, requested: Pb, id: str, run: ScheduledRun | None = None) -> Pb:
+        record = PipelineRecord(*creation_parent(parent), id)
+        job = await self._table.create(record, requested, run)
+        self._runner.admit(job)
+        return job.pb
+
+    def checked(self, request: Pb, where: str = "pipeline_job") -> tuple[Pb, Pipeline]:
+        """The job that a request creates, with its template's spec. `where` is its field's path.
+
+        Raises:
+            WireError: INVALID_ARGUMENT naming each problem.
+        """
+        _, location = creation_parent(request.parent)
         requested = PipelineJobPb()
         requested.CopyFrom(request.pipeline_job)
         if requested.template_uri and not requested.pipeline_spec.fields:
-            self._load_template(requested)
+            self._load_template(requested, where)
         # A pipeline job needs no display name.
         named = requested.display_name or "display_name"
         problems = [each for each in resource_problems(requested, location) if each[0] != named]
@@ -87,19 +123,16 @@ class PipelineServer:
         try:
             pipeline = pipeline_of(requested)
         except BadPipeline as error:
-            problems += [(f"pipeline_spec.{dotted(where)}", what) for where, what in error.problems]
+            problems += [(f"pipeline_spec.{dotted(field)}", what) for field, what in error.problems]
         if pipeline is not None:
             problems += _value_problems(pipeline, requested)
         if problems:
-            raise invalid(*((f"pipeline_job.{where}", what) for where, what in problems))
+            raise invalid(*((f"{where}.{field}", what) for field, what in problems))
         assert pipeline is not None
-        record = PipelineRecord(project, location, self._new_id(request.pipeline_job_id, pipeline.name))
-        job = await self._table.create(record, requested)
-        self._runner.admit(job)
-        return job.pb
+        return requested, pipeline
 
     async def get(self, request: Pb) -> Pb:
-        return self._find(request.name).pb
+        return self.find(request.name).pb
 
     async def list(self, request: Pb) -> Pb:
         fields = mask_fields(request.read_mask.paths, PipelineJobPb.DESCRIPTOR)
@@ -116,7 +149,7 @@ class PipelineServer:
         return reply
 
     async def cancel(self, request: Pb) -> empty_pb2.Empty:
-        job = self._find(request.name)
+        job = self.find(request.name)
         if job.terminal:
             name, state = job.record.name, State(job.pb.state).name
             raise failed_precondition(
@@ -126,7 +159,7 @@ class PipelineServer:
         return empty_pb2.Empty()
 
     async def delete(self, request: Pb) -> operations_pb2.Operation:
-        job = self._find(request.name)
+        job = self.find(request.name)
         if not job.terminal:
             name, state = job.record.name, State(job.pb.state).name
             raise failed_precondition(
@@ -135,29 +168,27 @@ class PipelineServer:
         await self._table.delete(job)
         return await self._operations.done(job.record.project, job.record.location, empty_pb2.Empty())
 
-    def _find(self, name: str) -> PipelineJob:
+    def find(self, name: str) -> PipelineJob:
+        """The job of that name. Raises WireError."""
         return find(self._table, PipelineRecord.COLLECTION, KIND, name)
 
-    def _new_id(self, asked: str, name: str) -> str:
+    def _new_id(self, asked: str, pipeline: Pipeline) -> str:
         """The id that was asked for, or one of the pipeline's name and the time."""
         if not asked:
-            base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "pipeline"
-            return f"{base[:100]}-{int(clock.time() * 1e6)}"
-        if not _ID.fullmatch(asked):
-            raise invalid(
-                ("pipeline_job_id", f"{asked!r} has other characters than a-z, 0-9 and -, or more than 128")
-            )
+            return f"{_id_of(pipeline.name)}-{int(clock.time() * 1e6)}"
+        if not JOB_ID.fullmatch(asked):
+            raise invalid(("pipeline_job_id", bad_id(asked)))
         if self._table.get(asked) is not None:
             raise WireError(code_pb2.ALREADY_EXISTS, f"There is a pipeline job with the id {asked} already.")
         return asked
 
-    def _load_template(self, requested: Pb) -> None:
+    def _load_template(self, requested: Pb, where: str) -> None:
         """Read the spec of a template in a bucket of the emulator."""
         uri = requested.template_uri
         path = (self._state.buckets / uri.removeprefix("gs://")).resolve()
         here = self._state.buckets.resolve()
         if not uri.startswith("gs://") or not path.is_relative_to(here) or not path.is_file():
-            raise invalid(("pipeline_job.template_uri", f"{uri!r} is no file in a bucket of the emulator"))
+            raise invalid((f"{where}.template_uri", f"{uri!r} is no file in a bucket of the emulator"))
         try:
             if path.stat().st_size > LARGEST_TEMPLATE:
                 raise ValueError(f"it has more than {LARGEST_TEMPLATE:,} bytes")
@@ -165,7 +196,7 @@ class PipelineServer:
             spec = next(yaml.safe_load_all(path.read_text()))
             json_format.ParseDict({"pipelineSpec": spec}, requested)
         except (OSError, ValueError, yaml.YAMLError, StopIteration, json_format.ParseError) as error:
-            raise invalid(("pipeline_job.template_uri", f"{uri} is no compiled pipeline: {error}")) from error
+            raise invalid((f"{where}.template_uri", f"{uri} is no compiled pipeline: {error}")) from error
 
     def _ordered(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
         """A page in the order that was asked for; its token is a position."""
@@ -183,6 +214,16 @@ class PipelineServer:
         page = found[start : start + size]
         more = len(found) > start + size
         return page, write_token((start + size,), digest) if more else ""
+
+
+def bad_id(asked: str) -> str:
+    """What is wrong with an id that JOB_ID does not match."""
+    return f"{asked!r} has other characters than a-z, 0-9 and -, or more than 128"
+
+
+def _id_of(name: str) -> str:
+    """A pipeline's name as the beginning of an id."""
+    return (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "pipeline")[:100]
 
 
 def _moment(pb: Pb, field: str) -> tuple[int, int]:

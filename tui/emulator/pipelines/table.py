@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
 
 from tui.emulator.database import Database, Pb, created_us
+from tui.emulator.experiments.store import NOTHING, Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
 from tui.emulator.pipelines.children import Child, NewChild
@@ -37,15 +38,32 @@ class PipelineRecord(ResourceRecord):
     COLLECTION = "pipelineJobs"
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """What a pipeline job has of its schedule: whose run it is, and of which time (seconds since the epoch).
+
+    `change` is what it makes of the schedule; it is stored together with the job, or not at all.
+    """
+
+    schedule: str
+    time: float
+    change: Change
+
+
 @dataclass(eq=False, slots=True)
 class PipelineJob(Resource):
-    """A pipeline job that exists. `records` are those of its leaves, `ids` the numbers of its tasks."""
+    """A pipeline job that exists. `records` are those of its leaves, `ids` the numbers of its tasks.
+
+    `scheduled` is the time of the schedule at which it was due, `None` for one that no schedule made.
+    """
 
     record: PipelineRecord
     number: int
+    scheduled: float | None = None
     records: dict[str, Record] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     TERMINAL = TERMINAL
 
@@ -67,16 +85,22 @@ class PipelineTable(ResourceTable[PipelineJob]):
             said = json.loads(state)
             records = {path: _record(value) for path, value in said["records"].items()}
             record = PipelineRecord(project, location, id)
-            self.add(PipelineJob(record, PipelineJobPb.FromString(body), number, records, said["ids"]))
+            job = PipelineJob(record, PipelineJobPb.FromString(body), number, said.get("scheduled"))
+            job.records, job.ids = records, said["ids"]
+            self.add(job)
 
     def add(self, resource: PipelineJob) -> None:
         super().add(resource)
         if resource.pb.state == State.PIPELINE_STATE_CANCELLING:
             resource.cancelled.set()
+        if resource.terminal:
+            resource.ended.set()
 
-    async def create(self, record: PipelineRecord, requested: Pb) -> PipelineJob:
+    async def create(
+        self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None = None
+    ) -> PipelineJob:
         """Store a new PENDING pipeline job. It is on disk when this returns. Raises StorageFull."""
-        return await self.finish(self._create(record, requested))
+        return await self.finish(self._create(record, requested, run))
 
     async def update(
         self,
@@ -98,6 +122,20 @@ class PipelineTable(ResourceTable[PipelineJob]):
         """Delete a pipeline job; its tasks' custom jobs stay. Raises StorageFull."""
         await self.finish(self._delete(job))
 
+    def deletion(self, jobs: Sequence[PipelineJob]) -> Change:
+        """What deletes them all, to be made with other writes."""
+
+        def show() -> None:
+            for job in jobs:
+                if self.get(job.record.id) is job:
+                    self.remove(job)
+
+        return Change(lambda db: _delete_rows(db, jobs), show)
+
+    def active_runs(self, schedule: str) -> int:
+        """How many runs of a schedule have not ended."""
+        return sum(job.pb.schedule_name == schedule for job in self.active())
+
     async def cached(self, key: str) -> Values | None:
         """The outputs of an earlier run of the same work."""
 
@@ -114,7 +152,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
             lambda db: db.execute("INSERT OR REPLACE INTO pipeline_cache VALUES (?,?)", values)
         )
 
-    async def _create(self, record: PipelineRecord, requested: Pb) -> PipelineJob:
+    async def _create(self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None) -> PipelineJob:
         number = await self._database.next_id()
         pb = PipelineJobPb()
         pb.CopyFrom(requested)
@@ -125,9 +163,12 @@ class PipelineTable(ResourceTable[PipelineJob]):
         now = timestamp(clock.time())
         pb.create_time.CopyFrom(now)
         pb.update_time.CopyFrom(now)
-        job = PipelineJob(record, pb, number)
-        await self._write(job, pb, {}, {}, [])
+        job, change = PipelineJob(record, pb, number), NOTHING
+        if run is not None:
+            pb.schedule_name, job.scheduled, change = run.schedule, run.time, run.change
+        await self._write(job, pb, {}, {}, [], change)
         self.add(job)
+        change.show()
         return job
 
     async def _update(
@@ -155,17 +196,20 @@ class PipelineTable(ResourceTable[PipelineJob]):
             for child in made:
                 child.change.show()
             job.pb, job.records = pb, known
+            if job.terminal:
+                job.ended.set()
         return made
 
-    async def _write(
-        self,
-        job: PipelineJob,
-        pb: Pb,
-        records: Mapping[str, Record],
-        ids: Mapping[str, int],
-        made: list[Child],
-    ) -> None:
-        state = {"records": {path: _json(each) for path, each in records.items()}, "ids": dict(ids)}
+    async def _write(  # noqa: PLR0917
+        self, job: PipelineJob, pb: Pb, records: Mapping[str, Record], ids: Mapping[str, int],
+        made: list[Child], change: Change = NOTHING,
+    ) -> None:  # fmt: skip
+        state: dict[str, Any] = {
+            "records": {path: _json(each) for path, each in records.items()},
+            "ids": dict(ids),
+        }
+        if job.scheduled is not None:
+            state["scheduled"] = job.scheduled
         record = job.record
         values = (
             record.project, record.location, record.id, job.number, pb.SerializeToString(), json.dumps(state),
@@ -175,19 +219,15 @@ class PipelineTable(ResourceTable[PipelineJob]):
             for child in made:
                 child.change.write(db)
             db.execute("INSERT OR REPLACE INTO pipeline_jobs VALUES (?,?,?,?,?,?)", values)
+            change.write(db)
 
         await self._database.write(write)
 
     async def _delete(self, job: PipelineJob) -> None:
-        record = job.record
-        place = record.project, record.location, record.id
         async with job.lock:
-            await self._database.write(
-                lambda db: db.execute(
-                    "DELETE FROM pipeline_jobs WHERE project = ? AND location = ? AND id = ?", place
-                )
-            )
-            self.remove(job)
+            change = self.deletion([job])
+            await self._database.write(change.write)
+            change.show()
 
 
 def cache_key(project: str, executor: Mapping[str, Any], inputs: Values, outputs: Mapping[str, Any]) -> str:
@@ -195,6 +235,13 @@ def cache_key(project: str, executor: Mapping[str, Any], inputs: Values, outputs
     artifacts = {name: [one.get("uri") for one in found] for name, found in inputs.artifacts.items()}
     said = [project, executor, dict(inputs.parameters), artifacts, dict(outputs)]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _delete_rows(db: sqlite3.Connection, jobs: Sequence[PipelineJob]) -> None:
+    db.executemany(
+        "DELETE FROM pipeline_jobs WHERE project = ? AND location = ? AND id = ?",
+        [(job.record.project, job.record.location, job.record.id) for job in jobs],
+    )
 
 
 def _read(db: sqlite3.Connection) -> list[tuple[str, str, str, int, bytes, str]]:

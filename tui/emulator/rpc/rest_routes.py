@@ -90,6 +90,14 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "RebootPersistentResource": (
         "POST", "/v1/{name=projects/*/locations/*/persistentResources/*}:reboot", "*"
     ),
+    "PauseSchedule": ("POST", "/v1/{name=projects/*/locations/*/schedules/*}:pause", "*"),
+    "ResumeSchedule": ("POST", "/v1/{name=projects/*/locations/*/schedules/*}:resume", "*"),
+    "BatchCancelPipelineJobs": (
+        "POST", "/v1/{parent=projects/*/locations/*}/pipelineJobs:batchCancel", "*"
+    ),
+    "BatchDeletePipelineJobs": (
+        "POST", "/v1/{parent=projects/*/locations/*}/pipelineJobs:batchDelete", "*"
+    ),
     "Predict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:predict", "*"),
     "RawPredict": ("POST", f"/v1/{{endpoint={_ENDPOINT}}}:rawPredict", "*"),
     "AddContextArtifactsAndExecutions": (

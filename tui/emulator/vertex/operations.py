@@ -25,7 +25,7 @@ from google.protobuf import empty_pb2
 from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.database import Database, OperationRow, Pb, put_operation
-from tui.emulator.experiments.store import Change
+from tui.emulator.experiments.store import NOTHING, Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.paths import StateDir
@@ -60,8 +60,6 @@ def log_record(record: ResourceRecord) -> JobRecord:
     return JobRecord(record.project, record.location, record.id)
 
 
-NOTHING = Change(lambda _db: None, lambda: None)
-"""The change of an operation that changes no resource."""
 _INTERRUPTED = (
     "The emulator ended while it worked on this. Read the resource: unless it says otherwise, nothing was "
     "changed; then call again."

@@ -1,0 +1,97 @@
+"""PipelineService: cancel or delete several pipeline jobs with one long-running operation.
+
+A cancellation skips jobs that have ended and is done when the others have; a deletion deletes all jobs, or
+none. Chosen here, not documented for Vertex: what is wrong with a request is refused at once, and not by the
+operation; a cancellation that the emulator's end interrupts is ABORTED, and its jobs end nevertheless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import operation as operation_types
+from google.cloud.aiplatform_v1.types import pipeline_service as types
+from google.longrunning import operations_pb2
+
+from tui.emulator.database import Pb, StorageFull
+from tui.emulator.experiments.store import NOTHING
+from tui.emulator.pipelines.service import PipelineRunner, PipelineServer
+from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State
+from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
+from tui.emulator.vertex.operations import Operations, Running
+from tui.emulator.vertex.resource_requests import creation_parent
+from tui.emulator.vertex.training_pipeline_service import SERVICE
+
+LARGEST_BATCH = 32
+_Cancelled = types.BatchCancelPipelineJobsResponse.pb()
+_Deleted = types.BatchDeletePipelineJobsResponse.pb()
+_CancelMetadata = types.BatchCancelPipelineJobsOperationMetadata.pb()
+_DeleteMetadata = operation_types.DeleteOperationMetadata.pb()
+
+
+class PipelineBatches:
+    """The handlers."""
+
+    def __init__(
+        self, server: PipelineServer, table: PipelineTable, runner: PipelineRunner, operations: Operations
+    ) -> None:
+        self._server, self._table, self._runner, self._operations = server, table, runner, operations
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        table: list[tuple[str, Any, Any]] = [
+            ("BatchCancelPipelineJobs", types.BatchCancelPipelineJobsRequest, self.cancel),
+            ("BatchDeletePipelineJobs", types.BatchDeletePipelineJobsRequest, self.delete),
+        ]
+        reply = operations_pb2.Operation
+        return [Method(SERVICE, rpc, request.pb(), reply, handler) for rpc, request, handler in table]
+
+    async def cancel(self, request: Pb) -> operations_pb2.Operation:
+        jobs = [job for job in self._jobs(request) if not job.terminal]
+
+        async def work(running: Running) -> None:
+            for job in jobs:
+                try:
+                    await self._runner.cancel(job)
+                except StorageFull:
+                    raise
+                except WireError:
+                    # It has ended just now.
+                    continue
+            for job in jobs:
+                await job.ended.wait()
+            await running.end(_Cancelled(pipeline_jobs=[job.pb for job in jobs]), NOTHING)
+
+        return await self._operations.start(request.parent, _CancelMetadata(), work)
+
+    async def delete(self, request: Pb) -> operations_pb2.Operation:
+        jobs = self._jobs(request)
+
+        async def work(running: Running) -> None:
+            async with contextlib.AsyncExitStack() as stack:
+                # In one order, so that two batches can't wait for each other.
+                for job in sorted(jobs, key=lambda each: each.number):
+                    await stack.enter_async_context(job.lock)
+                for job in jobs:
+                    self._server.find(job.record.name)
+                    if not job.terminal:
+                        name, state = job.record.name, State(job.pb.state).name
+                        raise failed_precondition(
+                            name, f"The pipeline {name} is in {state}; none of the batch was deleted."
+                        )
+                reply = _Deleted(pipeline_jobs=[job.pb for job in jobs])
+                await running.end(reply, self._table.deletion(jobs))
+
+        return await self._operations.start(request.parent, _DeleteMetadata(), work)
+
+    def _jobs(self, request: Pb) -> list[PipelineJob]:
+        """The jobs that a request names, each once. Raises WireError."""
+        creation_parent(request.parent)
+        names = list(dict.fromkeys(request.names))
+        if not 1 <= len(names) <= LARGEST_BATCH:
+            raise invalid(("names", f"must be 1 to {LARGEST_BATCH} pipeline jobs, not {len(names)}"))
+        other = [name for name in names if not name.startswith(f"{request.parent}/")]
+        if other:
+            raise invalid(("names", f"{other[0]!r} is not below the parent {request.parent}"))
+        return [self._server.find(name) for name in names]

@@ -1,0 +1,93 @@
+"""What a schedule does next. All of its state is in its resource: `next_run_time` is the first run not done.
+
+A run that is late by more than `LATE_SECONDS` is missed (the emulator was down, or the machine slept). It is
+skipped, but for a schedule with `catch_up`, or one that queues: there every run is started, in its order.
+Chosen here, not documented for Vertex: that, and that `next_run_time` stays during a pause.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import schedule as schedule_types
+
+from tui.domain.schedules.cron import read_cron
+from tui.emulator.vertex.resource_table import timestamp
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+State = schedule_types.Schedule.State
+LATE_SECONDS = 60.0
+"""The finest step of a cron."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before this time (seconds since the epoch); a queued run waits for others to end."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The run of this time."""
+
+    due: float
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Go on with the first run after this time. `because` is the response of the run that is left out."""
+
+    after: float
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """It has had its last run."""
+
+
+Step = Wait | Start | Skip | Complete
+
+
+def next_step(pb: Pb, now: float, active: int) -> Step:
+    """What to do with a schedule now; `active` of its runs have not ended."""
+    if pb.state != State.ACTIVE:
+        return Wait(math.inf)
+    end = seconds(pb.end_time) if pb.HasField("end_time") else math.inf
+    if not pb.HasField("next_run_time"):
+        return Complete() if now >= end or spent(pb) else Wait(end)
+    due = seconds(pb.next_run_time)
+    if due > now:
+        return Wait(due)
+    limit = pb.max_concurrent_active_run_count
+    if now - due > LATE_SECONDS and not (pb.catch_up or (limit and pb.allow_queueing)):
+        return Skip(now - LATE_SECONDS)
+    if limit and active >= limit:
+        text = f"SKIPPED: {active} runs are active, of at most {limit}, and allow_queueing is not set."
+        return Wait(now) if pb.allow_queueing else Skip(due, text)
+    return Start(due)
+
+
+def spent(pb: Pb) -> bool:
+    """Whether it has started as many runs as it may."""
+    return bool(pb.max_run_count) and pb.started_run_count >= pb.max_run_count
+
+
+def set_next(pb: Pb, after: float) -> None:
+    """Set `next_run_time` to the first run after this time, or leave it unset after the last one."""
+    pb.ClearField("next_run_time")
+    begin = max(after, seconds(pb.start_time))
+    found = read_cron(pb.cron).after(datetime.fromtimestamp(begin, UTC))
+    late = pb.HasField("end_time") and found is not None and found.timestamp() > seconds(pb.end_time)
+    if found is not None and not late and not spent(pb):
+        pb.next_run_time.CopyFrom(timestamp(found.timestamp()))
+
+
+def seconds(moment: Pb) -> float:
+    """A timestamp as seconds since the epoch."""
+    return float(moment.seconds) + float(moment.nanos) / 1e9

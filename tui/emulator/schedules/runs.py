@@ -1,0 +1,157 @@
+"""Starts the runs of the schedules when they are due.
+
+A run's pipeline job is stored together with what it makes of its schedule (its count, its next run). So a
+server that is killed anywhere neither loses nor doubles a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from google.rpc import code_pb2
+
+from tui.emulator.database import StorageFull
+from tui.emulator.experiments.kinds import SCHEDULE
+from tui.emulator.experiments.resource_service import touched
+from tui.emulator.experiments.store import Change, ResourceStore
+from tui.emulator.pipelines.table import ScheduledRun
+from tui.emulator.rpc.methods import WireError, internal
+from tui.emulator.schedules.due import Complete, Skip, Start, State, Wait, next_step, seconds, set_next, spent
+from tui.emulator.vertex.resource_table import timestamp
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+"""Between two looks while a schedule is active: the clock may be set, and a queued run get its turn."""
+STARTED = "OK"
+"""The response of a run that was started."""
+
+
+class Pipelines(Protocol):
+    """The part of `PipelineServer` that schedules use."""
+
+    def checked(self, request: Pb, where: str = "pipeline_job") -> tuple[Pb, Any]:
+        """Raise WireError for a request that would be refused."""
+
+    async def create_scheduled(self, request: Pb, run: ScheduledRun) -> Pb:
+        """Create the pipeline job of a run."""
+
+
+class ScheduleRuns:
+    """Runs every schedule from `start` until `close`. `now` are seconds since the epoch.
+
+    Who changes a schedule holds `lock`, and calls `changed` afterwards.
+    """
+
+    def __init__(
+        self,
+        store: ResourceStore,
+        pipelines: Pipelines,
+        active_runs: Callable[[str], int],
+        now: Callable[[], float],
+    ) -> None:
+        self._store, self._pipelines, self._active_runs = store, pipelines, active_runs
+        self.now = now
+        self.lock = asyncio.Lock()
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin in the background."""
+        self._task = asyncio.create_task(self._run(), name="schedules")
+
+    def changed(self) -> None:
+        """Look at the schedules again."""
+        self._woken.set()
+
+    async def close(self) -> None:
+        """Stop; the runs that were started continue."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            self._woken.clear()
+            busy = False
+            for found in self._store.all(SCHEDULE):
+                try:
+                    busy |= await self.step(found.name)
+                except Exception:
+                    log.exception("schedule %s", found.name)
+            if busy:
+                continue
+            active = any(found.state == State.ACTIVE for found in self._store.all(SCHEDULE))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS if active else None):
+                    await self._woken.wait()
+
+    async def step(self, name: str) -> bool:
+        """Make the next step of one schedule; whether there was one."""
+        async with self.lock:
+            found = self._store.get(name)
+            if found is None:
+                return False
+            step = next_step(found, self.now(), self._active_runs(name))
+            if isinstance(step, Wait):
+                return False
+            try:
+                await self._make(found, step)
+            except StorageFull as error:
+                # Nothing was written: the next look tries again.
+                log.warning("schedule %s: %s", name, error.message)
+                return False
+            return True
+
+    async def _make(self, found: Pb, step: Start | Skip | Complete) -> None:
+        pb = SCHEDULE.message()
+        pb.CopyFrom(found)
+        if isinstance(step, Complete):
+            pb.state = State.COMPLETED
+        elif isinstance(step, Skip):
+            if step.because:
+                _respond(pb, seconds(pb.next_run_time), step.because)
+            set_next(pb, step.after)
+        else:
+            await self._start(found, step.due)
+            return
+        await self._store.put(touched(pb))
+
+    async def _start(self, found: Pb, due: float) -> None:
+        run = ScheduledRun(found.name, due, self._after(found, due, STARTED))
+        try:
+            await self._pipelines.create_scheduled(found.create_pipeline_job_request, run)
+        except StorageFull:
+            raise
+        except WireError as error:
+            await self._refuse(found, due, error)
+        except Exception:
+            log.exception("a run of %s", found.name)
+            await self._refuse(found, due, internal())
+
+    async def _refuse(self, found: Pb, due: float, error: WireError) -> None:
+        log.warning("schedule %s: a run was refused: %s", found.name, error.message)
+        change = self._after(found, due, f"{code_pb2.Code.Name(error.code)}: {error.message}")
+        await self._store.make(change)
+
+    def _after(self, found: Pb, due: float, response: str) -> Change:
+        """What a run makes of its schedule."""
+        pb = SCHEDULE.message()
+        pb.CopyFrom(found)
+        pb.started_run_count += response == STARTED
+        _respond(pb, due, response)
+        set_next(pb, due)
+        if spent(pb):
+            pb.state = State.COMPLETED
+        return self._store.change([touched(pb)])
+
+
+def _respond(pb: Pb, due: float, response: str) -> None:
+    pb.last_scheduled_run_response.scheduled_run_time.CopyFrom(timestamp(due))
+    pb.last_scheduled_run_response.run_response = response

@@ -1,0 +1,175 @@
+"""ScheduleService: create, get, list, update, pause, resume, delete.
+
+Chosen here, not documented for Vertex: a schedule that can never have a run is refused; pausing one that is
+not ACTIVE and resuming one that is not PAUSED are FAILED_PRECONDITION; the first run is after `start_time`,
+not at it; deleting a schedule leaves its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+
+from tui.emulator.experiments.kinds import SCHEDULE
+from tui.emulator.experiments.resource_service import ResourceServer, copy_field, touched
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.pipelines.service import JOB_ID, bad_id
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid
+from tui.emulator.schedules.due import State, set_next, spent
+from tui.emulator.schedules.runs import Pipelines, ScheduleRuns
+from tui.emulator.schedules.validate import schedule_problems
+from tui.emulator.vertex.filter_fields import SCHEDULE_FIELDS
+from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.resource_requests import creation_parent
+from tui.emulator.vertex.resource_table import timestamp
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+_REQUEST = "create_pipeline_job_request"
+_CHANGEABLE = (
+    "display_name", "cron", _REQUEST, "start_time", "end_time", "max_run_count", "max_concurrent_run_count",
+    "max_concurrent_active_run_count", "allow_queueing",
+)  # fmt: skip
+_OUTPUTS = (
+    "started_run_count", "state", "create_time", "update_time", "next_run_time", "last_pause_time",
+    "last_resume_time", "catch_up", "last_scheduled_run_response",
+)  # fmt: skip
+_ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
+
+
+class ScheduleService(ResourceServer):
+    """The handlers."""
+
+    def __init__(
+        self, store: ResourceStore, operations: Operations, pipelines: Pipelines, runs: ScheduleRuns
+    ) -> None:
+        super().__init__(SCHEDULE, store, operations)
+        self._fields = SCHEDULE_FIELDS
+        self._pipelines, self._runs = pipelines, runs
+
+    def methods(self) -> list[Method]:
+        kind, requests = self.kind, self.kind.requests
+        return [
+            *super().methods(),
+            Method(
+                kind.service, "PauseSchedule", requests.PauseScheduleRequest.pb(), empty_pb2.Empty, self.pause
+            ),
+            Method(
+                kind.service, "ResumeSchedule", requests.ResumeScheduleRequest.pb(), empty_pb2.Empty,
+                self.resume,
+            ),
+        ]  # fmt: skip
+
+    async def create(self, request: Pb) -> Pb:
+        creation_parent(request.parent)
+        requested = SCHEDULE.message()
+        requested.CopyFrom(request.schedule)
+        for field in _OUTPUTS:
+            requested.ClearField(field)
+        found = self.new(request.parent, requested, "")
+        found.state = State.ACTIVE
+        if not found.HasField("start_time"):
+            found.start_time.CopyFrom(timestamp(self._runs.now()))
+        self._check(found, request.parent)
+        set_next(found, self._runs.now())
+        if not found.HasField("next_run_time"):
+            raise invalid(("schedule.cron", f"{found.cron!r} is not due between now and the schedule's end"))
+        async with self._runs.lock:
+            await self._store.put(found)
+        self._runs.changed()
+        return found
+
+    async def update(self, request: Pb) -> Pb:
+        async with self._runs.lock:
+            found = self._in(request.schedule.name, "updated", State.ACTIVE, State.PAUSED)
+            for field in _changed_fields(request.update_mask.paths):
+                if _filled(found, field) and not _filled(request.schedule, field):
+                    raise invalid((f"schedule.{field}", "is set, and can't be unset"))
+                copy_field(request.schedule, found, field)
+            self._check(found, found.name.rpartition("/schedules/")[0])
+            set_next(found, self._runs.now())
+            if spent(found):
+                found.state = State.COMPLETED
+            await self._store.put(touched(found))
+        self._runs.changed()
+        return found
+
+    async def pause(self, request: Pb) -> empty_pb2.Empty:
+        async with self._runs.lock:
+            found = self._in(request.name, "paused", State.ACTIVE)
+            found.state = State.PAUSED
+            found.last_pause_time.CopyFrom(timestamp(self._runs.now()))
+            await self._store.put(touched(found))
+        return empty_pb2.Empty()
+
+    async def resume(self, request: Pb) -> empty_pb2.Empty:
+        async with self._runs.lock:
+            found = self._in(request.name, "resumed", State.PAUSED)
+            found.state, found.catch_up = State.ACTIVE, request.catch_up
+            found.last_resume_time.CopyFrom(timestamp(self._runs.now()))
+            if not request.catch_up:
+                set_next(found, self._runs.now())
+            await self._store.put(touched(found))
+        self._runs.changed()
+        return empty_pb2.Empty()
+
+    async def delete(self, request: Pb) -> operations_pb2.Operation:
+        async with self._runs.lock:
+            return await super().delete(request)
+
+    def rows(self, parent: str) -> Sequence[Pb]:
+        return super().rows(parent)[::-1]
+
+    def ordered(self, found: Sequence[Pb], order: str) -> Sequence[Pb]:
+        for part in reversed([each.split() for each in order.split(",") if each.strip()]):
+            if part[0] not in _ORDERS or part[1:] not in ([], ["asc"], ["desc"]):
+                known = ", ".join(_ORDERS)
+                raise invalid(("order_by", f"{order!r} is not a list of {known}, each with asc or desc"))
+            found = sorted(found, key=_nanoseconds(part[0]), reverse=part[1:] == ["desc"])
+        return found
+
+    def _check(self, pb: Pb, parent: str) -> None:
+        """Raises WireError for a schedule that can't be."""
+        problems = list(schedule_problems(pb, parent))
+        asked = pb.create_pipeline_job_request.pipeline_job_id
+        if asked and not JOB_ID.fullmatch(asked):
+            problems.append((f"{_REQUEST}.pipeline_job_id", bad_id(asked)))
+        if problems:
+            raise invalid(*((f"schedule.{field}", what) for field, what in problems))
+        self._pipelines.checked(pb.create_pipeline_job_request, f"schedule.{_REQUEST}.pipeline_job")
+
+    def _in(self, name: str, what: str, *states: int) -> Pb:
+        """A copy of a schedule in one of these states. Raises WireError."""
+        found = self.find(name)
+        if found.state not in states:
+            wanted = " or ".join(State(state).name for state in states)
+            raise failed_precondition(
+                name,
+                f"The schedule {name} is {State(found.state).name}; only one that is {wanted} is {what}.",
+            )
+        copy = SCHEDULE.message()
+        copy.CopyFrom(found)
+        return copy
+
+
+def _changed_fields(paths: Sequence[str]) -> list[str]:
+    """The fields that an update mask names; outputs are ignored. Raises WireError."""
+    fields = list(dict.fromkeys(path.partition(".")[0] for path in paths))
+    known = [field for field in fields if field not in _OUTPUTS]
+    wrong = [field for field in known if field not in _CHANGEABLE]
+    if wrong or not fields:
+        says = f"{', '.join(wrong)} can't be changed" if wrong else "is required"
+        raise invalid(("update_mask", f"{says}; {', '.join(_CHANGEABLE)} can"))
+    return known
+
+
+def _filled(pb: Pb, field: str) -> bool:
+    """Whether a field has a value; `allow_queueing` may always be turned off."""
+    return field != "allow_queueing" and any(found.name == field for found, _ in pb.ListFields())
+
+
+def _nanoseconds(field: str) -> Callable[[Pb], int]:
+    return lambda pb: int(getattr(pb, field).ToNanoseconds())
