@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -299,3 +300,59 @@ def test_a_pipeline_of_the_high_level_sdk_runs_over_rest(place: Home) -> None:
     second = task("say", inputs={"text": ("a", "out")})
     made = spec({"a": first, "b": second}, {"say": SAYS}, {"say": SAY}, parameters={"word": "STRING"})
     by_the_sdk(place, PIPELINE, json.dumps(made))
+
+
+EVERYTHING = """
+import json, sys
+import google.oauth2.credentials
+from google.cloud import aiplatform, storage
+from google.cloud.aiplatform.utils import gcs_utils
+
+endpoint, token, script = sys.argv[1:]
+credentials = google.oauth2.credentials.Credentials(token)
+# Whose the bucket is the SDK asks Google's Resource Manager, which a test does not reach.
+gcs_utils._verify_bucket_ownership = lambda *_: True
+storage.Client(project="sdk-project", credentials=credentials).create_bucket("sdk-everything")
+aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest", api_endpoint=endpoint,
+                credentials=credentials, staging_bucket="gs://sdk-everything")
+template, spec = script.replace("train.py", "everything.json"), sys.stdin.read()
+with open(template, "w") as file:
+    file.write(spec)
+values = {"words": ["a", "b", "c"], "marker": script.replace("train.py", "marker")}
+for number in range(2):
+    job = aiplatform.PipelineJob("everything", template_path=template, job_id=f"everything-{number}",
+                                 pipeline_root="gs://sdk-everything/root", parameter_values=values)
+    job.run()
+    assert job.state.name == "PIPELINE_STATE_SUCCEEDED", job.gca_resource.error
+    tasks = {task.task_unique_name: task for task in job.task_details}
+    print(json.dumps({
+        path: [task.state.name, len(task.executor_detail.container_detail.failed_main_jobs),
+               task.execution.metadata.get("output:out")]
+        for path, task in tasks.items() if path}))
+"""
+
+
+# Seconds: the SDK looks at a pipeline every five of them, and it runs twice.
+def test_a_pipeline_with_everything_runs_over_rest_and_from_the_cache(place: Home) -> None:
+    """A loop, a condition with else, an exit handler, a retry, and all again with the cache."""
+    compiled = Path(__file__).parents[1] / "pipelines_corpus" / "containers" / "everything.json"
+    printed = by_the_sdk(place, EVERYTHING, compiled.read_text()).splitlines()
+    first, second = [json.loads(line) for line in printed if line.startswith("{")]
+    inner = "exit-handler-1"
+    loop, branches = f"{inner}/for-loop-2", f"{inner}/condition-branches-3"
+    words, done = '["a", "b", "c"]', "SUCCEEDED"
+    says = {
+        f"{loop}/0/say-2": "a", f"{loop}/1/say-2": "b", f"{loop}/2/say-2": "c", f"{inner}/join": words,
+        f"{branches}/condition-4/say-3": words,
+    }  # fmt: skip
+    groups = {
+        path: [done, 0, None]
+        for path in (inner, loop, f"{loop}/0", f"{loop}/1", f"{loop}/2", branches, f"{branches}/condition-4")
+    }
+    groups |= {f"{branches}/condition-5": ["NOT_TRIGGERED", 0, None], "say": [done, 0, "the end"]}
+    assert first == {
+        **groups, f"{inner}/fail-once": [done, 1, 2.0], **{path: [done, 0, out] for path, out in says.items()}
+    }  # fmt: skip
+    assert second == {
+        **groups, **{path: ["SKIPPED", 0, out] for path, out in {f"{inner}/fail-once": 2.0, **says}.items()}
+    }  # fmt: skip

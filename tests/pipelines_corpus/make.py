@@ -6,13 +6,15 @@ Run by hand, in an environment with kfp 2.17.0 and nothing of this project:
 
 Writes `NAME.json` for each pipeline: its compiled form, its arguments, and its outputs, or that it failed. With
 google-cloud-pipeline-components 2.22.0 too, it writes the compiled pipelines of `google_shapes` to `google/`,
-which kfp.local can't run:
+which kfp.local can't run; and those of `container_shapes`, which it can't run either, to `containers/`:
 
     python tests/pipelines_corpus/make.py --google
+    python tests/pipelines_corpus/make.py --containers
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+FOLDERS = {"google": "google", "container": "containers"}
 sys.path.insert(0, str(HERE))
 warnings.simplefilter("ignore")
 
@@ -49,13 +52,13 @@ def main(wanted: list[str]) -> None:
         print(name, outcome)
 
 
-def make_google() -> None:
-    """Compile the pipelines of Google's components."""
-    import google_shapes
+def compile_all(kind: str) -> None:
+    """Compile the pipelines of Google's components (`google`), or those of containers (`container`)."""
     from kfp import compiler
 
-    for name, function in google_shapes.PIPELINES.items():
-        path = HERE / "google" / f"{name}.json"
+    shapes = importlib.import_module(f"{kind}_shapes")
+    for name, function in shapes.PIPELINES.items():
+        path = HERE / FOLDERS[kind] / f"{name}.json"
         compiler.Compiler().compile(function, str(path))
         path.write_text(json.dumps(json.loads(path.read_text()), indent=1, sort_keys=True) + "\n")
         print(name)
@@ -73,6 +76,8 @@ def plain(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--google"]:
-        make_google()
+        compile_all("google")
+    elif sys.argv[1:] == ["--containers"]:
+        compile_all("container")
     else:
         main(sys.argv[1:])
