@@ -101,6 +101,8 @@ _PANES = (
     _act("pipeline.open", "enter", "open", "Open the task's job; open or close a group", footer=True),
     _act("pipeline.fold", "f", "fold", "Open or close the group, e.g. a loop's iterations", footer=True),
     _act("pipeline.next_failed", "e", "next failed", "Go to the next task that failed", footer=True),
+    _act("pipeline.task", "t", "task", "Show all of the task: values, artifacts, attempts", footer=True),
+    _act("pipeline.log", "L", "log", "Show the log of the task's job", footer=True),
     _act("pipeline.draw", "v", "drawing", "Show the tasks as a drawing, or as a tree", footer=True),
     _move("dag.right", "l,right", "along a line to the right", "right"),
     _move("dag.left", "h,left", "along a line to the left", "left"),
@@ -174,6 +176,25 @@ _PANES = (
     _move("pane.page_up", "pageup", "previous page", "page_up"),
 )
 
+_TASK = (
+    _act("task.open", "enter", "open", "Open the job or the task that the line names", footer=True),
+    _act(
+        "task.log",
+        "L",
+        "log",
+        "Show the log of the attempt under the cursor, or of the last one",
+        footer=True,
+    ),
+    _act("task.filter", "slash", "find", "Show the lines that hold a text", footer=True),
+    _act("task.copy", "y", "copy", "Copy the value of the line", footer=True),
+    _act(
+        "task.link", "o", "link", "Show and copy the page of the task's job in the cloud console", footer=True
+    ),
+    _act("task.scroll_on", "J,shift+down", "scroll the value", "Scroll the value below the lines"),
+    _act("task.scroll_back", "K,shift+up", "scroll back", "Scroll the value back"),
+    _act("task.back", "escape", "back", "Clear the search, then back", footer=True),
+)
+
 _FLEET = (
     _move("heatmap.down", "j,down", "cell below", "down"),
     _move("heatmap.up", "k,up", "cell above", "up"),
@@ -194,4 +215,4 @@ _FLEET = (
     _act("fleet.back", "escape", "back", "Back to the previous screen", footer=True),
 )
 
-ACTIONS: tuple[Action, ...] = (*_LOGS, *_PANES, *_FLEET, *_JOB)
+ACTIONS: tuple[Action, ...] = (*_LOGS, *_PANES, *_TASK, *_FLEET, *_JOB)

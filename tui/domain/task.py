@@ -13,6 +13,28 @@ from tui.domain.states import JobState
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """What a task reads or writes as files: a model, a data set, metrics."""
+
+    uri: str
+    type: str = ""
+    """Title of its schema, e.g. `system.Model`; "" where the service does not say."""
+    name: str = ""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Its figures, where it is one of metrics."""
+        if not self.type.endswith("Metrics"):
+            return {}
+        return {
+            name: float(value)
+            for name, value in self.metadata.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One task. What the service does not say is empty."""
 
@@ -31,7 +53,12 @@ class Task:
     """Ids of the tasks that end before this one starts."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     outputs: Mapping[str, object] = field(default_factory=dict)
+    input_artifacts: Mapping[str, tuple[Artifact, ...]] = field(default_factory=dict)
+    output_artifacts: Mapping[str, tuple[Artifact, ...]] = field(default_factory=dict)
+    """Their URIs are among the `outputs` too."""
     metrics: Mapping[str, float] = field(default_factory=dict)
+    failed_jobs: tuple[str, ...] = ()
+    """Names of the jobs of earlier attempts, the oldest first."""
     attempts: int | None = None
     """How often it was started; `None` where the service does not count."""
     native_state: str = ""

@@ -81,6 +81,8 @@ class Kind:
     """Key of a profile's header that holds a job of this kind; "" where no profile does."""
     task_kinds: tuple[str, ...] = ()
     """Kinds of the jobs that its tasks have."""
+    page: str = "training"
+    """Path of its jobs' pages in the cloud console, between the region and the id."""
     spec_format: str = ""
     """The `SpecFormat` of that body: fields, form, rules, export and request."""
 

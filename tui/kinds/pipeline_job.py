@@ -24,4 +24,5 @@ PIPELINE_JOB = Kind(
     ),
     target="tui.screens.pipeline.rerun:PipelineTarget",
     task_kinds=("custom_job", "tuning_job"),
+    page="pipelines/runs",
 )

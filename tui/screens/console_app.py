@@ -66,10 +66,10 @@ CANCELLING = "cancelling"
 
 
 class JobScreenFactory(Protocol):
-    """Makes the screen of one job. `replica` is the one to show first; "" for none."""
+    """Makes the screen of one job. `replica` is the one to show first, `tab` the tab; "" for none."""
 
     def __call__(
-        self, session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind
+        self, session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""
     ) -> Screen[Any]:
         """The screen, not shown yet."""
 
@@ -403,12 +403,12 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
     # Going to a job or to another context
 
-    def open_job(self, name: str, replica: str = "") -> None:
-        """Open a job's screen, at `replica` if it is given."""
+    def open_job(self, name: str, replica: str = "", tab: str = "") -> None:
+        """Open a job's screen, at `replica` or `tab` if it is given."""
         if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
             kind = kind_of(self.store.jobs.get(name))
-            self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica, kind))
+            self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica, kind, tab=tab))
         elif self.trouble is not None:
             self.notify(not_connected(self), severity="warning", markup=False)
         else:

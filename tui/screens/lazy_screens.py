@@ -63,11 +63,13 @@ def endpoints() -> Screen[Any]:
     return EndpointsScreen()
 
 
-def job(session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind) -> Screen[Any]:
+def job(
+    session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""
+) -> Screen[Any]:
     """One job of this kind. Its plots load numpy."""
     from tui.screens.job.screen import screen_class
 
-    return screen_class(kind)(session, job_name, log_folder, replica, kind)
+    return screen_class(kind)(session, job_name, log_folder, replica, kind, tab=tab)
 
 
 def palette() -> type[Provider]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from tui.config import crash_log
 from tui.domain.job import Job, known_replicas
-from tui.domain.masking import mask_text, mask_value
-from tui.domain.task import Task
+from tui.domain.masking import mask_text, mask_value, masked
+from tui.domain.task import Artifact, Task
 from tui.domain.text import json_text, plain
 from tui.domain.training.progress import Progress
 from tui.interrupts import INTERRUPTED, WORD
@@ -147,12 +147,30 @@ def task_json(task: Task) -> dict[str, Any]:
         "depends_on": list(task.depends_on),
         "parameters": {key: _masked(key, value) for key, value in task.parameters.items()},
         "outputs": {key: _masked(key, value) for key, value in task.outputs.items()},
+        "input_artifacts": _artifacts_json(task.input_artifacts),
+        "output_artifacts": _artifacts_json(task.output_artifacts),
         "metrics": dict(task.metrics),
         "step": task.step,
         "attempts": task.attempts,
+        "failed_jobs": list(task.failed_jobs),
         "start_time": when(task.start_time),
         "end_time": when(task.end_time),
         "reason": mask_text(task.reason) or None,
+    }
+
+
+def _artifacts_json(found: Mapping[str, Sequence[Artifact]]) -> dict[str, Any]:
+    return {
+        name: [
+            {
+                "uri": mask_text(one.uri),
+                "type": one.type or None,
+                "name": one.name or None,
+                "metadata": masked(dict(one.metadata))[0],
+            }
+            for one in each
+        ]
+        for name, each in found.items()
     }
 
 

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from tui.domain.job import Job
 from tui.domain.text import plain
+from tui.kinds.registry import kind_of
 from tui.widgets.labelled_lines import EMPTY
 from tui.widgets.long_lines import LongLines
 
@@ -63,7 +64,7 @@ def show_link(console: ConsoleApp, job: Job) -> None:
     if session is None or session.backend.info.local:
         console.notify("A job on this machine has no page in the cloud console.", markup=False)
         return
-    where = f"locations/{job.region}/training/{job.id}?project={session.backend.info.project}"
+    where = f"locations/{job.region}/{kind_of(job).page}/{job.id}?project={session.backend.info.project}"
     link = f"https://console.cloud.google.com/vertex-ai/{where}"
     console.send_copy(link, "the link")
     console.push_screen(MessageScreen(f"Page of {job.display_name}", link))

@@ -62,16 +62,17 @@ class JobScreen(FrameScreen):
         log_folder: Path | None = None,
         replica: str = "",
         kind: Kind | None = None,
+        *,
+        tab: str = "",
     ) -> None:
-        """`replica` is the replica to show first. Without a `kind` it is the first kind's screen."""
+        """`replica` or `tab` is what to show first. Without a `kind` it is the first kind's screen."""
         super().__init__(session)
-        self.kind = kind or kind_of(None)
+        self.kind, self.job_name = kind or kind_of(None), job_name
         self._first_replica = replica
-        self.job_name = job_name
         self.feed = JobFeed(session, job_name, self._changed, log_folder)
         self.panes: dict[str, JobPane] = {tab.key: resolve(tab.pane)(self.feed) for tab in self.kind.tabs}
         """By the key of the tab."""
-        self._pane = next(iter(self.panes.values()))
+        self._pane = self.panes.get(tab) or next(iter(self.panes.values()))
         self._switcher = ContentSwitcher(initial=self._pane.id)
         self._status_line = Static("", id="status-line", markup=False)
         self._gone_notice = Notice(id="gone")
@@ -336,7 +337,7 @@ class JobScreen(FrameScreen):
 
     @on(TasksPane.JobRequested)
     def _job_requested(self, event: TasksPane.JobRequested) -> None:
-        self.console.open_job(event.name)
+        self.console.open_job(event.name, tab=event.tab)
 
     @on(Table.Moved)
     @on(LogView.Moved)

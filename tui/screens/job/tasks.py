@@ -38,11 +38,11 @@ class TasksPane(JobPane):
     TITLE = "Tasks"
 
     class JobRequested(Message):
-        """The job of a task is wanted."""
+        """The job of a task is wanted, at this tab."""
 
-        def __init__(self, name: str) -> None:
+        def __init__(self, name: str, tab: str = "") -> None:
             super().__init__()
-            self.name = name
+            self.name, self.tab = name, tab
 
     def __init__(self, feed: JobFeed, table: Table | None = None) -> None:
         super().__init__(feed)

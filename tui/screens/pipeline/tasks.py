@@ -30,9 +30,9 @@ from tui.domain.task import Task
 from tui.domain.text import clip, plain
 from tui.screens.job.tasks import TasksPane
 from tui.screens.pipeline.drawing import TasksDrawing
+from tui.screens.pipeline.state import WORDS, task_state
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.dag.view import DagView
-from tui.widgets.state import state_content
 from tui.widgets.table.table import Cells, Column, Table
 
 BAR = 20
@@ -52,8 +52,6 @@ COLUMNS = (
     Column("reason", "", 4, rank=6, flex=True),
 )
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
-_WORDS = {"SKIPPED": "cached", "NOT_TRIGGERED": "not triggered"}
-"""What the service's states of a skipped task mean."""
 
 
 class PipelineTasksPane(TasksPane):
@@ -159,10 +157,10 @@ class PipelineTasksPane(TasksPane):
             return "No task is selected."
         if found.method == "fold":
             return None if self._group_of(task) else "This task has no parts."
-        if found.method == "open" and self._branches[task.id].parts:
+        if found.method == "task" or (found.method == "open" and self._branches[task.id].parts):
             return None
         if not task.job:
-            reason = _WORDS.get(task.native_state)
+            reason = WORDS.get(task.native_state)
             return f"This task was {reason}: it has no job." if reason else "This task has no job of its own."
         return None
 
@@ -193,6 +191,18 @@ class PipelineTasksPane(TasksPane):
             self._drawing.close()
         elif task is not None and (why := self._drawing.open(task.id)):
             self.notify(f"Not drawn: {why}", severity="warning", markup=False)
+
+    def action_task(self) -> None:
+        """All that is known of the task under the cursor."""
+        from tui.screens.pipeline.task import TaskScreen  # noqa: PLC0415 - rarely opened
+
+        if self.current is not None:
+            self.app.push_screen(TaskScreen(self.feed, self.current.id))
+
+    def action_log(self) -> None:
+        """The log of the task's job."""
+        if self.current is not None:
+            self.post_message(self.JobRequested(self.current.job, "logs"))
 
     def action_draw(self) -> None:
         """Show the tasks as a drawing, or as a tree again; the cursor stays on its task."""
@@ -249,7 +259,7 @@ class PipelineTasksPane(TasksPane):
             "name": Content.assemble(
                 "  " * branch.depth, (mark, "$text-muted"), (name, bold), (more, "$text-muted")
             ),
-            "state": _state(task),
+            "state": task_state(task),
             "duration": Content.styled(age(task.duration(now)), "$text-muted"),
             "bar": _bar(job, task, now),
             "after": Content.styled(plain(" ".join(self._names(task.depends_on))), "$text-muted"),
@@ -266,7 +276,7 @@ class PipelineTasksPane(TasksPane):
 
     def _full(self, task: Task) -> Content:
         now = self.feed.as_of()
-        lines = [Content.assemble((plain(task.name or task.id), "bold"), "   ", _state(task))]
+        lines = [Content.assemble((plain(task.name or task.id), "bold"), "   ", task_state(task))]
         rows: list[tuple[str, str]] = []
         if task.start_time is not None:
             ended = f" to {task.end_time.astimezone():%H:%M:%S}" if task.end_time else ""
@@ -284,13 +294,6 @@ class PipelineTasksPane(TasksPane):
         if task.reason:
             lines.insert(1, Content.styled(plain(task.reason), "$text-error"))
         return Content("\n").join(lines)
-
-
-def _state(task: Task) -> Content:
-    word = _WORDS.get(task.native_state)
-    if word is None:
-        return state_content(task.state)
-    return Content.assemble(state_content(task.state, word=False), (f" {word}", "$text-muted"))
 
 
 def _bar(job: Job, task: Task, now: datetime) -> Content:

@@ -100,7 +100,10 @@ def _same(value: Any) -> Any:
     return value
 
 
-_LEFT_OUT = {(Job, "replicas"), (Job, "unread"), (Job, "progress_pattern"), (Job, "details")}
+_LEFT_OUT = {
+    (Job, "replicas"), (Job, "unread"), (Job, "progress_pattern"), (Job, "details"),
+    (Task, "input_artifacts"), (Task, "output_artifacts"),
+}  # fmt: skip
 _NAMES: dict[type, tuple[str, ...]] = {}
 _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     datetime: datetime.isoformat,
@@ -140,7 +143,8 @@ def _job(found: dict[str, Any]) -> Job:
 def _task(found: dict[str, Any]) -> Task:
     found["state"] = JobState(found["state"])
     _read_times(found, ("start_time", "end_time"))
-    return Task(**found | {"depends_on": tuple(found.get("depends_on", ()))})
+    lists = {name: tuple(found.get(name, ())) for name in ("depends_on", "failed_jobs")}
+    return Task(**found | lists)
 
 
 def _read_times(found: dict[str, Any], names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from tui.domain.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.pipeline.graph import dependencies
 from tui.domain.states import JobState, from_vertex
-from tui.domain.task import Task
+from tui.domain.task import Artifact, Task
 from tui.domain.training.progress import Progress
 
 KIND = "pipeline_job"
@@ -98,6 +98,7 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
     if not own:
         own, failed = executor.container_detail.main_job, executor.container_detail.failed_main_jobs
     said = json_format.MessageToDict(detail.execution.metadata) if detail.HasField("execution") else {}
+    inputs, outputs = _artifacts(detail.inputs), _artifacts(detail.outputs)
     error = detail.error.message if detail.HasField("error") else ""
     id = str(detail.task_id)
     return Task(
@@ -109,7 +110,10 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
         group=is_parent,
         depends_on=graph.get(id, ()),
         parameters=_said(said, "input:"),
-        outputs={**_said(said, "output:"), **_artifacts(detail.outputs)},
+        outputs={**_said(said, "output:"), **_uris(outputs)},
+        input_artifacts=inputs,
+        output_artifacts=outputs,
+        failed_jobs=tuple(failed),
         attempts=len(failed) + 1 if own else None,
         native_state=native,
         reason=mask_text(error),
@@ -118,10 +122,25 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
     )
 
 
-def _artifacts(found: Mapping[str, Any]) -> dict[str, Any]:
+def _artifacts(found: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:
+    """The artifacts by name, each with what its metadata says."""
+    return {
+        name: tuple(
+            Artifact(
+                one.uri, one.schema_title, one.display_name, _whole(json_format.MessageToDict(one.metadata))
+            )
+            for one in values.artifacts
+        )
+        for name, values in found.items()
+        if values.artifacts
+    }
+
+
+def _uris(found: Mapping[str, tuple[Artifact, ...]]) -> dict[str, Any]:
     """The URIs of artifacts by name; of several of one name a list."""
-    uris = {name: [artifact.uri for artifact in values.artifacts] for name, values in found.items()}
-    return {name: each[0] if len(each) == 1 else each for name, each in uris.items() if each}
+    return {
+        name: each[0].uri if len(each) == 1 else [one.uri for one in each] for name, each in found.items()
+    }
 
 
 def _said(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
@@ -129,8 +148,12 @@ def _said(metadata: Mapping[str, Any], beginning: str) -> dict[str, Any]:
     found = {
         key.removeprefix(beginning): value for key, value in metadata.items() if key.startswith(beginning)
     }
+    return _whole({n: value for n, value in found.items() if not n.startswith("pipelinechannel--")})
+
+
+def _whole(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a Struct are all floats: those that are whole as integers."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in found.items()
-        if not name.startswith("pipelinechannel--")
     }

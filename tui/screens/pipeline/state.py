@@ -1,0 +1,19 @@
+"""The state of a pipeline's task as a person says it."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from tui.domain.task import Task
+from tui.widgets.state import state_content
+
+WORDS = {"SKIPPED": "cached", "NOT_TRIGGERED": "not triggered"}
+"""What the service's states of a skipped task mean."""
+
+
+def task_state(task: Task) -> Content:
+    """Glyph and word."""
+    word = WORDS.get(task.native_state)
+    if word is None:
+        return state_content(task.state)
+    return Content.assemble(state_content(task.state, word=False), (f" {word}", "$text-muted"))
