@@ -45,13 +45,23 @@ def tree(tasks: Sequence[Task]) -> dict[str, Branch]:
 def _ordered(tasks: Sequence[Task]) -> list[Task]:
     """Each after those it waits for; else as they came. A circle keeps its order."""
     left = {task.id: task for task in tasks}
-    found: list[Task] = []
-    while left:
-        ready = [task for task in left.values() if not any(id in left for id in task.depends_on)]
-        for task in ready or left.values():
-            found.append(task)
-        left = {} if not ready else {id: task for id, task in left.items() if task not in ready}
-    return found
+    waits = {task.id: {id for id in task.depends_on if id in left} for task in tasks}
+    waiting: dict[str, list[str]] = {}
+    for id, others in waits.items():
+        for other in others:
+            waiting.setdefault(other, []).append(id)
+    ready, found = [id for id, others in waits.items() if not others], []
+    place = {id: at for at, id in enumerate(left)}
+    while ready:
+        freed: set[str] = set()
+        for id in ready:
+            found.append(left.pop(id))
+            for other in waiting.get(id, ()):
+                waits[other].discard(id)
+                if not waits[other]:
+                    freed.add(other)
+        ready = sorted(freed, key=place.__getitem__)
+    return [*found, *left.values()]
 
 
 def visible(branches: Mapping[str, Branch], closed: Collection[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from textual import on
 from textual.content import Content
@@ -48,6 +48,7 @@ class TasksPane(JobPane):
         super().__init__(feed)
         self.table_view = table or Table(COLUMNS)
         self._paused = False
+        self._by_id: tuple[Sequence[Task], dict[str, Task]] = ((), {})
 
     def compose(self) -> Iterable[Widget]:
         yield self.table_view
@@ -76,7 +77,11 @@ class TasksPane(JobPane):
     @property
     def _tasks(self) -> dict[str, Task]:
         job = self.feed.job
-        return {task.id: task for task in job.tasks} if job else {}
+        tasks = job.tasks if job else ()
+        # Asked for with each key, and a job may have a thousand.
+        if tasks is not self._by_id[0]:
+            self._by_id = tasks, {task.id: task for task in tasks}
+        return self._by_id[1]
 
     @property
     def current(self) -> Task | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from textual import on
@@ -63,12 +63,16 @@ class PipelineTasksPane(TasksPane):
         Table { height: 1fr; }
         #task { height: 40%; max-height: 13; border-top: solid $border-blurred; padding: 0 1; display: none; }
         &.roomy #task { display: block; }
+        #task Static { min-height: 100%; }
     }
     """
 
     def __init__(self, feed: JobFeed) -> None:
         super().__init__(feed, Table(COLUMNS))
         self._branches: dict[str, Branch] = {}
+        self._shown: Sequence[Task] = ()
+        """The tasks of which `_branches` is the tree."""
+        self._counts = ""
         self._folded: set[str] = set()
         self._known_groups: set[str] = set()
         self._drawing = TasksDrawing()
@@ -90,20 +94,22 @@ class PipelineTasksPane(TasksPane):
         job = self.feed.job
         if self._paused or job is None:
             return
-        self._branches = tree(job.tasks)
-        groups = folded_at_first(self._branches)
-        # A group is folded once; what the user opens stays open.
-        self._folded |= groups - self._known_groups
-        self._known_groups |= groups
-        now, shown = self.feed.as_of(), visible(self._branches, self._folded)
-        rows = {id: self._cells(job, self._branches[id], now) for id in shown}
-        self.table_view.show(shown, rows)
-        if rows:
+        if job.tasks is not self._shown:
+            self._shown, self._branches = job.tasks, tree(job.tasks)
+            self._counts = self._count()
+            groups = folded_at_first(self._branches)
+            # A group is folded once; what the user opens stays open.
+            self._folded |= groups - self._known_groups
+            self._known_groups |= groups
+        shown = visible(self._branches, self._folded)
+        self.table_view.show_lazily(shown, self._row)
+        self.table_view.change(shown)
+        if shown:
             self.notice.hide()
         else:
             self.notice.show("No tasks yet.", "The service has not created any for this pipeline.")
         if self._drawn:
-            why = self._drawing.why_not(self._branches, now)
+            why = self._drawing.why_not(self._branches, self.feed.as_of())
             if why:
                 self._draw(on=False)
                 self.notify(f"Shown as a tree: {why}", severity="warning", markup=False)
@@ -132,20 +138,30 @@ class PipelineTasksPane(TasksPane):
 
     def tick(self) -> None:
         job = self.feed.job
-        if job is not None and job.state.active:
+        if job is None or not job.state.active or self._paused:
+            return
+        if self._drawn:
             self.show(Changed.JOB)
+        else:
+            # Every bar in view: the span that they share grows.
+            self.table_view.change(list(self.table_view.in_view))
+            if self.current is not None and self.current.state.active:
+                self._show_details()
 
     def status(self) -> Content:
+        return Content.styled(self._counts, "$text-muted")
+
+    def _count(self) -> str:
         leaves = [branch.task for branch in self._branches.values() if not branch.parts]
         if not leaves:
-            return Content("")
+            return ""
         words = [f"{sum(task.state.terminal for task in leaves)} of {pieces(len(leaves), 'task')} ended"]
         for state, word in ((JobState.RUNNING, "running"), (JobState.FAILED, "failed")):
             count = sum(task.state is state for task in leaves)
             words += [f"{count} {word}"] if count else []
         cached = sum(task.native_state == "SKIPPED" for task in leaves)
         words += [f"{cached} cached"] if cached else []
-        return Content.styled("   ".join(words), "$text-muted")
+        return "   ".join(words)
 
     def blocked_reason(self, found: Action) -> str | None:
         task = self.current
@@ -246,6 +262,10 @@ class PipelineTasksPane(TasksPane):
 
     # One task
 
+    def _row(self, id: str) -> Cells:
+        job = self.feed.job
+        return self._cells(job, self._branches[id], self.feed.as_of()) if job is not None else {}
+
     def _cells(self, job: Job, branch: Branch, now: datetime) -> Cells:
         task = branch.task
         mark, more = "  ", ""
@@ -272,7 +292,12 @@ class PipelineTasksPane(TasksPane):
 
     def _show_details(self) -> None:
         task = self.current
-        self._details.update(self._full(task) if task is not None else Content(""))
+        found = self._full(task) if task is not None else Content("")
+        details = self._details
+        # A layout costs more than all else that a key does, and most tasks' texts fit.
+        height = found.get_height(details.styles.get_rules(), details.size.width) if details.size.width else 0
+        fits = max(height, details.container_size.height) == details.size.height
+        details.update(found, layout=not fits)
 
     def _full(self, task: Task) -> Content:
         now = self.feed.as_of()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -62,6 +63,8 @@ class TrialPictures(VerticalGroup):
         self._text = Static("", id="importance", markup=False)
         self._computed: tuple[object, Content] | None = None
         self._computing: object = None
+        self._drawn: tuple[object, ...] | None = None
+        """What the picture was drawn from; the chart itself follows the size."""
 
     def compose(self) -> Iterable[Widget]:
         yield self._chart
@@ -82,6 +85,10 @@ class TrialPictures(VerticalGroup):
         self.set_class(shown, "shown")
         if not shown or job is None:
             return
+        drawn = (job.tasks, self.picture, self.app.theme)
+        if self._drawn is not None and all(map(operator.is_, drawn, self._drawn)):
+            return
+        self._drawn = drawn
         study = study_of(job)
         self._chart.display, self._text.display = self.picture != IMPORTANCE, self.picture == IMPORTANCE
         parameter = next((each for each in study.parameters if f"p:{each.id}" == self.picture), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from textual.content import Content
@@ -68,6 +68,9 @@ class TrialsPane(TasksPane):
         super().__init__(feed, self._trials_table)
         self._newest_first = False
         self._pictures = TrialPictures()
+        self._order: tuple[Sequence[Task], bool, list[str]] = ((), False, [])
+        """Of these tasks, newest first or not: their ids in the order shown."""
+        self._winner: tuple[Sequence[Task], Task | None] = ((), None)
 
     def compose(self) -> Iterable[Widget]:
         yield from super().compose()
@@ -80,13 +83,11 @@ class TrialsPane(TasksPane):
         job = self.feed.job
         if self._paused or job is None:
             return
-        study = study_of(job)
-        self._trials_table.use(trial_columns(study))
-        ordered = self._ordered(job, study)
-        winner, now = best(job.tasks, study), self.feed.as_of()
-        rows = {task.id: self._cells(job, task, study, winner, now) for task in ordered}
-        self.table_view.show(list(rows), rows)
-        if rows:
+        self._trials_table.use(trial_columns(study_of(job)))
+        ordered = self._ordered(job)
+        self.table_view.show_lazily(ordered, self._row)
+        self.table_view.change(ordered)
+        if ordered:
             self.notice.hide()
         else:
             self.notice.show(
@@ -96,8 +97,11 @@ class TrialsPane(TasksPane):
 
     def tick(self) -> None:
         job = self.feed.job
-        if job is not None and job.state.active:
-            self.show(Changed.JOB)
+        if job is not None and job.state.active and not self._paused:
+            # A trial that has ended does not change with time.
+            tasks = self._tasks
+            active = [id for id in self.table_view.in_view if id in tasks and tasks[id].state.active]
+            self.table_view.change(active)
 
     def status(self) -> Content:
         job = self.feed.job
@@ -108,7 +112,7 @@ class TrialsPane(TasksPane):
         words = [f"{ended} of {study.trials or len(job.tasks)} trials ended"]
         if job.running_tasks:
             words.append(f"{job.running_tasks} running")
-        goal, winner = study.goal, best(job.tasks, study)
+        goal, winner = study.goal, self._best
         if goal is not None and winner is not None:
             name = plain(goal.id)
             words.append(f"best {name} {number_text(winner.metrics[goal.id])} by trial {plain(winner.id)}")
@@ -121,9 +125,7 @@ class TrialsPane(TasksPane):
         if found.method in {"order", "picture"}:
             return None
         if found.method == "best":
-            job = self.feed.job
-            missing = job is None or best(job.tasks, study_of(job)) is None
-            return "No trial has ended with a result yet." if missing else None
+            return "No trial has ended with a result yet." if self._best is None else None
         reason = super().blocked_reason(found)
         trial = self.current
         if reason is None and found.method == "stop" and trial is not None and not trial.state.active:
@@ -142,10 +144,8 @@ class TrialsPane(TasksPane):
 
     def action_best(self) -> None:
         """Go to the best trial."""
-        job = self.feed.job
-        winner = best(job.tasks, study_of(job)) if job is not None else None
-        if winner is not None:
-            self.table_view.move_to(winner.id)
+        if self._best is not None:
+            self.table_view.move_to(self._best.id)
 
     def action_clone(self) -> None:
         """Save the job of the trial under the cursor, with its parameters, as a profile."""
@@ -177,8 +177,26 @@ class TrialsPane(TasksPane):
 
         background(self, read, what)
 
-    def _ordered(self, job: Job, study: Study) -> list[Task]:
-        return list(reversed(job.tasks)) if self._newest_first else by_goal(job.tasks, study)
+    @property
+    def _best(self) -> Task | None:
+        """The best trial: asked for with each key, and a study may have a thousand."""
+        job = self.feed.job
+        if job is not None and job.tasks is not self._winner[0]:
+            self._winner = job.tasks, best(job.tasks, study_of(job))
+        return self._winner[1]
+
+    def _ordered(self, job: Job) -> list[str]:
+        """The ids of the trials in the order shown."""
+        if job.tasks is not self._order[0] or self._newest_first is not self._order[1]:
+            found = reversed(job.tasks) if self._newest_first else by_goal(job.tasks, study_of(job))
+            self._order = job.tasks, self._newest_first, [task.id for task in found]
+        return self._order[2]
+
+    def _row(self, id: str) -> Cells:
+        job = self.feed.job
+        if job is None or id not in self._tasks:
+            return {}
+        return self._cells(job, self._tasks[id], study_of(job), self._best, self.feed.as_of())
 
     def _cells(self, job: Job, task: Task, study: Study, winner: Task | None, now: datetime) -> Cells:
         is_best = winner is not None and winner.id == task.id
