@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.ui.double import NOON, MemoryBackend, MemoryJobs, fleet
-from tui.backends.errors import BackendError, NotFound
+from tui.backends.errors import BackendError, FailedPrecondition, NotFound
 from tui.backends.serving import Deployment, Found, ServingService
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import NEW
@@ -106,18 +106,25 @@ class MemoryServing(ServingService):
     async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
         return self.measured
 
-    async def split(self, endpoint: str, percents: Mapping[str, int]) -> ServingEndpoint:
+    async def split(self, endpoint: str, percents: Mapping[str, int], etag: str = "") -> ServingEndpoint:
         found = await self.endpoint(endpoint)
+        if etag and etag != found.etag:
+            raise FailedPrecondition("it was changed elsewhere meanwhile")
         changed = tuple(replace(each, percent=percents.get(each.id, 0)) for each in found.deployed)
-        self.stored[endpoint] = replace(found, deployed=changed)
+        self.stored[endpoint] = replace(found, deployed=changed, etag=f"{found.etag}+")
         return self.stored[endpoint]
 
     async def deploy(self, endpoint: str, wanted: Deployment) -> ServingEndpoint:
+        await self.while_deploying()
         found = await self.endpoint(endpoint)
         of = next(each for each in self.registered if each.versioned == wanted.model)
-        new = deployed(600 + len(found.deployed), of, 0, 0, wanted.machine)
-        self.stored[endpoint] = replace(found, deployed=(*found.deployed, new))
-        return await self.split(endpoint, {new.id if k == NEW else k: v for k, v in wanted.percents.items()})
+        new = deployed(int(wanted.id or 600), of, 0, 0, wanted.machine)
+        found = self.stored[endpoint] = replace(found, deployed=(*found.deployed, new))
+        split = {new.id if k == NEW else k: v for k, v in wanted.percents.items()}
+        return await self.split(endpoint, split, found.etag) if split else found
+
+    async def while_deploying(self) -> None:
+        """What happens in the minutes of a deployment."""
 
     async def undeploy(self, endpoint: str, deployed_id: str) -> ServingEndpoint:
         found = await self.endpoint(endpoint)

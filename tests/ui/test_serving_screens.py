@@ -169,3 +169,57 @@ async def test_what_can_t_be_read_or_changed_is_said(tmp_path: Path) -> None:
         await pilot.press("j", "plus")
         await until(pilot, lambda: "Split the traffic is refused" in said(app), "the refusal")
         assert "roll back" not in footer(app) and shares(serving) == {"501": 90, "502": 10}
+
+
+async def test_what_was_read_stays_while_a_region_can_t_be_read(tmp_path: Path) -> None:
+    serving = MemoryServing()
+    denied = PermissionDenied("Permission aiplatform.endpoints.list denied.", fix="Ask for it.")
+    async with opened(backend(serving), tmp_path) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        serving.error = denied
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "can't be read; what is shown was read" in flat(app), "why, and how old")
+        assert "3 endpoints" in lines(app) and "front-door" in on_screen(app)
+        # Nothing was ever read of the models: none is not the same as not known.
+        await pilot.press("7")
+        await until(pilot, lambda: "models of us-central1 can't be read" in on_screen(app), "why")
+        assert "0 models" not in lines(app)
+
+
+async def test_a_split_changed_elsewhere_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    serving = MemoryServing()
+    async with opened(backend(serving), tmp_path, notifications=True) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await pilot.press("j", "j", "plus")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+        await serving.split(FRONT, {"501": 100, "502": 0})
+        await pilot.press("y")
+        await until(pilot, lambda: "changed elsewhere meanwhile. Now: 100 % to version 2" in said(app), "no")
+        assert shares(serving) == {"501": 100, "502": 0}
+
+
+async def test_a_roll_back_during_a_deployment_stays(tmp_path: Path) -> None:
+    class Meanwhile(MemoryServing):
+        async def while_deploying(self) -> None:
+            await self.split(FRONT, {"501": 100, "502": 0})
+
+    serving = Meanwhile()
+    async with opened(backend(serving), tmp_path, notifications=True) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the versions")
+        await pilot.press(*"vit", "enter")
+        await until(pilot, lambda: "Machine for vit" in on_screen(app), "the machines")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the share")
+        await pilot.press("enter")
+        await until(pilot, lambda: "with 10 % of the requests?" in flat(app), "the question")
+        await pilot.press("y")
+        await until(pilot, lambda: len(shares(serving)) == 3, "the deployment")
+        await until(pilot, lambda: list(shares(serving).values()) == [90, 0, 10], "the split")
+        await until(pilot, lambda: "10 % to version 1" in said(app), "its end")
+        await pilot.press("u")
+        await until(pilot, lambda: "Roll back front-door: version 2 90 → 100 %" in flat(app), "one change")

@@ -67,8 +67,8 @@ class GroupServing(ServingService):
     async def undeploy(self, endpoint: str, deployed_id: str) -> ServingEndpoint:
         return await self._of(endpoint).undeploy(endpoint, deployed_id)
 
-    async def split(self, endpoint: str, percents: Mapping[str, int]) -> ServingEndpoint:
-        return await self._of(endpoint).split(endpoint, percents)
+    async def split(self, endpoint: str, percents: Mapping[str, int], etag: str = "") -> ServingEndpoint:
+        return await self._of(endpoint).split(endpoint, percents, etag)
 
     def _of(self, name: str) -> ServingService:
         """The service of the member that has this model or endpoint. Raises NotFound."""

@@ -24,12 +24,15 @@ class Found(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A version to deploy on one machine. `percents` is the split then; its own key is "0"."""
+    """A version to deploy on one machine. `percents` is the split once it answers; its own key is "0"."""
 
     model: str
     """Full resource name with @VERSION."""
     machine: str
     percents: Mapping[str, int]
+    """Empty leaves the split as it is then, and the new one without requests."""
+    id: str = ""
+    """Of the deployed model, up to ten digits; "" lets the service choose."""
     accelerator: tuple[str, int] = ("", 0)
     """Its type in the API, and how many."""
 
@@ -72,8 +75,9 @@ class ServingService(ABC):
         """Take a deployed model off an endpoint. The endpoint as it is then. Raises BackendError."""
 
     @abstractmethod
-    async def split(self, endpoint: str, percents: Mapping[str, int]) -> ServingEndpoint:
+    async def split(self, endpoint: str, percents: Mapping[str, int], etag: str = "") -> ServingEndpoint:
         """Send that percent of an endpoint's requests to each deployed model, by its id.
 
-        The endpoint as it is then. Raises BackendError.
+        The endpoint as it is then. Raises BackendError; FailedPrecondition where the endpoint's etag is not
+        this one any more.
         """

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
+from tui.domain.formatting import age
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.session import BackendError, Session
 from tui.store.jobs.connection_state import cure
 from tui.widgets.notice import Notice
+
+
+class Located(Protocol):
+    """What belongs to a region of a context."""
+
+    @property
+    def region(self) -> str: ...
+
+    @property
+    def context(self) -> str: ...
+
+
+T = TypeVar("T", bound=Located)
+
+
+def with_kept(items: Sequence[T], errors: Mapping[str, BackendError], before: Sequence[T]) -> list[T]:
+    """What was found; of regions that can't be read now, what was read there before."""
+    # Errors name a region by itself, in a group after its context.
+    lost = errors.keys()
+    return [*items, *(each for each in before if {each.region, f"{each.context}/{each.region}"} & lost)]
 
 
 class PolledListScreen(ListScreen):
@@ -33,6 +55,8 @@ class PolledListScreen(ListScreen):
         self._reading = False
         self._was_read = False
         self._last = 0.0
+        self._whole = 0.0
+        """When everything was read last, by the clock of `app_seconds`."""
 
     async def read_now(self, session: Session) -> Mapping[str, BackendError]:
         """Read what is listed; why regions can't be read, by region. Raises BackendError."""
@@ -45,6 +69,11 @@ class PolledListScreen(ListScreen):
     def has_rows(self) -> bool:
         """Something was read."""
         raise NotImplementedError
+
+    @property
+    def is_unknown(self) -> bool:
+        """Nothing is shown because nothing could be read, or not yet: that is not a count of 0."""
+        return not self.has_rows and (bool(self._errors) or not self._was_read)
 
     def on_mount(self) -> None:
         self.console.connection_changed.subscribe(self, lambda _: self._connected())
@@ -83,7 +112,7 @@ class PolledListScreen(ListScreen):
             self.reload()
             return
         if session is not self._read_from:
-            self._read_from, self._errors = session, {}
+            self._read_from, self._errors, self._whole = session, {}, 0.0
             self.forget()
             self._reading = self._was_read = False
         if not self._reading and session.backend.offers(self.NEEDS):
@@ -100,6 +129,8 @@ class PolledListScreen(ListScreen):
             self._last = self.app_seconds()
         if session is self._read_from:
             self._errors, self._was_read = errors, True
+            if not errors:
+                self._whole = self._last
             self.reload()
 
     def show_why(self, *, shown: bool, filtered: str) -> None:
@@ -110,6 +141,9 @@ class PolledListScreen(ListScreen):
             where = f" of {region}" if region else ""
             more = f" (and of {len(self._errors) - 1} more)" if len(self._errors) > 1 else ""
             words = f"The {self.WHAT}{where} can't be read{more}"
+            if shown and self._whole:
+                ago = age(timedelta(seconds=self.app_seconds() - self._whole))
+                words += f"; what is shown was read {ago} ago"
             notice.show(words, error.message, cure(error), bad=True, alone=not shown)
         elif shown:
             notice.hide()

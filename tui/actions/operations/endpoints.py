@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
-from tui.backends.interface import Backend
+from tui.backends.interface import Backend, BackendError
 from tui.backends.serving import Deployment
 from tui.domain.serving.rollout import (
     called,
     percents_of,
     shares,
     split_before,
+    split_with,
     split_with_new,
 )
 from tui.domain.serving.traffic import Deployed, ServingEndpoint, SplitError
@@ -36,8 +38,9 @@ class EndpointOperations:
         """Send that percent of the requests to each deployed model, by its id."""
 
         async def split() -> ServingEndpoint:
-            made = await self._backend.serving.split(endpoint.name, percents)
-            await self._remember(endpoint, made)
+            now = await self._as_shown(endpoint)
+            made = await self._backend.serving.split(endpoint.name, percents, now.etag)
+            await self._remember(now, made)
             return made
 
         return await self._run("endpoint.split", endpoint, split)
@@ -47,7 +50,9 @@ class EndpointOperations:
     ) -> Outcome[ServingEndpoint]:
         """Deploy a version, MODEL@VERSION, on one machine; it gets `percent` of the requests.
 
-        It takes minutes, and ends when the model answers.
+        It takes minutes, and ends when the model answers. Beside others it is deployed without requests and
+        gets its share then: a split that is sent with the deployment would undo what anybody changed in
+        those minutes, a roll back too.
         """
 
         async def deploy() -> ServingEndpoint:
@@ -56,13 +61,37 @@ class EndpointOperations:
                 percents = split_with_new(before.deployed, percent)
             except SplitError as error:
                 raise OperationError(str(error)) from error
-            made = await self._backend.serving.deploy(
-                endpoint.name, Deployment(version, machine, percents, built_in_accelerator(machine))
-            )
-            await self._remember(before, made)
-            return made
+            new = str(10**9 + secrets.randbelow(9 * 10**9))
+            first = {} if before.deployed else percents
+            wanted = Deployment(version, machine, first, new, built_in_accelerator(machine))
+            made = await self._backend.serving.deploy(endpoint.name, wanted)
+            return await self._give_share(made, new, percent) if before.deployed and percent else made
 
         return await self._run("endpoint.deploy", endpoint, deploy)
+
+    async def _give_share(self, endpoint: ServingEndpoint, new: str, percent: int) -> ServingEndpoint:
+        """Send requests to a model that was deployed without. Raises OperationError."""
+        try:
+            percents = split_with(endpoint.deployed, new, percent)
+            made = await self._backend.serving.split(endpoint.name, percents, endpoint.etag)
+        except (SplitError, BackendError) as error:
+            raise OperationError(
+                f"It is deployed and costs money, but gets no requests: {error}",
+                fix="Send it some, or undeploy it.", code="FAILED_PRECONDITION", exit_code=1,
+            ) from error  # fmt: skip
+        await self._remember(endpoint, made)
+        return made
+
+    async def _as_shown(self, endpoint: ServingEndpoint) -> ServingEndpoint:
+        """The endpoint now. Raises OperationError where its split is not the one that was shown."""
+        now = await self._backend.serving.endpoint(endpoint.name)
+        if shares(percents_of(now)) == shares(percents_of(endpoint)):
+            return now
+        name = plain(endpoint.display_name)
+        raise OperationError(
+            f"The split of {name} was changed elsewhere meanwhile. Now: {_shares(now)}.",
+            fix="Nothing was changed. Look at it, then set it again.", code="ABORTED", exit_code=1,
+        )  # fmt: skip
 
     async def undeploy(self, endpoint: ServingEndpoint, gone: Deployed) -> Outcome[ServingEndpoint]:
         """Take a version off the endpoint. It may have no requests, unless it is the only one."""
@@ -90,7 +119,8 @@ class EndpointOperations:
         changes = await asyncio.to_thread(self._history.changes, endpoint.name)
         if not changes:
             raise OperationError(
-                f"No earlier split of {endpoint.display_name} is known here: vxtui has changed none.",
+                f"No earlier split of {endpoint.display_name} is known here: vxtui has changed none, "
+                "or every change was rolled back.",
                 fix="Set the split itself.",
                 code="FAILED_PRECONDITION",
                 exit_code=1,
@@ -113,7 +143,7 @@ class EndpointOperations:
 
         async def roll_back() -> ServingEndpoint:
             now = await self._backend.serving.endpoint(endpoint.name)
-            made = await self._backend.serving.split(endpoint.name, await self.before(now))
+            made = await self._backend.serving.split(endpoint.name, await self.before(now), now.etag)
             with suppress(OSError):
                 await asyncio.to_thread(self._history.drop_last, endpoint.name)
             return made
@@ -139,5 +169,9 @@ class EndpointOperations:
 
 
 def _said(made: ServingEndpoint) -> str:
-    found = ", ".join(f"{each.percent} % to {called(each, made.deployed)}" for each in made.deployed)
-    return f"{plain(made.display_name)}: {found or 'nothing is deployed'}"
+    return f"{plain(made.display_name)}: {_shares(made)}"
+
+
+def _shares(endpoint: ServingEndpoint) -> str:
+    found = ", ".join(f"{each.percent} % to {called(each, endpoint.deployed)}" for each in endpoint.deployed)
+    return found or "nothing is deployed"

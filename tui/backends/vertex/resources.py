@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
 from google.cloud.aiplatform_v1.types.persistent_resource import PersistentResource as PersistentResourceProto
 from google.protobuf import json_format
 
-from tui.backends.interface import ContextInfo, InvalidRequest
+from tui.backends.interface import BackendError, ContextInfo, InvalidRequest, Stopped, Unavailable
 from tui.backends.resources import ResourceService
 from tui.backends.serving import Found
 from tui.backends.vertex.regions import RegionLists, region_in
@@ -70,9 +71,21 @@ class Resources(ResourceService):
             )  # fmt: skip
 
         what = f"create the persistent resource {id} in {region}"
+        name = f"{parent}/{COLLECTION}/{id}"
         # The id is the client's: a second create would be refused, and is not needed to find what was made.
-        await self._clients.caller.once(what, send, within=deadlines.CREATE)
-        return await self.get(f"{parent}/{COLLECTION}/{id}")
+        try:
+            await self._clients.caller.once(what, send, within=deadlines.CREATE)
+        except Unavailable as error:
+            if isinstance(error, Stopped):
+                raise
+            # The reply may be lost, not the request.
+            with suppress(BackendError):
+                return await self.get(name)
+            raise Unavailable(
+                f"{error.message.rstrip('.')}. It may have been created all the same, and cost money.",
+                fix="`vxtui resources` shows whether it is there.",
+            ) from error
+        return await self.get(name)
 
     async def delete(self, name: str) -> None:
         region = region_in(name, COLLECTION)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.backends.interface import ContextInfo
+from google.api_core.exceptions import Aborted
+
+from tui.backends.interface import BackendError, ContextInfo, FailedPrecondition, Stopped, Unavailable
 from tui.backends.serving import Deployment, Found, ServingService
 from tui.backends.vertex.jobs.operations import wait_for
 from tui.backends.vertex.regions import RegionLists, newest_first, region_in
@@ -15,11 +17,19 @@ from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
 from tui.domain.serving.load import Load
+from tui.domain.serving.rollout import percents_of, shares
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 
 Pb = Any
 LONGEST_CHANGE = 45 * 60.0
 """Seconds to wait for a model to be deployed; the default limit of a deployment is not documented."""
+
+
+class _Overtaken(BackendError):
+    """The endpoint was changed since its etag was read."""
+
+    def __init__(self) -> None:
+        super().__init__("it was changed elsewhere meanwhile")
 
 
 class Serving(ServingService):
@@ -55,21 +65,36 @@ class Serving(ServingService):
 
         return await self._lists.everywhere(read)
 
-    async def split(self, endpoint: str, percents: Mapping[str, int]) -> ServingEndpoint:
+    async def split(self, endpoint: str, percents: Mapping[str, int], etag: str = "") -> ServingEndpoint:
         region = region_in(endpoint, "endpoints")
         request = {
-            "endpoint": {"name": endpoint, "traffic_split": dict(percents)},
+            "endpoint": {"name": endpoint, "traffic_split": dict(percents), "etag": etag},
             "update_mask": {"paths": ["traffic_split"]},
         }
 
         async def send(seconds: float) -> Pb:
             call = _endpoints(self._clients, region).update_endpoint
-            made = await call(request, retry=None, timeout=seconds)
+            try:
+                made = await call(request, retry=None, timeout=seconds)
+            except Aborted as error:
+                # Once more would be refused again: not what the caller takes for a lost connection.
+                raise _Overtaken from error
             return type(made).pb(made)
 
         what = f"split the traffic of {endpoint}"
-        # The same split twice is the same split: a lost reply does no harm.
-        return self._endpoint(await self._clients.caller.read(what, send, within=deadlines.CHANGE), region)
+        try:
+            # The same split twice is the same split: a lost reply does no harm.
+            made = await self._clients.caller.read(what, send, within=deadlines.CHANGE)
+        except _Overtaken as error:
+            # It may be our own change, whose reply was lost.
+            now = await self.endpoint(endpoint)
+            if shares(percents_of(now)) == shares(percents):
+                return now
+            raise FailedPrecondition(
+                f"Can't {what}: it was changed elsewhere meanwhile.",
+                fix="Look at the split, then set it again.",
+            ) from error
+        return self._endpoint(made, region)
 
     async def endpoint(self, name: str) -> ServingEndpoint:
         region = region_in(name, "endpoints")
@@ -90,7 +115,7 @@ class Serving(ServingService):
         resources = {"machine_spec": {"machine_type": wanted.machine, **more}, "min_replica_count": 1}
         request = {
             "endpoint": endpoint,
-            "deployed_model": {"model": wanted.model, "dedicated_resources": resources},
+            "deployed_model": {"id": wanted.id, "model": wanted.model, "dedicated_resources": resources},
             "traffic_split": dict(wanted.percents),
         }
         return await self._operated(
@@ -115,7 +140,15 @@ class Serving(ServingService):
                 await made.exception()
             return made.operation
 
-        begun = await self._clients.caller.once(what, send, within=deadlines.CREATE)
+        try:
+            begun = await self._clients.caller.once(what, send, within=deadlines.CREATE)
+        except Unavailable as error:
+            if isinstance(error, Stopped):
+                raise
+            raise Unavailable(
+                f"{error.message.rstrip('.')}. It may have been begun all the same, and cost money.",
+                fix="Look at the endpoint in a few minutes, before you do it again.",
+            ) from error
         await wait_for(self._clients, region, begun, what, seconds=LONGEST_CHANGE)
         return await self.endpoint(endpoint)
 
@@ -143,6 +176,7 @@ class Serving(ServingService):
             context=self._info.name,
             create_time=moment(pb, "create_time"),
             deployed=tuple(_deployed(each, pb.traffic_split.get(each.id, 0)) for each in pb.deployed_models),
+            etag=pb.etag,
         )
 
 

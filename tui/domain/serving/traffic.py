@@ -70,6 +70,8 @@ class ServingEndpoint:
     context: str = ""
     create_time: datetime | None = None
     deployed: tuple[Deployed, ...] = ()
+    etag: str = ""
+    """Of what was read; a change that carries it is refused where somebody else's came first."""
 
     @property
     def id(self) -> str:

@@ -14,7 +14,7 @@ from tui.domain.job import Job
 from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
 from tui.domain.text import plain
 from tui.screens.dialogs.confirm import ConfirmScreen
-from tui.screens.polled_list import PolledListScreen
+from tui.screens.polled_list import PolledListScreen, with_kept
 from tui.screens.resources.details import detail_lines
 from tui.screens.workers import background
 from tui.session import BackendError, Session
@@ -80,10 +80,7 @@ class ResourcesScreen(PolledListScreen):
 
     async def read_now(self, session: Session) -> Mapping[str, BackendError]:
         found = await session.backend.resources.list_all()
-        # A region that can't be read keeps what it had.
-        places = found.errors.keys()
-        kept = [each for each in self._found if not places.isdisjoint(_places(each))]
-        self._found = [*found.items, *kept]
+        self._found = with_kept(found.items, found.errors, self._found)
         return found.errors
 
     def forget(self) -> None:
@@ -270,11 +267,6 @@ def _fits(each: PersistentResource, words: Sequence[str]) -> bool:
     state = "idle" if each.idle else "in use"
     text = f"{each.id} {each.display_name} {each.state} {state} {each.region} {machines}".casefold()
     return all(word in text for word in words)
-
-
-def _places(each: PersistentResource) -> tuple[str, str]:
-    """Its region as errors name it, in one context and in a group."""
-    return each.region, f"{each.context}/{each.region}"
 
 
 def _size(each: PersistentResource) -> str:

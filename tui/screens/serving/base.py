@@ -6,6 +6,9 @@ from textual.content import Content
 
 from tui.screens.polled_list import PolledListScreen
 
+AT_ONCE = 8
+"""Models whose versions are read at the same time."""
+
 
 class ServingScreen(PolledListScreen):
     """A list of what the service of models and endpoints has."""

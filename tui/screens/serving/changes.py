@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ from tui.domain.vertex import catalog
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import PickScreen, value_options
 from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.serving.base import AT_ONCE
 from tui.screens.workers import background
-from tui.session import BackendError
+from tui.session import BackendError, Session
 
 if TYPE_CHECKING:
     from tui.actions.operations.endpoints import EndpointOperations
@@ -117,7 +119,7 @@ def deploy(screen: ServingScreen, endpoint: ServingEndpoint) -> None:
         try:
             found = await session.backend.serving.models()
             here = [model for model in found.items if _beside(model, endpoint)]
-            versions = [each for model in here for each in await session.backend.serving.versions(model.name)]
+            versions = [each for model in await _versions(session, here) for each in model]
         except BackendError as error:
             screen.notify(f"The models can't be read: {error.message}", severity="error", markup=False)
             return
@@ -127,6 +129,17 @@ def deploy(screen: ServingScreen, endpoint: ServingEndpoint) -> None:
             screen.notify(f"There are no models in {endpoint.region}.", severity="warning", markup=False)
 
     background(screen, read, "read models", exclusive=True)
+
+
+async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[Model]]:
+    """The versions of each model. Raises BackendError."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def read(model: Model) -> Sequence[Model]:
+        async with gate:
+            return await session.backend.serving.versions(model.name)
+
+    return await asyncio.gather(*(read(model) for model in models))
 
 
 def deploy_model(screen: ServingScreen, model: Model) -> None:

@@ -14,6 +14,7 @@ from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 from tui.domain.text import plain
+from tui.screens.polled_list import with_kept
 from tui.screens.serving import changes
 from tui.screens.serving.base import ServingScreen, muted
 from tui.screens.serving.models import ModelsScreen
@@ -86,11 +87,11 @@ class EndpointsScreen(ServingScreen):
     async def read_now(self, session: Session) -> Mapping[str, BackendError]:
         serving = session.backend.serving
         found = await serving.endpoints()
-        self._endpoints = found.items
+        self._endpoints = with_kept(found.items, found.errors, self._endpoints)
         self.reload()
         # The figures come from another service: the list does not wait for them.
         try:
-            self._loads, self._unmeasured = await serving.loads(found.items), None
+            self._loads, self._unmeasured = await serving.loads(self._endpoints), None
         except BackendError as error:
             self._loads, self._unmeasured = {}, error
         return found.errors
@@ -159,6 +160,8 @@ class EndpointsScreen(ServingScreen):
     def count_text(self) -> str:
         shown = len({endpoint.name for endpoint, _ in self._rows.values()})
         total = len(self._endpoints)
+        if self.is_unknown:
+            return ""
         return pieces(total, "endpoint") if shown == total else f"{shown} of {pieces(total, 'endpoint')}"
 
     def order_text(self) -> Content:

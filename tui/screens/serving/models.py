@@ -15,8 +15,9 @@ from tui.domain.formatting import age, pieces
 from tui.domain.serving.origin import candidates, made_by, output_folder
 from tui.domain.serving.traffic import Model
 from tui.domain.text import plain
+from tui.screens.polled_list import with_kept
 from tui.screens.serving import changes
-from tui.screens.serving.base import ServingScreen, muted
+from tui.screens.serving.base import AT_ONCE, ServingScreen, muted
 from tui.session import BackendError, Session
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.table import Cells, Column, Table
@@ -31,8 +32,6 @@ COLUMNS = (
     Column("labels", "LABELS", 10, max_width=40, rank=4),
     Column("region", "REGION", 10, max_width=20, rank=2, whole=True),
 )
-AT_ONCE = 8
-"""Models whose versions are read at the same time."""
 MOST_JOBS = 20
 """Jobs that are asked for their output folder to find the one that made a version."""
 
@@ -86,7 +85,7 @@ class ModelsScreen(ServingScreen):
 
     async def read_now(self, session: Session) -> Mapping[str, BackendError]:
         found = await session.backend.serving.models()
-        self._models = found.items
+        self._models = with_kept(found.items, found.errors, self._models)
         errors = dict(found.errors)
         self.reload()
         gate = asyncio.Semaphore(AT_ONCE)
@@ -169,6 +168,8 @@ class ModelsScreen(ServingScreen):
         }
 
     def count_text(self) -> str:
+        if self.is_unknown:
+            return ""
         models = len({each.name for each in self._shown.values()})
         versions = pieces(len(self._shown), "version")
         whole = len(self._models)
