@@ -50,7 +50,10 @@ def test_gcloud_sends_the_job_of_the_command(pair: dict[str, Any]) -> None:
     assert as_message(pair["body"]) == as_message(pair["job"])
 
 
-@pytest.mark.parametrize("path", sorted(shipped("profiles").rglob("*.yaml")), ids=lambda path: path.stem)
+READY = [path for path in sorted(shipped("profiles").rglob("*.yaml")) if path.parent.name != "pipelines"]
+
+
+@pytest.mark.parametrize("path", READY, ids=lambda path: path.stem)
 def test_every_ready_made_profile_has_a_command(path: Path) -> None:
     profile = load(path.read_text(), str(path), path.stem)
     values = {each.name: "abc" for each in profile.parameters if each.default is None}
@@ -58,6 +61,9 @@ def test_every_ready_made_profile_has_a_command(path: Path) -> None:
     if request.body == "tuningJob":
         return
     done = export(profile, request, "gcloud", project="", region="us-central1", reveal=True)
+    if request.body == "pipelineJob":
+        assert done.problem.startswith("gcloud has no command") and not done.text
+        return
     assert not done.problem
     if request.package is None:
         assert as_message(read_back(done.text)) == as_message(request.custom_job)

@@ -235,7 +235,7 @@ def test_ready_made_profiles_edit_without_losing_a_comment(path: Path) -> None:
     pools = (*profile.spec_path, "workerPoolSpecs")
     edits = [
         Edit((*pools, 0, "machineSpec", "machineType"), "n1-standard-8"),
-        Edit((*pools, len(profile.job_spec["workerPoolSpecs"])), pool),
+        Edit((*pools, len(profile.job_spec.get("workerPoolSpecs", []))), pool),
         Edit((*profile.spec_path, "scheduling", "strategy"), "STANDARD"),
         Edit(("labels", "team"), "nlp"),
     ]

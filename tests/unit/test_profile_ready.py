@@ -37,17 +37,18 @@ def test_a_ready_made_profile_has_no_problem(path: Path) -> None:
 def test_the_examples_of_the_document_are_valid() -> None:
     text = (FOLDER.parent / "docs" / "PROFILES.md").read_text()
     examples = re.findall(r"^    displayName: .*\n(?:(?:    .*)?\n)*", text, re.MULTILINE)
-    found = [load(dedent(example), "PROFILES.md", "example") for example in examples]
+    beside = str(FOLDER / "example.yaml")
+    found = [load(dedent(example), beside, "example") for example in examples]
     assert {profile.format.body for profile in found} == set(bodies())
     for example in examples:
-        wrong = inspect(dedent(example), "PROFILES.md", "example")
+        wrong = inspect(dedent(example), beside, "example")
         assert not [str(p) for p in wrong if p.severity is not Severity.NOTE]
 
 
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)
 def test_the_trainer_takes_the_flags_of_a_ready_made_profile(path: Path) -> None:
     job = ready(path.stem).render().custom_job
-    for pool in job["jobSpec"]["workerPoolSpecs"]:
+    for pool in job.get("jobSpec", {}).get("workerPoolSpecs", []):
         task = {"imageUri": "", **pool["containerSpec"]}
         packaged = any("trainer.task" in word for word in task.get("command", ()))
         if task["imageUri"].endswith("/trainer:latest") or packaged:

@@ -142,7 +142,7 @@ def test_each_claim_is_caught_by_its_rule_with_a_fix(text: str, rule: str) -> No
 @pytest.mark.parametrize("local", [False, True], ids=["cloud", "local"])
 def test_ready_made_profiles_have_no_problem(path: Path, local: bool) -> None:
     text = path.read_text(encoding="utf-8")
-    assert [str(p) for p in inspect(text, path.name, path.stem, region="us-central1", local=local)] == []
+    assert [str(p) for p in inspect(text, str(path), path.stem, region="us-central1", local=local)] == []
 
 
 def test_the_reduction_servers_example_is_fixed_to_what_it_meant() -> None:

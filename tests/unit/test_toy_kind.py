@@ -117,8 +117,9 @@ class ToyTarget:
 SPEC = """
 from tui.domain.vertex.field_table import INTEGER, FieldType
 from tui.domain.vertex.rules.base import Finding
+from tui.domain.vertex.spec_formats import OneJobFormat
 
-class ToyFormat:
+class ToyFormat(OneJobFormat):
     body = "toySpec"
     fields = FieldType("message", fields={"blocks": INTEGER}, type="ToySpec")
     spec_path = ("toySpec",)
@@ -129,14 +130,8 @@ class ToyFormat:
     sign = "toySpec"
     fix = "It holds the blocks."
 
-    def stands_alone(self, names):
-        return False
-
     def spec(self, body):
         return dict(body)
-
-    def beside(self, body):
-        return {}
 
     def rules(self, case):
         if case.spec.get("blocks") not in (0, "0"):

@@ -6,20 +6,69 @@ A header holds exactly one body. The kinds of work register theirs; a format is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from tui.domain.profile.source import Path
+    from tui.domain.profile.source import Document, Path, Problem
     from tui.domain.vertex.field_table import FieldType
     from tui.domain.vertex.rules.base import Case, Finding
 
 
-class SpecFormat(Protocol):
-    """What is known of one body. A body describes the work of one custom job, in whatever it wraps it.
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that a body names at `named`; its content stands at `stands_for` of the job in REST form.
 
-    Rules, form, price, quota and packaging look at that custom job in REST form (`job`); `resource` is what
-    is sent to the service.
+    Both paths begin at the header; `at` is where in the file the content stands. `document` is None where the
+    file can't be read.
+    """
+
+    named: Path
+    stands_for: Path
+    document: Document | None = None
+    at: Path = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BodyInput:
+    """A value in a body that a launch may set beside the header's parameters. `path` begins at the header.
+
+    `default` is what it has without that, as text; `parse` makes a value of a text, or raises ValueError with
+    a sentence.
+    """
+
+    key: str
+    name: str
+    type: str
+    path: Path
+    parse: Callable[[str], Any]
+    default: str = ""
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """A custom job (REST form) that a launch leads to: the one that a body wraps, or one of several.
+
+    `title` is "" for the one of its body. `runs` is None where only the run itself decides how often.
+    """
+
+    job: Mapping[str, Any]
+    title: str = ""
+    runs: int | None = 1
+    why: str = ""
+    """What decides how often it runs, or why its machine is not known."""
+
+
+class SpecFormat(Protocol):
+    """What is known of one body. Most describe the work of one custom job, in whatever they wrap it.
+
+    Rules, form, price, quota and packaging look at that custom job in REST form (`job`), or at those that
+    `custom_jobs` finds; `resource` is what is sent to the service.
     """
 
     body: str
@@ -27,7 +76,7 @@ class SpecFormat(Protocol):
     fields: FieldType
     """The fields of the body."""
     spec_path: Path
-    """Where in a file with a header the CustomJobSpec stands."""
+    """Where in a file with a header the CustomJobSpec stands, or fields that have its names."""
     collection: str
     """What is created, as in the service's paths: `customJobs`."""
     resource_key: str
@@ -44,11 +93,20 @@ class SpecFormat(Protocol):
     def stands_alone(self, names: Collection[str]) -> bool:
         """Whether a file with these fields (camelCase) at its top level is this body itself."""
 
-    def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The CustomJobSpec in a body."""
+    def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
+        """The body with the content of the file that it names, if it does; `file` is the profile's own."""
+
+    def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
+        """What a launch may set in a body, which has the content of its file."""
+
+    def spec(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The CustomJobSpec in a body; None for a body that wraps none."""
 
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What a body has beside the spec. It stands under the body's name in the custom job's REST form."""
+
+    def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
+        """The custom jobs that are known before a launch."""
 
     def rules(self, case: Case) -> list[Finding]:
         """Every finding of every rule, with paths in the custom job's REST form."""
@@ -98,6 +156,17 @@ def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """What a create sends for the custom job `job` of a profile with this body, under its name there."""
     found = format_of(body)
     return {found.resource_key: found.resource(job)}
+
+
+def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
+    """The custom jobs of a launch, whose REST form `job` is: what stands beside its spec names the body."""
+    beside = [body for body in _LOADERS if body in job]
+    return format_of(beside[-1]).custom_jobs(job) if beside else (KnownJob(job),)
+
+
+def is_one(known: Collection[KnownJob]) -> bool:
+    """Whether the launch is that one custom job, or one of many trials alike, and not several tasks."""
+    return [job.title for job in known] == [""]
 
 
 def reported_as(names: Collection[str]) -> SpecFormat | None:

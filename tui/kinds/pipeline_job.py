@@ -25,4 +25,6 @@ PIPELINE_JOB = Kind(
     target="tui.screens.pipeline.rerun:PipelineTarget",
     task_kinds=("custom_job", "tuning_job"),
     page="pipelines/runs",
+    body="pipelineJob",
+    spec_format="tui.store.profiles.templates:PIPELINE_JOB",
 )

@@ -13,7 +13,7 @@ from tui.domain.profile import Problem, Request
 from tui.domain.spec_format import SpecFormat, format_of
 from tui.domain.text import json_text
 from tui.domain.vertex.cost import Estimate, estimate
-from tui.domain.vertex.dry_run import document, price_words
+from tui.domain.vertex.dry_run import document, price_words, task_lines
 from tui.domain.vertex.preflight import Check, CheckStatus, in_order, unknown
 from tui.domain.vertex.rules.base import Severity
 from tui.store.jobs.checks import preflight
@@ -144,7 +144,7 @@ def _print_dry_run(dry: DryRun) -> None:
         note(f"  {line}")
     price = dry.price
     note(f"  price  {price_words(price)}")
-    for words in price.notes:
+    for words in (*task_lines(price), *price.notes):
         note(f"         {words}")
     for problem in dry.problems:
         note(f"{_MARKS[problem.severity]} {problem}")

@@ -14,7 +14,6 @@ from tui.actions.operations.creation import INTERRUPT_SECONDS, SentLaunch
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, Unavailable
 from tui.config.settings import profile_folder
-from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
@@ -22,11 +21,11 @@ from tui.domain.profile.job_name import expand, is_template, prefix
 from tui.domain.states import JobState
 from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
-from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.rules.shape import name_problem
 from tui.interrupts import INTERRUPTED
 from tui.session import now
+from tui.store.profiles.entries import size_of
 from tui.store.profiles.launch_values import launch_values
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
 from tui.store.profiles.name_facts import name_facts, named
@@ -217,11 +216,7 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
 def _question(request: Request, context: str, fatal: Sequence[Check]) -> str:
     """The question before a launch: the job, and why it would fail."""
     body = request.custom_job
-    pools = [pool for pool in body["jobSpec"]["workerPoolSpecs"] if pool]
-    count = sum(int(pool.get("replicaCount", 1)) for pool in pools)
-    machines = ", ".join(dict.fromkeys(str(within(pool, "machineSpec", "machineType")) for pool in pools))
-    size = f"{pieces(count, 'replica')}, {machines}"
-    what = f"Launch {body['displayName']} ({size}) in {context}, {request.region}"
+    what = f"Launch {body['displayName']} ({size_of(body)}) in {context}, {request.region}"
     return sentences(f"{what} anyway?" if fatal else f"{what}?", *(check.words for check in fatal))
 
 

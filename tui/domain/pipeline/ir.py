@@ -108,6 +108,19 @@ class Pipeline:
     components: Mapping[str, Component]
 
 
+def bare(spec: Json) -> Json:
+    """The spec itself: a file may wrap it in a job, as older compilers wrote it."""
+    inner = spec.get("pipelineSpec")
+    return inner if isinstance(inner, Mapping) else spec
+
+
+def inputs_of(spec: Json) -> dict[str, Input]:
+    """The parameters of a pipeline, as far as its spec can be read."""
+    found = within(bare(spec), "root", "inputDefinitions", "parameters")
+    items = found.items() if isinstance(found, Mapping) else ()
+    return {str(name): _input(given) for name, given in items if isinstance(given, Mapping)}
+
+
 def read_pipeline(spec: Json) -> Pipeline:
     """The pipeline of a spec, all of which the emulator runs.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.masking import is_secret, mark_declared, masked
+from tui.domain.profile.body import inputs_of, located, with_inputs
 from tui.domain.profile.gcloud_config import GcloudChecker, refused_tab, repeated_keys
 from tui.domain.profile.parameters import (
     PARAMETER,
@@ -20,7 +21,15 @@ from tui.domain.profile.parameters import (
 from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, camel, read
 from tui.domain.progress.pattern import problems as pattern_problems
 from tui.domain.progress.pattern import with_pattern
-from tui.domain.spec_format import SpecFormat, bodies, first_format, format_of, standing_alone
+from tui.domain.spec_format import (
+    Attachment,
+    BodyInput,
+    SpecFormat,
+    bodies,
+    first_format,
+    format_of,
+    standing_alone,
+)
 from tui.domain.vertex.field_check import Checker, describe, text
 from tui.domain.vertex.field_table import HEADER, FieldType
 from tui.domain.vertex.packaging import STAGING_FOLDER, Package, PackagedTask, PackagingError, with_task
@@ -99,26 +108,35 @@ class Profile:
 
     @property
     def job_spec(self) -> Mapping[str, Any]:
-        """The CustomJobSpec, without the values of parameters."""
-        return self.format.spec(self.body)
+        """The CustomJobSpec, without the values of parameters; empty where the body wraps none."""
+        return self.format.spec(self.body) or {}
 
     @property
     def spec_path(self) -> Path:
         """Path of the CustomJobSpec in the file."""
         return self.format.spec_path if self.wrapped else ()
 
+    @property
+    def inputs(self) -> tuple[BodyInput, ...]:
+        """What a launch may set in the body, beside the parameters."""
+        defaults = {p.name: p.default for p in self.parameters if p.default is not None}
+        return inputs_of(self.format, self.body, defaults if self.references else {}, self.document.file)
+
     def values(self, given: Mapping[str, str]) -> dict[str, Value]:
-        """Every parameter's value: the given texts, else the defaults.
+        """Every parameter's value: the given texts, else the defaults. Names of `inputs` are passed over.
 
         Raises:
             ProfileInvalid: with each parameter that does not exist, has a wrong value or has none.
         """
         known = {p.name: p for p in self.parameters}
         found: dict[str, Value] = {}
+        others = self.inputs if any(name not in known for name in given) else ()
+        keys = {*known, *(each.key for each in others), *(each.name for each in others)}
+        names = dict.fromkeys((*known, *(each.name for each in others)))
         problems = [
-            self.document.problem((), f"there is no parameter {name}.", _known(known), PARAMETER)
+            self.document.problem((), f"there is no parameter {name}.", _known(names), PARAMETER)
             for name in given
-            if name not in known
+            if name not in keys
         ]
         for name, parameter in known.items():
             here = ("parameters", name)
@@ -146,12 +164,41 @@ class Profile:
         Raises:
             ProfileInvalid: for parameters that don't exist, have a wrong value or have none.
         """
-        values = self.values(given or {})
+        given = given or {}
+        values = self.values(given)
         checker = Checker(replace(self.document, texts={}), references=False)
         path = (self.format.body,) if self.wrapped else ()
-        body = checker.message(self._filled(self.body, values), self.format.fields.fields, path)
+        filled = self._filled(self.body, values)
+        if self.wrapped:
+            rest = {name: words for name, words in given.items() if name not in values}
+            filled, unset = with_inputs(filled, self.inputs if rest else (), rest, self.document)
+            if unset:
+                raise ProfileInvalid(unset)
+        body = checker.message(filled, self.format.fields.fields, path)
+        body, attached = self.format.attach(body, self.document.file)
+        job = self._job(body, values, checker)
+        place = region or text(self._filled(self.region, values))
+        block = None
+        if self.package is not None:
+            filled = self._filled(self.package, values)
+            block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
+        job, wrong = self._with_progress(job, checker, values)
+        whole, unfit = self._with_package(job, block, local)
+        found = [self._problem(each, attached) for each in self.format.rules(Case(whole, place, local))]
+        lost = attached.problems if attached is not None else ()
+        texts = {p: text(values[p.name]) for p in self.parameters}
+        secrets = tuple(t for p, t in texts.items() if t and (p.secret or is_secret(p.name, t)))
+        request = Request(place, self.format.body, mark_declared(job, secrets), block, secrets)
+        return Checked(
+            request, (*self.warnings, *self._kept_secrets(), *checker.problems, *wrong, *unfit, *lost, *found)
+        )
+
+    def _job(self, body: Mapping[str, Any], values: Mapping[str, Value], checker: Checker) -> dict[str, Any]:
+        """The custom job in REST form: the header's fields, the spec, and what the body has beside it."""
+        job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values))}
         spec = self.format.spec(body)
-        job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values)), "jobSpec": spec}
+        if spec is not None:
+            job["jobSpec"] = spec
         beside = self.format.beside(body)
         if beside:
             job[self.format.body] = beside
@@ -162,20 +209,7 @@ class Profile:
             job["encryptionSpec"] = checker.field(
                 self._filled(self.encryption, values), kind, ("encryptionSpec",)
             )
-        place = region or text(self._filled(self.region, values))
-        block = None
-        if self.package is not None:
-            filled = self._filled(self.package, values)
-            block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
-        job, wrong = self._with_progress(job, checker, values)
-        whole, unfit = self._with_package(job, block, local)
-        found = map(self._problem, self.format.rules(Case(whole, place, local)))
-        texts = {p: text(values[p.name]) for p in self.parameters}
-        secrets = tuple(t for p, t in texts.items() if t and (p.secret or is_secret(p.name, t)))
-        request = Request(place, self.format.body, mark_declared(job, secrets), block, secrets)
-        return Checked(
-            request, (*self.warnings, *self._kept_secrets(), *checker.problems, *wrong, *unfit, *found)
-        )
+        return job
 
     def _kept_secrets(self) -> list[Problem]:
         """A warning for each declared secret whose value stands in the file."""
@@ -207,6 +241,8 @@ class Profile:
         """The job with the pattern of its progress in its environment, and the problems of the pattern."""
         if self.progress is None:
             return job, []
+        if "jobSpec" not in job:
+            return job, [self._only_custom_jobs("progress", _PROGRESS)]
         block = checker.field(self._filled(self.progress, values), HEADER["progress"], ("progress",))
         pattern = text((block or {}).get("pattern") or "")
         if not pattern:
@@ -223,6 +259,8 @@ class Profile:
         """The job with the task of its package, for the rules, and the problems of the package."""
         if block is None:
             return job, []
+        if "jobSpec" not in job:
+            return job, [self._only_custom_jobs("package", _PACKAGE)]
         problems = [
             self.document.problem(("package", *path), sentence, fix, _PACKAGE)
             for path, sentence, fix in block.problems()
@@ -233,14 +271,18 @@ class Profile:
         except PackagingError as error:
             return job, [*problems, self.document.problem(("package",), error.message, error.fix, _PACKAGE)]
 
+    def _only_custom_jobs(self, block: str, rule: str) -> Problem:
+        message = f"it belongs to a custom job; a {self.format.body} has none of its own."
+        return self.document.problem((block,), message, "Remove it.", rule)
+
     def _filled(self, value: Any, values: Mapping[str, Value]) -> Any:
         """`value` with the parameters' values; a field that is a single empty parameter is left out."""
         return present(value, fill(value, values)) if self.references else value
 
-    def _problem(self, found: Finding) -> Problem:
+    def _problem(self, found: Finding, attached: Attachment | None = None) -> Problem:
         path = path_in_file(found.path, self.spec_path)
         return replace(
-            self.document.problem(path, found.sentence, found.fix),
+            located(self.document, attached, path, found.sentence, found.fix),
             id=found.rule,
             severity=found.severity,
             source=found.source,
@@ -248,7 +290,7 @@ class Profile:
         )
 
 
-def _known(known: Mapping[str, Parameter]) -> str:
+def _known(known: Collection[str]) -> str:
     return f"It has {', '.join(known)}." if known else "It has no parameters."
 
 

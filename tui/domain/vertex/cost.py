@@ -5,12 +5,13 @@ Vertex AI bills each replica's machine, accelerators and boot disk from start to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from tui.domain.job import Job
+from tui.domain.spec_format import KnownJob, custom_jobs, is_one
 from tui.domain.states import JobState
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
@@ -41,12 +42,28 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskPrice:
+    """One of the jobs that a launch leads to: USD an hour (None if not known), and how often it runs.
+
+    `runs` is None where only the run decides; `why` says what decides it, or what is not known of it.
+    """
+
+    title: str
+    machine: str
+    hour: Range | None
+    runs: int | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """The cost of a job in USD; None if a price is in `missing`.
 
     `hour` is for all pools, `reducers` is Reduction Server's share of it (None without one), `whole` is for
     `seconds`, the timeout. `date` (ISO) is that of the price table, as every screen shows it; where it lacks
     a price, that of the older table which has it. `oldest` is the date of the oldest price used.
+
+    A launch that leads to several jobs has them as `tasks`: how long they run is not known before.
     """
 
     hour: Range | None
@@ -58,11 +75,58 @@ class Estimate:
     missing: tuple[str, ...] = ()
     reducers: Range | None = None
     oldest: str = ""
+    tasks: tuple[TaskPrice, ...] = ()
 
 
 def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) -> Estimate:
-    """The price of a CustomJob in REST form in a region."""
+    """The price of a job in REST form in a region."""
     table = prices or built_in()
+    known = custom_jobs(job)
+    if is_one(known):
+        return _of_one(job, region, table)
+    return _of_tasks(known, region, table)
+
+
+def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate:
+    """What an hour of each task costs: neither their run times nor all their numbers are known."""
+    lookup = _PriceLookup(table, region, "")
+    tasks = []
+    for each in known:
+        parts = parts_of(each.job)
+        priced = [part for part in parts if part.machine_type]
+        hour = lookup.hour(priced) if priced and len(priced) == len(parts) else None
+        machine = ", ".join(_in_short(part) for part in priced)
+        tasks.append(TaskPrice(each.title, machine, hour, each.runs, each.why))
+    missing = ("how long its tasks run", *dict.fromkeys(lookup.missing))
+    oldest = min((price.date for price in lookup.used), default=table.date)
+    notes = (
+        "The service chooses the machines of tasks: these are the smallest that have what they ask for.",
+    )
+    return Estimate(
+        None,
+        None,
+        0.0,
+        lookup.date,
+        table.source,
+        (*notes, *lookup.notes),
+        missing,
+        None,
+        oldest,
+        tuple(tasks),
+    )
+
+
+_CHOSEN = "The service chooses the machines of tasks; these are the smallest that have what they ask for."
+
+
+def _in_short(part: Part) -> str:
+    """`e2-standard-4`, `n1-standard-4 with 1 T4`."""
+    kind = catalog.ACCELERATOR_SHORT.get(part.accelerator_type, part.accelerator_type)
+    return f"{part.machine_type} with {part.accelerator_count} {kind}" if kind else part.machine_type
+
+
+def _of_one(job: Mapping[str, Any], region: str, table: Prices) -> Estimate:
+    """The price of a CustomJob, or of as many as its tuning has trials."""
     scheduling = within(job, "jobSpec", "scheduling") or {}
     seconds = duration(scheduling.get("timeout")) or DEFAULT_TIMEOUT
     if within(job, "jobSpec", "persistentResourceId"):

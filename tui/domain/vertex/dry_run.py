@@ -42,11 +42,21 @@ def price_json(price: Estimate) -> dict[str, Any]:
         "hour": span(price.hour),
         "reducers_hour": span(price.reducers),
         "whole": span(price.whole),
-        "seconds": price.seconds,
+        "seconds": price.seconds or None,
         "date": price.date,
         "source": price.source,
         "notes": list(price.notes),
         "missing": list(price.missing),
+        "tasks": [
+            {
+                "name": task.title,
+                "machine": task.machine or None,
+                "hour": span(task.hour),
+                "runs": task.runs,
+                "note": task.why or None,
+            }
+            for task in price.tasks
+        ],
     }
 
 
@@ -55,12 +65,38 @@ def price_words(price: Estimate, *, billed: bool = True) -> str:
 
     Where nothing is `billed`, it is what the launch would cost in the cloud.
     """
+    if price.tasks:
+        return _tasks_words(price)
     if price.hour is None or price.whole is None:
         return f"not known: {', '.join(price.missing)}"
     most = money(Range(price.whole.high, price.whole.high))
     hours = f"{price.seconds / HOUR:.3g} h"
     would = "" if billed else "would cost "
     return f"{would}{money(price.hour)} an hour, at most {most} in {hours} (estimate, prices of {price.date})"
+
+
+def _tasks_words(price: Estimate) -> str:
+    """`~$0.18–0.76 an hour a task; the whole is not known before it runs (…)`."""
+    hours = [task.hour for task in price.tasks if task.hour is not None]
+    whole = "the whole is not known before it runs"
+    if not hours:
+        return f"not known: {', '.join(price.missing)}"
+    span = Range(min(hour.low for hour in hours), max(hour.high for hour in hours))
+    return f"{money(span)} an hour a task; {whole} (estimate, prices of {price.date})"
+
+
+def task_lines(price: Estimate) -> list[str]:
+    """A line for each task: `train  ~$0.18 an hour  e2-standard-4  once`."""
+    if not price.tasks:
+        return []
+    wide = max(len(task.title) for task in price.tasks)
+    found = []
+    for task in price.tasks:
+        often = {None: "runs: not known", 1: "once"}.get(task.runs, f"{task.runs} times")
+        why = f" ({task.why})" if task.why else ""
+        cost = f"{money(task.hour)} an hour" if task.hour is not None else "not known"
+        found.append(f"{task.title:<{wide}}  {cost}  {task.machine or '·'}  {often}{why}")
+    return found
 
 
 def check_json(check: Check) -> dict[str, Any]:

@@ -240,6 +240,10 @@ class Checker:
             return LEFT_OUT
         return number
 
+    def _value(self, value: Any, _: FieldType, path: Path) -> Any:
+        """Any JSON, as it stands."""
+        return value
+
     def _boolean(self, value: Any, _: FieldType, path: Path) -> Any:
         if isinstance(value, bool):
             return value

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from tui.domain.job import Job
 from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.spec_format import custom_jobs
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, trials_of, whole, within
 
@@ -132,8 +133,17 @@ def needs(job: Mapping[str, Any]) -> dict[str, int]:
     """Training quota metrics (without the service's prefix) that a CustomJob in REST form uses.
 
     All pools, reducers too: accelerators, CPUs where the metric's name is known, SSD in GB. A job on a
-    persistent resource takes none.
+    persistent resource takes none. Of several tasks it is the largest need of one: how many run at once is
+    not known before.
     """
+    found: dict[str, int] = {}
+    for known in custom_jobs(job):
+        for metric, amount in _needs_of_one(known.job).items():
+            found[metric] = max(amount, found.get(metric, 0))
+    return found
+
+
+def _needs_of_one(job: Mapping[str, Any]) -> dict[str, int]:
     if within(job, "jobSpec", "persistentResourceId"):
         return {}
     strategy = str(within(job, "jobSpec", "scheduling", "strategy") or "")
@@ -240,7 +250,10 @@ def _lacking_hardware(job: Mapping[str, Any], region: str, lines: Sequence[Line]
     """Accelerators that the region is not documented to have; a quota above 0 decides (vertex facts 8.5)."""
     there = catalog.region_accelerators().get(region.rpartition("/")[2])
     allowed = {line.metric for line in lines if line.limit}
-    for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
+    pools = [
+        pool for known in custom_jobs(job) for pool in within(known.job, "jobSpec", "workerPoolSpecs") or []
+    ]
+    for pool in pools:
         machine, kind, count = machine_of(pool or {})
         name = catalog.documented_name(machine, kind, count)
         if not name or name in (there or ()):

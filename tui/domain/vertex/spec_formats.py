@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tui.domain.profile.source import Path, Problem, ProfileInvalid
+from tui.domain.spec_format import Attachment, BodyInput, KnownJob
 from tui.domain.tuning.fields import STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.field_table import (
@@ -25,8 +26,30 @@ CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom
 """The training task that runs the user's own code (vertex facts 12.4)."""
 
 
-class CustomJobSpecFormat:
-    """`jobSpec`: the CustomJobSpec of a custom job. See `SpecFormat`."""
+class OneJobFormat:
+    """What the bodies that wrap one custom job have in common. See `SpecFormat`."""
+
+    def stands_alone(self, names: Collection[str]) -> bool:
+        return False
+
+    def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
+        return dict(body), None
+
+    def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
+        return ()
+
+    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
+        return (KnownJob(job),)
+
+    def rules(self, case: Case) -> list[Finding]:
+        return check_job(case)
+
+
+class CustomJobSpecFormat(OneJobFormat):
+    """`jobSpec`: the CustomJobSpec of a custom job."""
 
     body = "jobSpec"
     fields: FieldType = JOB_SPEC
@@ -44,12 +67,6 @@ class CustomJobSpecFormat:
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body)
 
-    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return {}
-
-    def rules(self, case: Case) -> list[Finding]:
-        return check_job(case)
-
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
         return dict(job)
 
@@ -57,7 +74,7 @@ class CustomJobSpecFormat:
         return {name: value for name, value in resource.items() if name not in OUTPUT_ONLY}, ()
 
 
-class TrainingPipelineFormat:
+class TrainingPipelineFormat(OneJobFormat):
     """`trainingPipeline`: a training pipeline whose custom job has its `trainingTaskInputs`."""
 
     body = "trainingPipeline"
@@ -74,17 +91,8 @@ class TrainingPipelineFormat:
     sign = "trainingTaskInputs"
     fix = "Its trainingTaskInputs hold the workerPoolSpecs of the job."
 
-    def stands_alone(self, names: Collection[str]) -> bool:
-        return False
-
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body.get("trainingTaskInputs") or {})
-
-    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return {}
-
-    def rules(self, case: Case) -> list[Finding]:
-        return check_job(case)
 
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
         rest = {name: value for name, value in job.items() if name != "jobSpec"}
@@ -109,7 +117,7 @@ class TrainingPipelineFormat:
         return made, notes
 
 
-class TuningJobFormat:
+class TuningJobFormat(OneJobFormat):
     """`tuningJob`: a hyperparameter tuning job, whose trials are custom jobs of its `trialJobSpec`."""
 
     body = "tuningJob"
@@ -122,17 +130,11 @@ class TuningJobFormat:
     sign = "trialJobSpec"
     fix = "It holds the studySpec, the numbers of trials, and the trialJobSpec with the workerPoolSpecs."
 
-    def stands_alone(self, names: Collection[str]) -> bool:
-        return False
-
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body.get("trialJobSpec") or {})
 
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in body.items() if name != "trialJobSpec"}
-
-    def rules(self, case: Case) -> list[Finding]:
-        return check_job(case)
 
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
         rest = {name: value for name, value in job.items() if name not in {"jobSpec", self.body}}

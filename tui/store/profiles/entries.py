@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Context
+from tui.domain.formatting import pieces
+from tui.domain.spec_format import KnownJob, custom_jobs, is_one
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.vertex.packaging import PackageRequest
@@ -126,9 +128,23 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return f"{count} {ACCELERATOR_SHORT.get(kind, kind)}" if count else str(machine.get("machineType", ""))
 
 
+def size_of(job: Mapping[str, Any]) -> str:
+    """What a launch starts, in short: `4 replicas, a2-highgpu-8g`; of a pipeline `7 tasks, e2-standard-4`."""
+    known = custom_jobs(job)
+    pools = [pool for each in known for pool in within(each.job, "jobSpec", "workerPoolSpecs") or [] if pool]
+    machines = ", ".join(dict.fromkeys(filter(None, (machine_of(pool)[0] for pool in pools))))
+    if is_one(known):
+        count = pieces(sum(whole(pool.get("replicaCount")) or 1 for pool in pools), "replica")
+    else:
+        count = pieces(len(known), "task") if known else "a pipeline that the service reads"
+    return f"{count}, {machines}" if machines else count
+
+
 def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
     """A request's worker pools and scheduling as text, one line each."""
     lines = []
+    if not is_one(custom_jobs(custom_job)):
+        return (size_of(custom_job),)
     for position, pool in enumerate(custom_job.get("jobSpec", {}).get("workerPoolSpecs", [])):
         if not pool or not pool.get("replicaCount"):
             continue
@@ -149,6 +165,9 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
 
 def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """A request's nodes, GPUs and strategy as (label, value), short enough for a column."""
+    known = custom_jobs(custom_job)
+    if not is_one(known):
+        return _task_shape(custom_job, known)
     pools = [pool for pool in within(custom_job, "jobSpec", "workerPoolSpecs") or [] if pool]
     nodes: dict[tuple[str, str, int], list[int]] = {}
     lines = []
@@ -171,3 +190,21 @@ def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     trials, parallel = trials_of(custom_job)
     study = [("trials", f"{trials:,}, {parallel:,} at once")] if trials > 1 else []
     return (*study, *found, *lines, ("strategy", f"{strategy}{most}"))
+
+
+def _task_shape(job: Mapping[str, Any], known: Sequence[KnownJob]) -> tuple[tuple[str, str], ...]:
+    """The same of a launch that leads to several jobs."""
+    counted = sum(each.runs or 0 for each in known)
+    open_ended = sum(each.runs is None for each in known)
+    tasks = size_of(job).partition(",")[0]
+    more = f", {open_ended} run as often as the run decides" if open_ended else ""
+    often = f"{counted} runs" if counted != len(known) - open_ended else ""
+    machines: dict[str, int] = {}
+    for each in known:
+        for pool in within(each.job, "jobSpec", "workerPoolSpecs") or []:
+            name = _machine(pool.get("machineSpec") or {}) or "not known before"
+            machines[name] = machines.get(name, 0) + 1
+    lines = [("tasks", ", ".join(filter(None, (tasks, often))) + more)]
+    if machines:
+        lines.append(("machines", ", ".join(f"{count} × {name}" for name, count in machines.items())))
+    return tuple(lines)

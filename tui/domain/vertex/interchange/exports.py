@@ -140,7 +140,7 @@ def _lost(profile: Profile) -> tuple[str, ...]:
 
 def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
     """A note on the body around the custom job, which gcloud's form leaves out."""
-    if form != "gcloud" or request.body in {JOB_SPEC, TUNING_JOB}:
+    if form != "gcloud" or request.body in {JOB_SPEC, TUNING_JOB} or "jobSpec" not in request.custom_job:
         return ()
     return (f"it creates only the custom job: {form} can't create the {request.body} around it",)
 
@@ -176,6 +176,9 @@ def _comment(line: str) -> str:
 
 
 def _command(request: Request, project: str, region: str) -> gcloud_command.Command:
+    if "jobSpec" not in request.custom_job:
+        message = f"gcloud has no command that creates a {request.body}; export it for curl (rest) or Python."
+        raise gcloud_command.NotExpressible(message)
     if request.body == TUNING_JOB:
         return gcloud_command.of_tuning(request.resource, project=project, region=region)
     unfinished = request.package is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tui.domain.vertex.rules import (
@@ -22,7 +23,7 @@ from tui.domain.vertex.rules import (
 )
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 
-__all__ = ["RULES", "Case", "Finding", "Rule", "Severity", "check_job"]
+__all__ = ["RULES", "Case", "Finding", "Rule", "Severity", "check_job", "findings"]
 
 _FAMILIES = (
     shape,
@@ -45,6 +46,11 @@ RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.
 
 def check_job(case: Case) -> list[Finding]:
     """Every finding of every rule, in the order of the rules; of a placeholder nothing else is said."""
+    return findings(RULES, case)
+
+
+def findings(rules: Sequence[Rule], case: Case) -> list[Finding]:
+    """Every finding of these rules, in their order."""
     found = [
         replace(
             found,
@@ -52,7 +58,7 @@ def check_job(case: Case) -> list[Finding]:
             severity=Severity.ERROR if rule.emulated and case.local else rule.severity,
             source=rule.source,
         )
-        for rule in RULES
+        for rule in rules
         for found in rule.check(case)
     ]
     unfilled = {f.path for f in found if f.rule == placeholder.NAME}

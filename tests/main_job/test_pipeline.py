@@ -1,0 +1,95 @@
+"""A pipeline from its profile: launched by a verb, waited for, and its end the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.shell import Home, home
+
+WRITE = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.parent.mkdir(parents=True, exist_ok=True)"
+SAY = f"{WRITE}; p.write_text(sys.argv[2] * int(sys.argv[3])); sys.exit(sys.argv[2] == 'fail')"
+TASK = "{{$.inputs.parameters['word']}}", "{{$.inputs.parameters['times']}}"
+INPUTS = {
+    "word": {"parameterType": "STRING"},
+    "times": {"parameterType": "NUMBER_INTEGER", "defaultValue": 2.0},
+}
+SPEC = {
+    "pipelineInfo": {"name": "words"},
+    "schemaVersion": "2.1.0",
+    "root": {
+        "dag": {
+            "tasks": {
+                "say": {
+                    "componentRef": {"name": "comp-say"},
+                    "inputs": {
+                        "parameters": {name: {"componentInputParameter": name} for name in ("word", "times")}
+                    },
+                }
+            }
+        },
+        "inputDefinitions": {"parameters": INPUTS},
+    },
+    "components": {
+        "comp-say": {
+            "executorLabel": "exec-say",
+            "inputDefinitions": {"parameters": INPUTS},
+            "outputDefinitions": {"parameters": {"said": {"parameterType": "STRING"}}},
+        }
+    },
+    "deploymentSpec": {
+        "executors": {
+            "exec-say": {
+                "container": {
+                    "image": "us-docker.pkg.dev/p/r/words:1",
+                    "command": ["python", "-c", SAY, "{{$.outputs.parameters['said'].output_file}}"],
+                    "args": list(TASK),
+                }
+            }
+        }
+    },
+}
+PROFILE = """
+displayName: words
+parameters:
+  word: {help: What is said}
+pipelineJob:
+  templatePath: words.json
+  runtimeConfig:
+    gcsOutputDirectory: gs://words/root
+    parameterValues: {word: "${word}"}
+"""
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    (tmp_path / "words.json").write_text(yaml.safe_dump(SPEC))
+    (tmp_path / "words.yaml").write_text(PROFILE)
+    return str(tmp_path / "words.yaml")
+
+
+# A real emulator and three pipelines, each with a process of its own.
+def test_the_exit_code_is_the_end_of_the_pipeline(profile: str) -> None:
+    with home() as found:
+        run_both_ways(found, profile)
+
+
+def run_both_ways(home: Home, profile: str) -> None:
+    good = home.json("launch", profile, "--set", "word=ha", "--set", "times=3", "--yes", "--wait", "--json")
+    assert (good["state"], good["kind"]) == ("SUCCEEDED", "pipeline_job")
+    (said,) = home.json("tasks", good["id"], "--json")["tasks"]
+    assert said["outputs"] == {"said": "hahaha"}
+
+    bad = home.run("launch", profile, "--set", "word=fail", "--yes", "--wait")
+    assert bad.returncode == 1 and "words: failed" in bad.stderr
+
+    dry = home.json("launch", profile, "--set", "word=x", "--dry-run", "--json")
+    assert dry["request"]["pipelineJob"]["runtimeConfig"] == {
+        "gcsOutputDirectory": "gs://words/root",
+        "parameterValues": {"word": "x"},
+    }
+    assert dry["request"]["pipelineJob"]["pipelineSpec"] == SPEC
+    assert [task["name"] for task in dry["price"]["tasks"]] == ["say"]
+    assert len(home.jobs()) == 4

@@ -1,0 +1,290 @@
+"""The body `pipelineJob`: its file, its parameters by type, and what is sent."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.domain.pipeline.parameters import LARGEST, intended, misfit, parse, shown
+from tui.domain.profile import Checked, Profile, ProfileInvalid, load
+from tui.domain.spec_format import custom_jobs
+from tui.domain.vertex.cost import estimate
+from tui.domain.vertex.dry_run import price_json, price_words, task_lines
+from tui.domain.vertex.quota_fit import needs
+from tui.store.profiles.entries import size_of
+from tui.store.profiles.library import entry
+
+READY = Path(__file__).parents[2] / "profiles"
+CONTAINER = {"image": "us-docker.pkg.dev/p/r/i:t", "command": ["true"]}
+INPUTS = {
+    "name": {"parameterType": "STRING"},
+    "steps": {"parameterType": "NUMBER_INTEGER", "defaultValue": 5.0, "description": "How many."},
+    "rate": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.1},
+    "fast": {"parameterType": "BOOLEAN", "isOptional": True},
+    "sizes": {"parameterType": "LIST", "defaultValue": [1, 2]},
+    "more": {"parameterType": "STRUCT", "isOptional": True},
+}
+
+
+def spec(tasks: Any = None, inputs: Any = None, **more: Any) -> dict[str, Any]:
+    """A pipeline of one task, or of these."""
+    return {
+        "pipelineInfo": {"name": "p"},
+        "schemaVersion": "2.1.0",
+        "root": {
+            "dag": {"tasks": tasks or {"a": {"componentRef": {"name": "comp-a"}}}},
+            "inputDefinitions": {"parameters": INPUTS if inputs is None else inputs},
+        },
+        "components": {"comp-a": {"executorLabel": "exec-a"}},
+        "deploymentSpec": {"executors": {"exec-a": {"container": CONTAINER}}},
+        **more,
+    }
+
+
+def profile(
+    folder: Path, compiled: Any, values: str = "{name: x}", more: str = "", head: str = ""
+) -> Profile:
+    """The profile of a compiled pipeline, in a folder."""
+    text = compiled if isinstance(compiled, str) else yaml.safe_dump(compiled)
+    (folder / "dag.yaml").write_text(text)
+    return load(
+        f"displayName: x\n{head}pipelineJob:\n  templatePath: dag.yaml\n{more}  runtimeConfig:\n"
+        f"    gcsOutputDirectory: gs://bucket/root\n    parameterValues: {values}\n",
+        str(folder / "p.yaml"),
+        "p",
+    )
+
+
+def said(checked: Checked) -> list[tuple[str, str]]:
+    return [(p.id, p.field) for p in checked.problems]
+
+
+def test_the_file_is_read_at_the_launch_and_sent(tmp_path: Path) -> None:
+    found = profile(tmp_path, spec(), more="  network: projects/1/global/networks/n\n")
+    assert said(checked := found.check()) == []
+    assert checked.request.resource == {
+        "displayName": "x",
+        "pipelineSpec": spec(),
+        "runtimeConfig": {"gcsOutputDirectory": "gs://bucket/root", "parameterValues": {"name": "x"}},
+        "network": "projects/1/global/networks/n",
+    }
+    (tmp_path / "dag.yaml").write_text(yaml.safe_dump(spec(sdkVersion="kfp-2.17.0")))
+    assert found.check().request.resource["pipelineSpec"]["sdkVersion"] == "kfp-2.17.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\n b: 2\n", 2, "mapping"),
+        ("- 1\n", 0, "no compiled pipeline"),
+        ("", 0, "empty"),
+        (b"a: \xff\n", 1, "UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_pipeline_is_told_with_its_line(
+    tmp_path: Path, text: str | bytes, line: int, words: str
+) -> None:
+    found = profile(tmp_path, spec())
+    (tmp_path / "dag.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (problem,) = found.check().errors
+    assert (problem.file, problem.line) == (str(tmp_path / "dag.yaml"), line)
+    assert problem.id == "pipeline.file" and words in str(problem)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    found = profile(tmp_path, spec())
+    (tmp_path / "dag.yaml").unlink()
+    (problem,) = found.check().errors
+    assert str(problem).startswith(f"{tmp_path}/dag.yaml: there is no such file.")
+    assert problem.path == ()
+
+
+def test_the_settings_of_a_platform_after_the_pipeline_are_passed_over(tmp_path: Path) -> None:
+    text = f"{yaml.safe_dump(spec())}---\nplatforms:\n  kubernetes:\n    deploymentSpec: {{}}\n"
+    assert profile(tmp_path, text).check().request.resource["pipelineSpec"] == spec()
+
+
+def test_a_file_that_is_a_whole_job_gives_what_the_profile_does_not(tmp_path: Path) -> None:
+    whole = {
+        "pipelineSpec": spec(),
+        "runtimeConfig": {
+            "gcsOutputDirectory": "gs://theirs",
+            "parameterValues": {"name": "theirs", "steps": 3},
+            "failurePolicy": "PIPELINE_FAILURE_POLICY_FAIL_FAST",
+        },
+    }
+    found = profile(tmp_path, json.dumps(whole)).check()
+    assert said(found) == []
+    assert found.request.resource["pipelineSpec"] == spec()
+    assert found.request.resource["runtimeConfig"] == {
+        "gcsOutputDirectory": "gs://bucket/root",
+        "parameterValues": {"name": "x", "steps": 3},
+        "failurePolicy": "PIPELINE_FAILURE_POLICY_FAIL_FAST",
+    }
+
+
+def test_the_default_root_of_the_pipeline_is_taken_where_the_profile_has_none(tmp_path: Path) -> None:
+    (tmp_path / "dag.yaml").write_text(yaml.safe_dump(spec(inputs={}, defaultPipelineRoot="gs://theirs/x")))
+    text = "displayName: x\npipelineJob: {templatePath: dag.yaml}\n"
+    found = load(text, str(tmp_path / "p.yaml"), "p").check()
+    assert said(found) == []
+    assert found.request.resource["runtimeConfig"] == {"gcsOutputDirectory": "gs://theirs/x"}
+
+
+# Parameters
+
+
+def test_a_parameter_of_the_header_keeps_its_type(tmp_path: Path) -> None:
+    head = "parameters: {n: 7, r: 0.5, b: true, s: y, l: 3}\n"
+    values = "{name: 'a ${s}', steps: '${n}', rate: '${r}', fast: '${b}', sizes: ['${l}'], more: {k: '${n}'}}"
+    found = profile(tmp_path, spec(), values, head=head)
+    assert found.inputs == ()
+    assert found.check({"n": "9"}).request.resource["runtimeConfig"]["parameterValues"] == {
+        "name": "a y",
+        "steps": 9,
+        "rate": 0.5,
+        "fast": True,
+        "sizes": [3],
+        "more": {"k": 9},
+    }
+
+
+def test_a_launch_sets_the_parameters_that_no_other_fills(tmp_path: Path) -> None:
+    found = profile(tmp_path, spec(), "{name: x, rate: '${r}'}", head="parameters: {r: 0.5, fast: 1}\n")
+    assert [(i.name, i.type, i.default, i.help, i.required) for i in found.inputs] == [
+        ("fast", "boolean", "", "", False),
+        ("more", "struct", "", "", False),
+        ("name", "string", "x", "", False),
+        ("sizes", "list", "[1, 2]", "", False),
+        ("steps", "integer", "5", "How many.", False),
+    ]
+    given = {
+        "steps": "6",
+        "fast": "3",
+        "pipelineJob.fast": "true",
+        "sizes": "[3]",
+        "more": "",
+        "name": "x",
+    }
+    values = found.check(given).request.resource["runtimeConfig"]["parameterValues"]
+    assert values == {"name": "x", "rate": 0.5, "steps": 6, "fast": True, "sizes": [3]}
+
+
+def test_a_wrong_text_is_told_at_its_parameter(tmp_path: Path) -> None:
+    found = profile(tmp_path, spec())
+    with pytest.raises(ProfileInvalid) as caught:
+        found.check({"steps": "x", "sizes": "{}", "fast": "perhaps"})
+    assert [str(p).partition("parameterValues.")[2] for p in caught.value.problems] == [
+        "fast: fast: it takes true or false, not 'perhaps'.",
+        "sizes: sizes: it takes a list in JSON, such as [1, 2], not fields.",
+        "steps: steps: it takes a whole number, not 'x'.",
+    ]
+    with pytest.raises(ProfileInvalid, match="no parameter nope"):
+        found.check({"nope": "1"})
+
+
+KINDS = {
+    "STRING": st.text(),
+    "NUMBER_INTEGER": st.integers(-LARGEST, LARGEST),
+    "NUMBER_DOUBLE": st.floats(allow_nan=False, allow_infinity=False),
+    "BOOLEAN": st.booleans(),
+    "LIST": st.lists(st.integers() | st.text() | st.none(), max_size=3),
+    "STRUCT": st.dictionaries(st.text(), st.booleans() | st.text(), max_size=3),
+}
+
+
+@given(st.sampled_from(sorted(KINDS)).flatmap(lambda kind: st.tuples(st.just(kind), KINDS[kind])))
+def test_what_is_shown_of_a_value_means_it_again(case: tuple[str, Any]) -> None:
+    kind, value = case
+    assert misfit(value, kind) == ""
+    again = parse(shown(value), kind)
+    assert again == value and misfit(again, kind) == ""
+
+
+@given(st.sampled_from(sorted(KINDS)), st.text())
+def test_any_text_is_a_value_of_the_type_or_refused(kind: str, text: str) -> None:
+    try:
+        value = parse(text, kind)
+    except ValueError as error:
+        assert str(error).startswith(("it takes ", text.strip()))
+    else:
+        assert misfit(value, kind) == ""
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(sorted(KINDS)), ANYTHING)
+def test_what_a_wrong_value_can_only_mean_is_right(kind: str, value: Any) -> None:
+    if misfit(value, kind):
+        right = intended(value, kind)
+        assert right is None or misfit(right, kind) == ""
+        assert not isinstance(right, float) or math.isfinite(right)
+
+
+# Price, quota, shape
+
+
+def test_each_task_has_a_price_and_only_what_is_known_is_counted(tmp_path: Path) -> None:
+    loop = {"componentRef": {"name": "comp-a"}, "parameterIterator": {"items": {"raw": "[1, 2, 3]"}}}
+    over = {
+        "componentRef": {"name": "comp-a"},
+        "inputs": {"parameters": {"in": {"componentInputParameter": "sizes"}}},
+        "parameterIterator": {"items": {"inputParameter": "in"}},
+    }
+    made = {
+        "componentRef": {"name": "comp-a"},
+        "inputs": {"parameters": {"in": {"taskOutputParameter": {"producerTask": "once"}}}},
+        "parameterIterator": {"items": {"inputParameter": "in"}},
+    }
+    tasks = {
+        "once": {"componentRef": {"name": "comp-gpu"}},
+        "fixed": loop,
+        "given": over,
+        "made": made,
+        "perhaps": {"componentRef": {"name": "comp-a"}, "triggerPolicy": {"condition": "x"}},
+    }
+    gpu = {
+        **CONTAINER,
+        "resources": {"accelerator": {"type": "NVIDIA_TESLA_T4", "count": "2"}, "cpuLimit": 16},
+    }
+    compiled = spec(
+        tasks,
+        components={"comp-a": {"executorLabel": "exec-a"}, "comp-gpu": {"executorLabel": "exec-gpu"}},
+        deploymentSpec={"executors": {"exec-a": {"container": CONTAINER}, "exec-gpu": {"container": gpu}}},
+    )
+    job = profile(tmp_path, compiled, "{name: x, sizes: [1, 2]}").check().request.custom_job
+    assert {each.title: each.runs for each in custom_jobs(job)} == {
+        "once": 1, "fixed": 3, "given": 2, "made": None, "perhaps": None,
+    }  # fmt: skip
+    price = estimate(job, "us-central1")
+    assert price.hour is None and price.whole is None
+    by_name = {each["name"]: each for each in price_json(price)["tasks"]}
+    assert by_name["once"]["machine"] == "n1-standard-16 with 2 T4"
+    assert by_name["once"]["hour"]["low"] > by_name["made"]["hour"]["low"] > 0
+    assert by_name["made"]["runs"] is None and "only the run knows" in by_name["made"]["note"]
+    assert "not known before it runs" in price_words(price)
+    assert any("3 times" in line for line in task_lines(price))
+    assert needs(job) == {
+        "custom_model_training_nvidia_t4_gpus": 2,
+        "custom_model_training_cpus": 16,
+        "custom_model_training_pd_ssd": 100,
+    }
+    assert size_of(job).startswith("5 tasks, ")
+
+
+def test_the_ready_made_one_says_what_it_runs() -> None:
+    found = entry(READY / "local-pipeline.yaml", mine=False)
+    assert not found.problem
+    assert found.runs_here

@@ -1,0 +1,41 @@
+"""The fields of a pipeline job in REST form, as data (vertex facts 11.1), and of a profile's body."""
+
+from __future__ import annotations
+
+from tui.domain.vertex.field_table import (
+    BOOLEAN,
+    JOB_SPEC,
+    RESOURCE,
+    STRING,
+    STRINGS,
+    VALUE,
+    FieldType,
+    enum,
+    message,
+)
+
+RUNTIME_CONFIG = message(
+    "PipelineJob.RuntimeConfig",
+    gcsOutputDirectory=STRING,
+    parameterValues=VALUE,
+    failurePolicy=enum(
+        PIPELINE_FAILURE_POLICY_UNSPECIFIED=0,
+        PIPELINE_FAILURE_POLICY_FAIL_SLOW=1,
+        PIPELINE_FAILURE_POLICY_FAIL_FAST=2,
+    ),
+    inputArtifacts=VALUE,
+)
+_SENT: dict[str, FieldType] = {
+    "pipelineSpec": VALUE,
+    "templateUri": STRING,
+    "runtimeConfig": RUNTIME_CONFIG,
+    "serviceAccount": STRING,
+    "network": STRING,
+    "reservedIpRanges": STRINGS,
+    "pscInterfaceConfig": JOB_SPEC.fields["pscInterfaceConfig"],
+    "preflightValidations": BOOLEAN,
+}
+PIPELINE_JOB_BODY = FieldType("message", fields={"templatePath": STRING, **_SENT}, type="PipelineJob")
+"""What a profile says of a pipeline job; `templatePath` is a file beside it, sent as `pipelineSpec`."""
+PIPELINE_JOB_RESOURCE = {**RESOURCE, **_SENT}
+"""The fields of what is sent."""

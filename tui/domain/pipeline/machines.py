@@ -1,0 +1,111 @@
+"""The machines of a pipeline's executors, by what their containers ask for (vertex facts 11.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tui.domain.vertex.catalog import machines
+from tui.domain.vertex.custom_job_spec import within
+from tui.domain.vertex.field_table import ACCELERATOR
+
+CORES = (4, 8, 16, 32)
+"""A component that asks for nothing gets e2-standard-4."""
+GB_A_CORE = 4
+"""Memory of an e2-standard machine."""
+ANY_WITH_ACCELERATOR = "n1-standard-8"
+"""Where no documented machine has the accelerator in that number."""
+_UNITS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3, "Ki": 2**10 / 1e9, "Mi": 2**20 / 1e9,
+          "Gi": 2**30 / 1e9, "Ti": 2**40 / 1e9}  # fmt: skip
+
+
+class NoMachine(Exception):
+    """What a container asks for can't be had; the message says why, `field` where."""
+
+    def __init__(self, message: str, *field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotKnown(Exception):
+    """What a container asks for is known when it runs; the message names the parameter."""
+
+
+def machine_spec(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """The machineSpec (REST form) for the `resources` of a container.
+
+    The service chooses the machine; this is the smallest documented one that has what is asked for.
+
+    Raises:
+        NoMachine: for an accelerator that there is not, or an amount that is none.
+        NotKnown: where a parameter decides.
+    """
+    kind, count = _accelerator(resources)
+    cores = _amount(resources, "cpuLimit", "resourceCpuLimit", cpu=True)
+    memory = _amount(resources, "memoryLimit", "resourceMemoryLimit", cpu=False)
+    if not kind:
+        size = next((each for each in CORES if each >= cores and each * GB_A_CORE >= memory), None)
+        fitting = _smallest([m for m in machines().values() if not m.accelerators], cores, memory)
+        return {"machineType": f"e2-standard-{size}" if size else fitting or f"e2-standard-{CORES[-1]}"}
+    able = [
+        m for m in machines().values() if any(k == kind and count in counts for k, counts in m.accelerators)
+    ]
+    return {
+        "machineType": _smallest(able, cores, memory) or ANY_WITH_ACCELERATOR,
+        "acceleratorType": kind,
+        "acceleratorCount": count,
+    }
+
+
+def _smallest(able: list[Any], cores: float, memory: float) -> str:
+    fitting = [m for m in able if m.vcpus >= cores and m.memory_gb >= memory]
+    ordered = sorted(fitting, key=lambda m: (m.vcpus, "-standard-" not in m.name, m.memory_gb, m.name))
+    return ordered[0].name if ordered else ""
+
+
+def _accelerator(resources: Mapping[str, Any]) -> tuple[str, int]:
+    given = resources.get("accelerator")
+    accelerator = given if isinstance(given, Mapping) else {}
+    asked = str(accelerator.get("resourceType") or accelerator.get("type") or "")
+    _known("accelerator", asked)
+    # Components name them as node labels do: nvidia-tesla-t4.
+    kind = asked.upper().replace("-", "_")
+    if asked and kind not in ACCELERATOR.choices:
+        raise NoMachine(f"the accelerator {asked!r} is none of Vertex AI", "accelerator")
+    number = accelerator.get("resourceCount") or accelerator.get("count") or 1
+    _known("accelerator", number)
+    try:
+        count = int(float(number))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise NoMachine(f"{number!r} is no number of accelerators", "accelerator") from error
+    return kind, max(1, count) if asked else 0
+
+
+def _amount(resources: Mapping[str, Any], old: str, new: str, *, cpu: bool) -> float:
+    """Cores, or GB. Numbers stand in the old field, texts with their unit in the new one."""
+    name = new if resources.get(new) else old
+    given = resources.get(name)
+    _known(name, given)
+    if given is None or given == "":
+        return 0.0
+    text = str(given)
+    digits = text.rstrip("KMGTikm")
+    unit = text[len(digits) :]
+    try:
+        amount = float(digits)
+    except ValueError as error:
+        raise NoMachine(f"{given!r} is no amount of {'cores' if cpu else 'memory'}", name) from error
+    if cpu:
+        return amount / 1000 if unit == "m" else amount
+    return amount * _UNITS.get(unit, 1.0) if name == new else amount
+
+
+def _known(name: str, value: Any) -> None:
+    if isinstance(value, str) and "{{" in value:
+        raise NotKnown(f"a parameter decides its {name}")
+
+
+def resources_of(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a container asks for."""
+    found = within(container, "resources")
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,262 @@
+"""Rules about pipeline jobs: the compiled pipeline, its parameters, its root, what its executors ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tui.domain.pipeline.ir import SCHEMAS, Reader, bare, inputs_of
+from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
+from tui.domain.pipeline.parameters import intended, misfit
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex import image_reference
+from tui.domain.vertex.custom_job_spec import within
+from tui.domain.vertex.field_check import describe, suggestion, text
+from tui.domain.vertex.field_table import JOB_SPEC
+from tui.domain.vertex.rules import RULES as JOB_RULES
+from tui.domain.vertex.rules import findings, machine, region
+from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
+from tui.domain.vertex.sources import EMULATOR, IR, PIPELINE_JOB, PIPELINE_RUN, UNDOCUMENTED
+
+BODY = "pipelineJob"
+TEMPLATES = ("templatePath", "templateUri", "pipelineSpec")
+_SPEC: Path = (BODY, "pipelineSpec")
+_VALUES = (BODY, "runtimeConfig", "parameterValues")
+_ROOT = (BODY, "runtimeConfig", "gcsOutputDirectory")
+_ARTIFACTS = (BODY, "runtimeConfig", "inputArtifacts")
+_FOLDER = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^\s]*)?")
+_URI = re.compile(r"gs://[^/\s]+/\S+|https://[a-z0-9-]+-kfp\.pkg\.dev/[^/\s]+/[^/\s]+/[^/\s]+/\S+")
+
+
+def body_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a job (REST form) says of its pipeline; empty where it has none."""
+    return job.get(BODY) or {}
+
+
+def _spec(case: Case) -> Mapping[str, Any] | None:
+    """The compiled pipeline, where the profile has it: not for a `templateUri`."""
+    spec = body_of(case.job).get("pipelineSpec")
+    return bare(spec) if isinstance(spec, Mapping) else None
+
+
+def _at(case: Case, where: Path) -> Path:
+    """A place of the spec, as a path of the job."""
+    given = body_of(case.job).get("pipelineSpec") or {}
+    return (*_SPEC, *(("pipelineSpec",) if bare(given) is not given else ()), *where)
+
+
+def template(case: Case) -> Iterator[Finding]:
+    if BODY not in case.job:
+        return
+    given = [name for name in TEMPLATES if body_of(case.job).get(name)]
+    if len(given) > 1:
+        sentence = f"it has {' and '.join(given)}; a pipeline job has one pipeline."
+        yield Finding((BODY, given[1]), sentence, "Keep one.")
+    elif not given:
+        fix = "Name a compiled file as templatePath, or a template's address as templateUri."
+        yield Finding((BODY,), "it names no pipeline.", fix)
+
+
+def template_uri(case: Case) -> Iterator[Finding]:
+    uri = str(body_of(case.job).get("templateUri") or "")
+    if uri and not _URI.fullmatch(uri):
+        fix = "Write gs://BUCKET/FILE, or https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG."
+        yield Finding((BODY, "templateUri"), f"{uri} is no address of a template.", fix)
+
+
+def schema(case: Case) -> Iterator[Finding]:
+    spec = _spec(case)
+    found = None if spec is None else str(spec.get("schemaVersion") or "")
+    if found is not None and found not in SCHEMAS:
+        sentence = f"schemaVersion is {found or 'missing'}; supported are {' and '.join(SCHEMAS)}."
+        yield Finding(_at(case, ("schemaVersion",)), sentence, "Compile the pipeline with kfp 2.")
+
+
+def broken(case: Case) -> Iterator[Finding]:
+    spec = _spec(case)
+    if spec is None:
+        return
+    reader = Reader(spec)
+    reader.pipeline()
+    for where, what in reader.problems:
+        if where != ("schemaVersion",):
+            fix = "Compile the pipeline again: what the compiler writes has no such part."
+            yield Finding(_at(case, where), f"the compiled pipeline is broken: it {what}.", fix)
+
+
+def not_emulated(case: Case) -> Iterator[Finding]:
+    spec = _spec(case) if case.local else None
+    if spec is None:
+        return
+    reader = Reader(spec)
+    reader.pipeline()
+    for where, what in reader.not_emulated:
+        yield Finding(_at(case, where), f"it {what}.", "Run this pipeline in a cloud context.")
+
+
+def _values(case: Case) -> Mapping[str, Any]:
+    found = within(case.job, *_VALUES)
+    return found if isinstance(found, Mapping) else {}
+
+
+def unknown_parameter(case: Case) -> Iterator[Finding]:
+    spec = _spec(case)
+    known = {} if spec is None else inputs_of(spec)
+    for name, value in _values(case).items() if spec is not None else ():
+        if name not in known:
+            fix = suggestion(name, list(known)) if known else "It has none."
+            meant = fix.removeprefix("Did you mean ").removesuffix("?") if fix.startswith("Did") else ""
+            here = (*_VALUES, name)
+            edits = (Edit((*_VALUES, meant), value), Edit(here, REMOVED)) if meant else ()
+            if meant in _values(case):
+                edits = ()
+            yield Finding(here, f"the pipeline has no parameter {name}.", fix, edits)
+
+
+def missing_parameter(case: Case) -> Iterator[Finding]:
+    spec = _spec(case)
+    for name, each in inputs_of(spec).items() if spec is not None else ():
+        if each.required and name not in _values(case):
+            fix = f"Give --set {name}=VALUE, or write it under parameterValues."
+            sentence = f"the pipeline's parameter {name} has no default and no value."
+            yield Finding((*_VALUES, name), sentence, fix)
+
+
+def parameter_type(case: Case) -> Iterator[Finding]:
+    spec = _spec(case)
+    known = {} if spec is None else inputs_of(spec)
+    for name, value in _values(case).items():
+        if name not in known or not (wrong := misfit(value, known[name].type)):
+            continue
+        right = intended(value, known[name].type)
+        here = (*_VALUES, name)
+        edits = (Edit(here, right),) if right is not None else ()
+        fix = (
+            ""
+            if right is None
+            else f'Write "{right}".'
+            if isinstance(right, str)
+            else f"Write {text(right)}."
+        )
+        yield Finding(here, f"{name}: {wrong}.", fix, edits)
+
+
+def parameters_form(case: Case) -> Iterator[Finding]:
+    found = within(case.job, *_VALUES)
+    if found is not None and not isinstance(found, Mapping):
+        yield Finding(_VALUES, f"expected names with their values, found {describe(found)}.")
+
+
+def old_schema(case: Case) -> Iterator[Finding]:
+    spec = _spec(case)
+    if spec is not None and spec.get("schemaVersion") == SCHEMAS[0] and _values(case):
+        sentence = f"a pipeline of schema {SCHEMAS[0]} takes parameters, not parameterValues. {UNDOCUMENTED}"
+        yield Finding(_VALUES, sentence, "Compile it with kfp 2, which writes schema 2.1.0.")
+
+
+def root(case: Case) -> Iterator[Finding]:
+    if BODY not in case.job:
+        return
+    folder = within(case.job, *_ROOT)
+    if not folder:
+        fix = "Write gs://BUCKET/FOLDER as gcsOutputDirectory: the tasks keep their outputs below it."
+        yield Finding(_ROOT, "the pipeline's root is missing.", fix)
+    elif not _FOLDER.fullmatch(str(folder)) or ".." in str(folder).split("/"):
+        yield Finding(_ROOT, f"{folder} is no folder of a bucket.", "Write gs://BUCKET/FOLDER.")
+
+
+def artifacts(case: Case) -> Iterator[Finding]:
+    spec, given = _spec(case), within(case.job, *_ARTIFACTS)
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        yield Finding(_ARTIFACTS, f"expected names with an artifactId each, found {describe(given)}.")
+        return
+    known = None
+    if spec is not None:
+        found = within(spec, "root", "inputDefinitions", "artifacts")
+        known = list(found) if isinstance(found, Mapping) else []
+    for name, value in given.items():
+        here = (*_ARTIFACTS, name)
+        if known is not None and name not in known:
+            fix = suggestion(name, known) if known else "It takes none."
+            yield Finding(here, f"the pipeline has no input artifact {name}.", fix)
+        elif not isinstance(value, Mapping) or set(value) != {"artifactId"}:
+            yield Finding(here, "an artifact is given by its artifactId.", "Write {artifactId: ID}.")
+
+
+def _containers(case: Case) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    spec = _spec(case)
+    found = within(spec, "deploymentSpec", "executors")
+    for label, given in found.items() if isinstance(found, Mapping) else ():
+        container = within(given, "container")
+        if isinstance(container, Mapping):
+            yield _at(case, ("deploymentSpec", "executors", label, "container")), container
+
+
+def resources(case: Case) -> Iterator[Finding]:
+    for path, container in _containers(case):
+        try:
+            machine_spec(resources_of(container))
+        except NoMachine as error:
+            fix = "Change it where the pipeline is written, and compile it again."
+            yield Finding((*path, "resources", *error.field), f"{error}.", fix)
+        except NotKnown:
+            continue
+
+
+def image(case: Case) -> Iterator[Finding]:
+    for path, container in _containers(case):
+        uri = str(container.get("image") or "")
+        found = image_reference.problem(uri) if uri and "{{" not in uri else None
+        if found is not None:
+            fix = f"Write {found[1]}." if found[1] else "Write REGISTRY/PATH/IMAGE:TAG."
+            yield Finding((*path, "image"), f"{uri} {found[0]}.", fix)
+
+
+def hardware(case: Case) -> Iterator[Finding]:
+    for path, container in _containers(case):
+        try:
+            pool = {"replicaCount": 1, "machineSpec": machine_spec(resources_of(container))}
+        except (NoMachine, NotKnown):
+            continue
+        alone = Case({"jobSpec": {"workerPoolSpecs": [pool]}}, case.region, case.local)
+        for check in (machine.accelerator, region.accelerator):
+            for found in check(alone):
+                yield Finding((*path, "resources", "accelerator"), found.sentence, found.fix)
+
+
+RULES = (
+    Rule("pipeline.template", PIPELINE_JOB, template),
+    Rule("pipeline.template-uri", PIPELINE_JOB, template_uri),
+    Rule("pipeline.schema", IR, schema),
+    Rule("pipeline.broken", IR, broken),
+    Rule("pipeline.not-emulated", EMULATOR, not_emulated, Severity.NOTE, emulated=True),
+    Rule("pipeline.parameters", PIPELINE_JOB, parameters_form),
+    Rule("pipeline.unknown-parameter", PIPELINE_RUN, unknown_parameter),
+    Rule("pipeline.missing-parameter", PIPELINE_RUN, missing_parameter),
+    Rule("pipeline.parameter-type", IR, parameter_type),
+    Rule("pipeline.old-schema", PIPELINE_JOB, old_schema, Severity.WARNING),
+    Rule("pipeline.root", PIPELINE_JOB, root),
+    Rule("pipeline.artifacts", PIPELINE_JOB, artifacts),
+    Rule("pipeline.resources", PIPELINE_RUN, resources),
+    Rule("pipeline.image", image_reference.SOURCE, image),
+    Rule("pipeline.hardware", PIPELINE_RUN, hardware),
+)
+
+_SHARED = ("shape.display-name", "shape.labels", "shape.label-count", "shape.encryption", "region.unknown")
+"""Rules that look at a job's header and region."""
+_OF_PIPELINES: tuple[Rule, ...] = (
+    *(rule for rule in JOB_RULES if rule.id in _SHARED),
+    *(rule for rule in JOB_RULES if rule.id.startswith(("placeholder.", "network.", "access."))),
+    *(rule for rule in JOB_RULES if rule.id == "region.elsewhere"),
+)
+
+
+def check_pipeline(case: Case) -> list[Finding]:
+    """Every finding of a pipeline job, which has fields of a CustomJobSpec and no worker pools."""
+    own = {name: value for name, value in body_of(case.job).items() if name in JOB_SPEC.fields}
+    alike = replace(case, job={**case.job, "jobSpec": own})
+    return [*findings(_OF_PIPELINES, alike), *findings(RULES, case)]

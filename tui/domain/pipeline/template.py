@@ -1,0 +1,62 @@
+"""A compiled pipeline in a file of its own: the text as a document, with every problem of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tui.domain.pipeline.ir import bare
+from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, decode, read
+
+_PLATFORMS = re.compile(r"^---[ \t]*\r?\n(?=platforms:)", re.MULTILINE)
+"""Begins a second document, with settings of Kubernetes: Vertex AI does not read it."""
+UNREADABLE = "pipeline.file"
+"""Id of what is wrong with a template's file."""
+LARGEST = 10_000_000
+"""Bytes of a template that is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A file that was read, or why it could not be. `at` is where the spec stands in it."""
+
+    document: Document | None = None
+    at: Path = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """The whole file; empty where it could not be read."""
+        return self.document.value if self.document is not None else {}
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The compiled pipeline."""
+        return bare(self.value)
+
+
+def read_template(data: bytes, file: str) -> Template:
+    """The template of a file's content."""
+    try:
+        if len(data) > LARGEST:
+            return refused(
+                file, f"it has more than {LARGEST:,} bytes.", "Check that it is a compiled pipeline."
+            )
+        text = decode(data, file)
+        document = read(text[: found.start()] if (found := _PLATFORMS.search(text)) else text, file)
+    except ProfileInvalid as error:
+        return Template(problems=tuple(replace(each, id=UNREADABLE) for each in error.problems))
+    if not isinstance(document.value, Mapping):
+        return refused(file, "it is no compiled pipeline: it has no fields.", _COMPILE)
+    inner = document.value.get("pipelineSpec")
+    return Template(document, ("pipelineSpec",) if isinstance(inner, Mapping) else ())
+
+
+_COMPILE = "Compile the pipeline with `kfp dsl compile`, and name the file that it writes."
+
+
+def refused(file: str, message: str, fix: str = "") -> Template:
+    """A file that can't be read, with the reason."""
+    return Template(problems=(Problem(file, 0, "", message, fix, UNREADABLE),))

@@ -1,0 +1,38 @@
+"""The compiled pipelines that profiles name: read once for each change of their file."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from tui.domain.pipeline.job_format import PipelineJobFormat
+from tui.domain.pipeline.template import LARGEST, Template, read_template, refused
+
+
+def read_beside(file: str, named: str) -> Template:
+    """The compiled pipeline that the profile in `file` names, relative to its folder; never raises."""
+    if "://" in named:
+        fix = "Name it as templateUri."
+        return refused(file, f"{named} is an address; templatePath names a file beside the profile.", fix)
+    path = Path(file).parent / Path(named).expanduser()
+    try:
+        about = path.stat()
+        if not path.is_file():
+            return refused(str(path), "it is no file.", "Name the file that `kfp dsl compile` wrote.")
+        if about.st_size > LARGEST:
+            return refused(str(path), f"it has more than {LARGEST:,} bytes; no pipeline has.")
+        return _read(path, about.st_mtime_ns, about.st_size)
+    except FileNotFoundError:
+        return refused(str(path), "there is no such file.", "Compile the pipeline, or correct templatePath.")
+    except (OSError, ValueError) as error:
+        return refused(str(path), f"it can't be read: {error}.")
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, changed: int, size: int) -> Template:
+    """The template of a file as it was when it had this size and was `changed`."""
+    return read_template(path.read_bytes(), str(path))
+
+
+PIPELINE_JOB = PipelineJobFormat(read_beside)
+"""The format of the body `pipelineJob`."""
