@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.domain.profile.parameters import PARAMETER, Value, fill, references
+from tui.domain.profile.parameters import PARAMETER, references
 from tui.domain.profile.source import Document, Path, Problem
 from tui.domain.spec_format import Attachment, BodyInput, SpecFormat
 
 
 def inputs_of(
-    format: SpecFormat, body: Mapping[str, Any], defaults: Mapping[str, Value], file: str
+    format: SpecFormat, body: Mapping[str, Any], filled: Mapping[str, Any], file: str
 ) -> tuple[BodyInput, ...]:
-    """What a launch may set in a body. What refers to a parameter of the header follows that."""
-    attached, _ = format.attach(fill(body, defaults), file)
+    """What a launch may set in a body, which is `filled` with the defaults of the header's parameters.
+
+    What refers to a parameter of the header follows that.
+    """
+    attached, _ = format.attach(filled, file)
     following = {(format.body, *path) for _, path in references(body)}
     return tuple(
         each

@@ -119,8 +119,17 @@ class Profile:
     @property
     def inputs(self) -> tuple[BodyInput, ...]:
         """What a launch may set in the body, beside the parameters."""
-        defaults = {p.name: p.default for p in self.parameters if p.default is not None}
-        return inputs_of(self.format, self.body, defaults if self.references else {}, self.document.file)
+        return inputs_of(self.format, self.body, self._defaults(), self.document.file)
+
+    def _defaults(self) -> dict[str, Any]:
+        """The body with the defaults of the parameters."""
+        found = {p.name: p.default for p in self.parameters if p.default is not None}
+        return dict(fill(self.body, found)) if self.references else dict(self.body)
+
+    def outline(self) -> dict[str, Any]:
+        """The job in REST form with the defaults of the parameters, without a check of any of it."""
+        body, _ = self.format.attach(self._defaults(), self.document.file)
+        return {self.format.body: self.format.beside(body)}
 
     def values(self, given: Mapping[str, str]) -> dict[str, Value]:
         """Every parameter's value: the given texts, else the defaults. Names of `inputs` are passed over.

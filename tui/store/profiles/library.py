@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tui.config.paths import shipped
 from tui.config.settings import Context
@@ -17,12 +18,13 @@ from tui.domain.profile.parameters import Parameter as ProfileParameter
 from tui.domain.profile.parameters import references
 from tui.domain.profile.source import Path as FieldPath
 from tui.domain.profile.source import decode
+from tui.domain.spec_format import custom_jobs
 from tui.domain.text import sentences
 from tui.domain.vertex.field_check import text
 from tui.domain.vertex.form.choices import Offer, offers
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.domain.vertex.rules.base import Severity
-from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError
+from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError, size_of
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 1_000_000
@@ -117,7 +119,7 @@ def _default(parameter: ProfileParameter) -> str:
 def accelerators(profile: Profile) -> int:
     """Accelerators of all pools; a count that is a parameter is at least one."""
     total = 0
-    for pool in filter(None, profile.job_spec.get("workerPoolSpecs", [])):
+    for pool in _pools(profile):
         machine = pool.get("machineSpec") or {}
         if machine.get("acceleratorType"):
             each, nodes = machine.get("acceleratorCount", 1), pool.get("replicaCount", 1)
@@ -127,6 +129,8 @@ def accelerators(profile: Profile) -> int:
 
 def shape(profile: Profile) -> str:
     """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`; of a study `8 trials of 1 × …`."""
+    if profile.format.spec(profile.body) is None:
+        return size_of(profile.outline())
     counts: dict[str, list[str]] = {}
     for pool in filter(None, profile.job_spec.get("workerPoolSpecs", [])):
         machine = str((pool.get("machineSpec") or {}).get("machineType", "?"))
@@ -134,6 +138,15 @@ def shape(profile: Profile) -> str:
     trials = _filled(profile, profile.format.beside(profile.body).get("maxTrialCount"))
     before = f"{trials} trials of " if trials else ""
     return before + ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
+
+
+def _pools(profile: Profile) -> Iterator[Mapping[str, Any]]:
+    """The worker pools of the job that a profile wraps, or of those that its tasks are."""
+    if profile.format.spec(profile.body) is not None:
+        yield from filter(None, profile.job_spec.get("workerPoolSpecs", []))
+        return
+    for known in custom_jobs(profile.outline()):
+        yield from known.job["jobSpec"]["workerPoolSpecs"]
 
 
 def _filled(profile: Profile, value: object) -> object:
