@@ -21,7 +21,18 @@ def test_names_of_secrets(name: str) -> None:
     assert looks_secret(name)
 
 
-@pytest.mark.parametrize("name", ["TOKENIZER", "MAX_TOKENS_PER_BATCH", "EPOCHS", "KEYBOARD", "monkey"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TOKENIZER",
+        "MAX_TOKENS_PER_BATCH",
+        "EPOCHS",
+        "KEYBOARD",
+        "monkey",
+        "outputParameterKey",
+        "outputArtifactKey",
+    ],
+)
 def test_other_names(name: str) -> None:
     assert not looks_secret(name)
 

@@ -11,6 +11,7 @@ from tests.wire.test_pipelines import FAIL, SAY, SAYS, say
 from tui.backends.interface import InvalidRequest, LaunchRequest, NotFound
 from tui.domain.job import with_parents
 from tui.domain.pipeline.rerun import rerun_resource, reused
+from tui.domain.pipeline.run import run_of
 from tui.domain.pipeline.tree import tree
 from tui.domain.states import JobState
 
@@ -56,6 +57,8 @@ async def test_a_list_has_its_tasks_and_each_task_its_job() -> None:
         assert (by_name["last"].state, by_name["last"].native_state) == (JobState.SKIPPED, "NOT_TRIGGERED")
         assert "status of 3" in by_name["bad"].reason and by_name["bad"].state is JobState.FAILED
         assert (ended.progress.step, ended.progress.total_steps) == (5, 5)
+        run = run_of(ended)
+        assert run.root == ROOT and run.pipeline == "shapes" and not run.parameters
 
         jobs = [job async for page in found.list_jobs() for job in page.jobs]
         children = [job for job in with_parents(jobs) if job.kind == "custom_job"]

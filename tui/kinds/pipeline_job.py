@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tui.kinds.custom_job import EVENTS, OVERVIEW, SPEC
+from tui.kinds.custom_job import EVENTS, SPEC
 from tui.kinds.kind import Kind, KindAction, Tab, Words
 
+OVERVIEW = Tab("overview", "tui.screens.pipeline.overview:PipelineOverviewPane")
 TASKS = Tab("tasks", "tui.screens.pipeline.tasks:PipelineTasksPane")
 
 PIPELINE_JOB = Kind(

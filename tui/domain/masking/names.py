@@ -13,11 +13,12 @@ _STRONG = re.compile(
     r"api[_-]?key|access[_-]?key|private[_-]?key|token|secret|passw|passphrase|pwd|credential|bearer",
     re.IGNORECASE,
 )
-# Words of training, not of access: --pad-token=<pad>, --eos-token-id=50256, --text-key=content.
+# Words of training and of pipelines, not of access: --pad-token=<pad>, --eos-token-id=50256, --text-key=content,
+# outputParameterKey: loss.
 _ORDINARY = re.compile(
     r"(?:pad|eos|bos|unk|mask|cls|sep|image|video|special|stop|start|end|num|n|max|min|per|total|prompt|new)[_-]?tokens?"
     r"|tokens?[_-]?(?:ids?|counts?|types?|lens?|length|dir|path|file|per|limit|seen)"
-    r"|(?:sort|group|primary|text|image|label|data|dataset|cache|json|dict|column|kms)[_-]?key|key[_-]?(?:name|field)",
+    r"|(?:sort|group|primary|text|image|label|data|dataset|cache|json|dict|column|kms|parameter|artifact)[_-]?key|key[_-]?(?:name|field)",
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"\$|projects/[\w-]+/(?:secrets|locations)/|sm://|gs://|<[\w|/ -]*>$|<\|.*\|>$")

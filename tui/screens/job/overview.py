@@ -233,7 +233,8 @@ class OverviewPane(JobPane):
                 rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
         if job.persistent_resource:
             rows.append(("runs on", Content(f"the persistent resource {plain(job.persistent_resource)}")))
-        rows.append(("strategy", Content(plain(job.strategy.lower()))))
+        if job.groups:
+            rows.append(("strategy", Content(plain(job.strategy.lower()))))
         return table(rows)
 
     def _facts(self, job: Job) -> list[Labelled]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from google.cloud.aiplatform_v1.types.pipeline_job import PipelineTaskDetail
+from google.cloud.aiplatform_v1.types.pipeline_failure_policy import PipelineFailurePolicy
 from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
@@ -14,6 +15,7 @@ from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.pipeline.graph import dependencies
+from tui.domain.pipeline.run import PipelineRun
 from tui.domain.states import JobState, from_vertex
 from tui.domain.task import Artifact, Task
 from tui.domain.training.progress import Progress
@@ -23,6 +25,10 @@ _STATES: dict[int, str] = {state.value: state.name for state in iter(PipelineSta
 _TASK_NAMES: dict[int, str] = {
     state.value: state.name
     for state in iter(PipelineTaskDetail.State)  # type: ignore[call-overload]
+}
+_POLICIES: dict[int, str] = {
+    policy.value: policy.name
+    for policy in iter(PipelineFailurePolicy)  # type: ignore[call-overload]
 }
 _TASK_STATES = {
     "PENDING": JobState.PENDING,
@@ -60,6 +66,23 @@ def job(pb: Any, context: str) -> Job:
         progress=_progress(tasks),
         tasks=tasks,
         composite=True,
+        details=_run(pb),
+    )
+
+
+def _run(pb: Any) -> PipelineRun:
+    """What it was given; a reply to a list has less of it."""
+    config, spec = pb.runtime_config, pb.pipeline_spec.fields
+    values = {name: json_format.MessageToDict(value) for name, value in config.parameter_values.items()}
+    info = spec["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec else {}
+    return PipelineRun(
+        pipeline=info["name"].string_value if "name" in info else "",
+        description=info["description"].string_value if "description" in info else "",
+        template=pb.template_uri,
+        root=config.gcs_output_directory,
+        parameters=_whole(values),
+        failure_policy=_POLICIES.get(config.failure_policy, ""),
+        schedule=pb.schedule_name,
     )
 
 
