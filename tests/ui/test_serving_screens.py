@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.ui.serving_double import PLACE, MemoryServing, backend
@@ -66,6 +67,8 @@ async def test_a_version_takes_over_step_by_step_and_back(tmp_path: Path) -> Non
         await pilot.press("8")
         await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
         await until(pilot, lambda: "8.1 % 5xx" in row(app, " 10 %"), "figures")
+        # What all machines cost is said even where the column has no room.
+        assert re.search(r"~\$[0-9.]+–?[0-9.]*/h +(figures of the )?last 5 min", lines(app))
         assert "90.0" in row(app, " 90 %") and "48 ms" in row(app, " 90 %"), row(app, " 90 %")
         assert row(app, "100 %").count("·") == 4, "not measured"
         assert "· nothing" in row(app, "empty") and "~$" in row(app, "n1-standard-4")

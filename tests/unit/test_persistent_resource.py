@@ -12,9 +12,9 @@ import pytest
 from tests.ui.double import NOON, job
 from tests.ui.resources_double import machines
 from tui.backends.group import GroupBackend
-from tui.domain.resources.persistent import ResourcePool, idle_since, jobs_on, resource_of, unfit
+from tui.domain.resources.persistent import ResourcePool, idle_since, jobs_on, parts_of, resource_of, unfit
 from tui.domain.states import JobState
-from tui.domain.vertex.cost import hourly
+from tui.domain.vertex.cost import an_hour, hourly, hourly_parts
 from tui.domain.vertex.prices import ZERO
 from tui.domain.vertex.quota_fit import taken_by
 from tui.verbs.resources import verbs
@@ -71,6 +71,23 @@ def test_pools_of_one_shape_become_one() -> None:
         ],
         "network": "projects/1/global/networks/n",
     }
+
+
+def test_a_resource_costs_before_its_creation_what_it_costs_then() -> None:
+    t4 = {**N1, "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+    body = resource_of(
+        asks({"machineSpec": t4}, {"machineSpec": N1, "replicaCount": 2, "diskSpec": BIG_DISK})
+    )
+    made = replace(
+        machines()[0],
+        pools=(
+            ResourcePool("a", "n1-standard-4", "NVIDIA_TESLA_T4", 1, replicas=1),
+            ResourcePool("b", "n1-standard-4", replicas=2, disk_gb=200),
+        ),
+    )
+    assert parts_of(body) == made.parts()
+    assert an_hour(hourly_parts(parts_of(body), "us-central1")).endswith(" an hour")
+    assert an_hour(None) == "a price that is not known"
 
 
 def test_idle_is_since_the_last_job_on_it_or_its_start() -> None:

@@ -105,9 +105,17 @@ def test_columns_fit_or_only_those_that_stay_are_left(
         assert right.x == left.x + left.width + GAP
     for column, width, _ in placed:
         assert width >= column.min_width
-        assert not column.max_width or width <= max(column.max_width, column.min_width)
+        # Beyond its most only for its text, and where nothing is cut for it.
+        assert not column.max_width or width <= max(column.max_width, column.min_width, natural)
     if len(folded) < len(given_columns):
         assert not folded & {p.column.key for p in placed}
     if sum(p.width + GAP for p in placed) > room:
         assert len(placed) == 1 or all(not p.column.rank for p in placed)
         assert all(p.width == p.column.min_width for p in placed)
+
+
+def test_a_column_grows_beyond_its_most_only_into_room_that_nothing_else_takes() -> None:
+    name, rest = Column("name", "NAME", 10, max_width=20), Column("rest", "REST", 4, max_width=30, flex=True)
+    natural = {"name": 50, "rest": 10}
+    for room, widths in ((54, [20, 30]), (64, [30, 30]), (200, [50, 30])):
+        assert [placed.width for placed in place([name, rest], natural, room)] == widths

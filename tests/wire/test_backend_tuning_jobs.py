@@ -44,13 +44,13 @@ async def listed(found: Backend) -> dict[str, Job]:
 async def test_a_list_has_its_trials_and_each_trial_its_job() -> None:
     async with backend() as found:
         service = found.jobs[TUNING]
-        made = await service.create(tuning(REPORT, maxFailedTrialCount=2))
+        made = await service.create(tuning(REPORT, maxFailedTrialCount=2, maxTrialCount=9))
         assert (made.kind, made.display_name, made.composite, made.runner) == (TUNING, "sweep", True, "")
         study = study_of(made)
         assert [(each.id, each.kind, each.values, each.log) for each in study.parameters] == [
             ("x", "discrete", (1.0, 2.0, 3.0), True)
         ]
-        assert (study.trials, study.parallel, study.failures, study.algorithm) == (3, 3, 2, "grid")
+        assert (study.trials, study.parallel, study.failures, study.algorithm) == (9, 3, 2, "grid")
 
         ended = await reach(found, made.name, JobState.SUCCEEDED)
         assert [(t.id, t.state, t.parameters, t.step) for t in ended.tasks] == [
@@ -66,6 +66,7 @@ async def test_a_list_has_its_trials_and_each_trial_its_job() -> None:
         trials = [by_name[f"sweep-trial-{number}"] for number in (1, 2, 3)]
         assert [trial.parent for trial in trials] == [made.name] * 3
         assert [task.job for task in by_name["sweep"].tasks] == [trial.name for trial in trials]
+        # The grid has fewer combinations than the trials that were allowed.
         assert by_name["sweep"].progress.step == by_name["sweep"].progress.total_steps == 3
         parent = await found.parent_of(trials[1])
         assert parent is not None and parent.name == made.name

@@ -143,7 +143,8 @@ async def test_bad_resources_are_refused(place: tuple[Clients, Resources]) -> No
             await resources.begin("bad", *asked)
     with pytest.raises(exceptions.InvalidArgument, match="does not match"):
         await resources.begin("Bad")
-    with pytest.raises(exceptions.ResourceExhausted, match="custom_model_training_cpus"):
+    short = "Not enough training quota for the persistent resource in .*custom_model_training_cpus"
+    with pytest.raises(exceptions.ResourceExhausted, match=short):
         await resources.begin("bad", {**FOUR, "replica_count": 10_000})
     await resources.create()
     with pytest.raises(exceptions.AlreadyExists):
@@ -157,6 +158,8 @@ async def test_bad_resources_are_refused(place: tuple[Clients, Resources]) -> No
 async def test_update_reboot_and_delete(place: tuple[Clients, Resources], tmp_path: Path) -> None:
     clients, resources = place
     await resources.create()
+    with pytest.raises(exceptions.InvalidArgument, match="resource_pools: is required"):
+        await resources.update(["resource_pools"])
     with pytest.raises(exceptions.InvalidArgument, match="update_mask: network can't be changed"):
         await resources.update(["network"], network="x")
     with pytest.raises(exceptions.InvalidArgument, match="machine_spec and disk_spec of a pool"):

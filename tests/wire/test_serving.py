@@ -232,6 +232,11 @@ REFUSED: list[tuple[dict[str, int], dict[str, Any], str]] = [
     ({}, {"id": "x1"}, "deployed_model.id"),
     ({}, {"id": "7"}, "has a deployed model with the id 7"),
     ({}, {"dedicated_resources": {**DEDICATED, "machine_spec": {}}}, f"{MACHINE}.machine_type"),
+    (
+        {},
+        {"dedicated_resources": {**DEDICATED, "machine_spec": {"machine_type": "n1-standrad-4"}}},
+        "'n1-standrad-4' is no machine type; did you mean n1-standard-4",
+    ),
     ({}, {"dedicated_resources": {**DEDICATED, "min_replica_count": 0}}, "min_replica_count: is 0"),
     ({}, {"dedicated_resources": None, "automatic_resources": {}}, "dedicated_resources: is required"),
     ({}, {"version": f"{PARENT}/models/none"}, "models/none does not exist"),

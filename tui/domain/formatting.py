@@ -112,6 +112,10 @@ def pieces(count: int, one: str, many: str = "") -> str:
 def stakes(job: Job, now: datetime) -> str:
     """What would be lost with a job: `4 replicas, 32 A100, 61 %, last checkpoint 4m ago`."""
     parts = [pieces(job.replica_count, "replica")]
+    if job.composite and job.tasks:
+        parts = [pieces(len(job.tasks), "part")]
+        if job.state.active:
+            parts.append(f"{job.running_tasks} of them running")
     if job.accelerators:
         parts.append(accelerators(job))
     progress = job.progress
@@ -121,7 +125,8 @@ def stakes(job: Job, now: datetime) -> str:
         parts.append(f"step {progress.step:,}")
     if progress.last_checkpoint_at is not None:
         parts.append(f"last checkpoint {age(now - progress.last_checkpoint_at)} ago")
-    elif progress.step:
+    elif progress.step and not job.composite:
+        # The steps of a composite job are its parts.
         parts.append("no checkpoint yet")
     return ", ".join(parts)
 

@@ -153,6 +153,16 @@ def shape_of(worker_pool: Mapping[str, Any]) -> tuple[object, ...]:
     return *machine_of(worker_pool), topology, kind, whole(disk.get("bootDiskSizeGb")) or DISK_GB
 
 
+def parts_of(resource: Mapping[str, Any]) -> list[Part]:
+    """What is billed of a resource in REST form that does not exist yet; see `PersistentResource.parts`."""
+    found = []
+    for pool in resource["resourcePools"]:
+        disk = pool.get("diskSpec") or {}
+        kind, gb = str(disk.get("bootDiskType") or DISK_TYPE), whole(disk.get("bootDiskSizeGb")) or DISK_GB
+        found.append(Part(*machine_of(pool), pool["replicaCount"], kind, gb))
+    return found
+
+
 def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
     """Why a CustomJob in REST form can't run on these pools; "" where it can (vertex facts 12.2)."""
     free = list(pools)

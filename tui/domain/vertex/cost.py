@@ -359,6 +359,11 @@ class _PriceLookup:
             self._note(f"Some prices are not from a price list: {'; '.join(uncertain)}.")
 
 
+def an_hour(usd: Range | None) -> str:
+    """`~$0.49 an hour`, for a question before it costs money."""
+    return "a price that is not known" if usd is None else f"{money(usd)} an hour"
+
+
 def money(usd: Range | None, per: str = "") -> str:
     """`~$46–71/h`, `~$218`, `~$3.1k`, `$0`; · if not known."""
     if usd is None:

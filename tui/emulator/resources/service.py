@@ -194,7 +194,9 @@ class PersistentResourceService(ResourceServer):
         if state in {State.PROVISIONING, State.UPDATING}:
             lacking = self._quotas.short_of(resource.name, place, needs)
             if lacking:
-                text = describe_lack(lacking, place[1]).replace("The job", "The persistent resource")
+                text = describe_lack(
+                    lacking, place[1], "Not enough training quota for the persistent resource"
+                )
                 raise WireError(code_pb2.RESOURCE_EXHAUSTED, text)
         resource.state = state
         await self._store.put(touched(resource))

@@ -39,6 +39,8 @@ def updated(present: Pb, requested: Pb, paths: Sequence[str], used: Mapping[str,
             copy_field(requested, changed, field)
     parts = {path.partition(".")[2] for path in paths if path.startswith("resource_pools")}
     if parts:
+        if not requested.resource_pools:
+            raise invalid(("persistent_resource.resource_pools", "is required by the update_mask"))
         _update_pools(changed, requested, _OF_POOLS if "" in parts else sorted(parts))
         for pool in changed.resource_pools:
             if most(pool) < used.get(pool.id, 0):

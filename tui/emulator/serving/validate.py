@@ -6,10 +6,12 @@ emulator does not serve is refused too, and says so.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tui.domain.vertex.catalog import machines
 from tui.emulator.vertex.validate import MAX_DISPLAY_NAME, below, resource_problems
 from tui.emulator.vertex.validate_pools import Problem, accelerator_name
 
@@ -20,6 +22,8 @@ NEW = "0"
 MAX_TIMEOUT = 2 * 3600
 """Seconds of ModelContainerSpec.deployment_timeout."""
 MAX_ALIAS = 128
+_SERIES = re.compile(r"[a-z][a-z0-9]{1,5}-(standard|highmem|highcpu|megamem|ultramem)-[0-9]+")
+"""Compute Engine's names of machine types: prediction has series that training has not, e.g. e2."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
 _DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
@@ -133,6 +137,10 @@ def dedicated_problems(resources: Pb) -> Iterator[Problem]:
     spec = resources.machine_spec
     if not spec.machine_type:
         yield "machine_spec.machine_type", "is required, e.g. n1-standard-4"
+    elif spec.machine_type not in machines() and not _SERIES.fullmatch(spec.machine_type):
+        near = difflib.get_close_matches(spec.machine_type, machines(), 2, 0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        yield "machine_spec.machine_type", f"{spec.machine_type!r} is no machine type{hint}"
     if accelerator_name(spec) and spec.accelerator_count < 1:
         count = spec.accelerator_count
         yield "machine_spec.accelerator_count", f"is {count}; with {accelerator_name(spec)} give how many"

@@ -177,7 +177,9 @@ def check_quotas(config: EmulatorConfig) -> None:
             )
 
 
-def describe_lack(lacking: Mapping[str, tuple[int, int]], region: str) -> str:
-    """The log message of a job that stays QUEUED."""
+def describe_lack(
+    lacking: Mapping[str, tuple[int, int]], region: str, what: str = "The job waits for training quota"
+) -> str:
+    """Which quota is short: the log message of a job that stays QUEUED."""
     parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
-    return f"The job waits for training quota in {region}: {', '.join(parts)}."
+    return f"{what} in {region}: {', '.join(parts)}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from textual import on
 from textual.content import Content
@@ -14,6 +15,7 @@ from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 from tui.domain.text import plain
+from tui.screens.list_screen import SEP, WIDE
 from tui.screens.polled_list import with_kept
 from tui.screens.serving import changes
 from tui.screens.serving.base import ServingScreen, muted
@@ -138,12 +140,7 @@ class EndpointsScreen(ServingScreen):
     def _version(self, endpoint: ServingEndpoint, each: Deployed, now: datetime) -> Cells:
         least, most = each.replicas or (0, 0)
         replicas = "" if not most else str(most) if least == most else f"{least}-{most}"
-        cost = self.console.costs.machine_text(
-            each.machine,
-            endpoint.region,
-            replicas=least,
-            accelerator=(each.accelerator, each.accelerator_count),
-        )
+        cost = self.console.costs.machine_text(each.machine, endpoint.region, **_machines(each))
         style = "$text-success" if each.percent else "$text-muted"
         return {
             **_figures(self._loads.get((endpoint.name, each.id))),
@@ -167,7 +164,20 @@ class EndpointsScreen(ServingScreen):
     def order_text(self) -> Content:
         if self._unmeasured is not None:
             return Content.styled(plain(f"no figures: {self._unmeasured.message}"), "$text-warning")
-        return muted("figures of the last 5 min") if self._rows else Content("")
+        if not self._rows:
+            return Content("")
+        wide = self.size.width >= WIDE
+        figures = muted("figures of the last 5 min" if wide else "last 5 min")
+        costs, free = self.console.costs, self.console.bills_nothing
+        rate = costs.rates_text(
+            costs.machine_rate(each.machine, endpoint.region, **_machines(each))
+            for endpoint, each in self._rows.values()
+            if each is not None
+        )
+        if not rate:
+            return figures
+        would = "would cost " if free else ""
+        return Content.assemble((would + rate, "$text-muted" if free else ""), SEP, figures)
 
     # What the cursor is on
 
@@ -253,6 +263,14 @@ def _figures(load: Load | None) -> Cells:
         "errors": Content.styled(errors, style) if errors else none,
         "p50": Content(latency_text(load.p50)) if load.p50 is not None else none,
         "p95": Content(latency_text(load.p95)) if load.p95 is not None else none,
+    }
+
+
+def _machines(each: Deployed) -> dict[str, Any]:
+    """How many machines it keeps at least, and their accelerators: what is billed in any case."""
+    return {
+        "replicas": (each.replicas or (0, 0))[0],
+        "accelerator": (each.accelerator, each.accelerator_count),
     }
 
 

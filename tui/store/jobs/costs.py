@@ -121,16 +121,22 @@ class Costs:
         text: str = self._cost.money(self.rate(job), "/h")
         return text
 
+    def machine_rate(
+        self, machine: str, region: str, *, replicas: int = 1, accelerator: tuple[str, int] = ("", 0)
+    ) -> Range | None:
+        """USD an hour for machines of an endpoint; None where not known, or not loaded yet."""
+        if self.prices is None or not machine:
+            return None
+        found: Range | None = self._cost.machine_hour(machine, accelerator, replicas, region, self.prices)
+        return found
+
     def machine_text(
         self, machine: str, region: str, *, replicas: int = 1, accelerator: tuple[str, int] = ("", 0)
     ) -> str:
-        """`~$0.22` an hour for machines of an endpoint; · where not known."""
-        if self.prices is None or not machine:
-            return NOT_MEASURED
-        text: str = self._cost.money(
-            self._cost.machine_hour(machine, accelerator, replicas, region, self.prices)
-        )
-        return text
+        """The same as `~$0.22`; · where not known."""
+        rate = self.machine_rate(machine, region, replicas=replicas, accelerator=accelerator)
+        # The module of costs is loaded with the prices.
+        return NOT_MEASURED if rate is None else str(self._cost.money(rate))
 
     def date(self, job: Job) -> str:
         """ISO date of the price table that it is taken from; "" where no prices are loaded."""
@@ -157,9 +163,13 @@ class Costs:
 
     def total_text(self, jobs: Iterable[Job]) -> str:
         """`~$412/h` of these together, and how many have no known price; "" where nothing is known."""
+        return self.rates_text(self.rate(job) for job in jobs)
+
+    def rates_text(self, rates: Iterable[Range | None]) -> str:
+        """The same of rates."""
         if self.prices is None:
             return ""
-        known, unknown = self._cost.total(self.rate(job) for job in jobs)
+        known, unknown = self._cost.total(rates)
         if known.high == 0:
             return ""
         return f"{self._cost.money(known, '/h')}" + (f" + {unknown} unpriced" if unknown else "")

@@ -14,9 +14,9 @@ from tui.config.paths import state_dir
 from tui.domain import formatting
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
-from tui.domain.resources.persistent import PersistentResource, idle_since, jobs_on, resource_of
+from tui.domain.resources.persistent import PersistentResource, idle_since, jobs_on, parts_of, resource_of
 from tui.domain.text import sentences
-from tui.domain.vertex.cost import hourly_parts, money
+from tui.domain.vertex.cost import an_hour, hourly_parts, money
 from tui.domain.vertex.prices import Prices, Range
 from tui.session import now
 from tui.store.jobs.costs import read_prices
@@ -98,9 +98,10 @@ async def create(  # noqa: PLR0917 - one for each option
             f"{pool['replicaCount']} × {pool['machineSpec'].get('machineType')}"
             for pool in body["resourcePools"]
         )
+        hour = hourly_parts(parts_of(body), place, read_prices(state_dir())[0])
         await confirmed(
-            f"Create the persistent resource {name} ({machines}) in {place}? It costs money until it is "
-            "deleted.",
+            f"Create the persistent resource {name} ({machines}) in {place}? It costs "
+            f"{an_hour(hour)} until it is deleted, used or not.",
             yes=yes,
         )
         made = value_of(await run.resource_operations(backend).create(place, name, body))

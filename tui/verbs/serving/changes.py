@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from tui.backends.errors import NotFound
 from tui.backends.interface import Backend
+from tui.config.paths import state_dir
 from tui.domain.serving.rollout import called, moves, split_with_new
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError, traffic_split
+from tui.domain.vertex.catalog import built_in_accelerator
+from tui.domain.vertex.cost import an_hour, machine_hour
+from tui.store.jobs.costs import read_prices
 from tui.verbs.run import Declared, Failure, Run, confirmed, value_of
 
 MACHINE = "n1-standard-2"
@@ -96,9 +100,12 @@ async def _deploy(
     version = await _version(backend, endpoint, wanted.deploy)
     used = next((each.machine for each in endpoint.deployed if each.machine), MACHINE)
     machine = wanted.machine or used
+    hour = machine_hour(
+        machine, built_in_accelerator(machine), 1, endpoint.region, read_prices(state_dir())[0]
+    )
     await confirmed(
         f"Deploy {version.display_name} version {version.version} to {endpoint.display_name} on 1 {machine} "
-        f"with {percent} % of the requests?",
+        f"({an_hour(hour)} until it is undeployed) with {percent} % of the requests?",
         yes=yes,
     )
     return value_of(

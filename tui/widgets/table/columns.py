@@ -17,6 +17,8 @@ GAP = 2
 class Column:
     """One column, `width` to `max_width` cells wide; the `flex` one takes the rest of the row.
 
+    Beyond `max_width` a column grows to its widest cell where nothing else takes the room.
+
     If the width is not enough for all, columns with the highest `rank` are left out first; rank 0 always
     stays. A column with `fold` can be hidden by the user.
     """
@@ -77,7 +79,14 @@ def place(
     flexible = next((c for c in shown if c.flex), None)
     if flexible is not None and left > 0:
         max_width = flexible.max_width or widths[flexible.key] + left
-        widths[flexible.key] += max(0, min(left, max_width - widths[flexible.key]))
+        more = max(0, min(left, max_width - widths[flexible.key]))
+        widths[flexible.key] += more
+        left -= more
+    # Nothing is cut where there is room beside it.
+    for column in sorted(shown, key=lambda c: natural.get(c.key, 0) - widths[c.key]):
+        more = max(0, min(left, natural.get(column.key, 0) - widths[column.key]))
+        widths[column.key] += more
+        left -= more
     placed, x = [], GAP
     for column in shown:
         placed.append(PlacedColumn(column, widths[column.key], x))

@@ -71,7 +71,7 @@ def job(pb: Any, context: str) -> Job:
         strategy=strategy_of(spec.scheduling),
         persistent_resource=spec.persistent_resource_id,
         timeout=timeout_of(spec.scheduling),
-        progress=_progress(tasks, pb.max_trial_count),
+        progress=_progress(tasks, len(tasks) if state is JobState.SUCCEEDED else pb.max_trial_count),
         tasks=tasks,
         composite=True,
         details=_study(pb),
@@ -80,7 +80,7 @@ def job(pb: Any, context: str) -> Job:
 
 
 def _progress(tasks: Iterable[Task], trials: int) -> Progress:
-    """Its steps are the trials that have ended."""
+    """Its steps are the trials that have ended; a grid may have fewer than the most that were asked for."""
     ended = sum(task.state.terminal for task in tasks)
     return Progress(step=ended, total_steps=trials or None) if ended else Progress(phase="no trial has ended")
 
