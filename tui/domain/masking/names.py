@@ -13,8 +13,8 @@ _STRONG = re.compile(
     r"api[_-]?key|access[_-]?key|private[_-]?key|token|secret|passw|passphrase|pwd|credential|bearer",
     re.IGNORECASE,
 )
-# Words of training and of pipelines, not of access: --pad-token=<pad>, --eos-token-id=50256, --text-key=content,
-# outputParameterKey: loss.
+# Words of training and of pipelines, not of access: --pad-token=<pad>, --eos-token-id=50256,
+# --text-key=content, outputParameterKey: loss.
 _ORDINARY = re.compile(
     r"(?:pad|eos|bos|unk|mask|cls|sep|image|video|special|stop|start|end|num|n|max|min|per|total|prompt|new)[_-]?tokens?"
     r"|tokens?[_-]?(?:ids?|counts?|types?|lens?|length|dir|path|file|per|limit|seen)"

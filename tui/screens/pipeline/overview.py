@@ -65,9 +65,10 @@ def _given(job: Job) -> list[Row]:
     if run.pipeline:
         rows.append(("on a failure", Content(run.on_failure)))
     shown = list(run.parameters.items())[:MOST_PARAMETERS]
-    for at, (name, value) in enumerate(shown):
-        text = plain(clip(mask_value(name, value if isinstance(value, str) else f"{value}"), LONGEST_VALUE))
-        rows.append(("parameters" if not at else "", Content(f"{plain(name)}   {text}")))
+    for at, (name, given) in enumerate(shown):
+        masked = mask_value(name, given if isinstance(given, str) else f"{given}")
+        text = f"{plain(name)}   {plain(clip(masked, LONGEST_VALUE))}"
+        rows.append(("parameters" if not at else "", Content(text)))
     left = len(run.parameters) - len(shown)
     if left > 0:
         rows.append(("", Content.styled(f"and {pieces(left, 'parameter')} more", "$text-muted")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from google.cloud.aiplatform_v1.types.pipeline_job import PipelineTaskDetail
 from google.cloud.aiplatform_v1.types.pipeline_failure_policy import PipelineFailurePolicy
+from google.cloud.aiplatform_v1.types.pipeline_job import PipelineTaskDetail
 from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
