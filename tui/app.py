@@ -45,6 +45,7 @@ class VxtuiApp(ConsoleApp):
         "models": lazy_screens.models,
         "endpoints": lazy_screens.endpoints,
         "resources": lazy_screens.resources,
+        "schedules": lazy_screens.schedules,
     }
     DEFAULT_MODE = "jobs"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {lazy_screens.palette}
@@ -114,6 +115,10 @@ class VxtuiApp(ConsoleApp):
     def action_resources(self) -> None:
         """Persistent resources."""
         self._switch_to("resources")
+
+    def action_schedules(self) -> None:
+        """Pipelines that run again and again."""
+        self._switch_to("schedules")
 
     def action_events(self) -> None:
         """Events of this console."""

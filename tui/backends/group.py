@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tui.backends.group_resources import GroupResources
+from tui.backends.group_schedules import GroupSchedules
 from tui.backends.group_serving import GroupServing
 from tui.backends.interface import (
     Backend,
@@ -45,7 +46,8 @@ class GroupBackend(Backend):
     """The backends of `members`, which keep their own names: a job's `context` is its member's.
 
     It offers the services that its connected members have: those of jobs by kind, every `JobReader`,
-    quotas, models, endpoints and persistent resources. Others, such as storage, belong to one context.
+    quotas, models, endpoints, persistent resources and schedules. Others, such as storage, belong to one
+    context.
     """
 
     def __init__(self, name: str, members: Sequence[Backend]) -> None:
@@ -73,6 +75,8 @@ class GroupBackend(Backend):
             found["quotas"] = GroupQuotas(self)
         if any(member.services.resources is not None for member in ready):
             found["resources"] = GroupResources(self)
+        if any(member.services.schedules is not None for member in ready):
+            found["schedules"] = GroupSchedules(self)
         if any(member.services.serving is not None for member in ready):
             found["serving"] = GroupServing(self)
         return Services(**found)

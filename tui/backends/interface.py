@@ -32,6 +32,7 @@ from tui.backends.errors import (
 )
 from tui.backends.merge import all_or_enough, merged
 from tui.backends.resources import ResourceService
+from tui.backends.schedules import ScheduleService
 from tui.backends.service_attribute import ServiceAttribute
 from tui.backends.serving import ServingService
 from tui.domain.job import LAUNCH_LABEL, Job
@@ -391,6 +392,7 @@ class Services:
     preflight: PreflightService | None = None
     serving: ServingService | None = None
     resources: ResourceService | None = None
+    schedules: ScheduleService | None = None
 
 
 class Backend(ABC):
@@ -409,6 +411,7 @@ class Backend(ABC):
     preflight = ServiceAttribute[PreflightService]()
     serving = ServiceAttribute[ServingService]()
     resources = ServiceAttribute[ResourceService]()
+    schedules = ServiceAttribute[ScheduleService]()
 
     async def __aenter__(self) -> Backend:
         await self.connect()

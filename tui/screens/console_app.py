@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tui.actions.operations.profiles import ProfileOperations
     from tui.actions.operations.resources import ResourceOperations
     from tui.actions.operations.runner import OperationRunner, Outcome
+    from tui.actions.operations.schedules import ScheduleOperations
     from tui.backends.errors import BackendError
     from tui.store.profiles.entries import ProfileEntry
 
@@ -351,6 +352,12 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
         return ResourceOperations(self._operation_runner(), self.session.backend) if self.session else None
 
+    def schedule_operations(self) -> ScheduleOperations | None:
+        """Pause, resume and delete schedules; `None` while not connected."""
+        from tui.actions.operations.schedules import ScheduleOperations  # noqa: PLC0415
+
+        return ScheduleOperations(self._operation_runner(), self.session.backend) if self.session else None
+
     def profile_operations(self) -> ProfileOperations:
         """What writes profile files."""
         from tui.actions.operations.profiles import ProfileOperations  # noqa: PLC0415
@@ -403,11 +410,11 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
     # Going to a job or to another context
 
-    def open_job(self, name: str, replica: str = "", tab: str = "") -> None:
-        """Open a job's screen, at `replica` or `tab` if it is given."""
+    def open_job(self, name: str, replica: str = "", tab: str = "", job: Job | None = None) -> None:
+        """Open a job's screen, at `replica` or `tab` if it is given; `job` may be missing in the list."""
         if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
-            kind = kind_of(self.store.jobs.get(name))
+            kind = kind_of(job or self.store.jobs.get(name))
             self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica, kind, tab=tab))
         elif self.trouble is not None:
             self.notify(not_connected(self), severity="warning", markup=False)

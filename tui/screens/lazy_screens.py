@@ -42,6 +42,13 @@ def resources() -> Screen[Any]:
     return ResourcesScreen()
 
 
+def schedules() -> Screen[Any]:
+    """Pipelines that run again and again."""
+    from tui.screens.schedules.screen import SchedulesScreen
+
+    return SchedulesScreen()
+
+
 def events() -> Screen[Any]:
     """Events of this console."""
     from tui.screens.events import EventsScreen

@@ -24,6 +24,7 @@ VERBS = {
     "rerun": ("tui.verbs.job_changes", "Run a pipeline again, with what succeeded taken from the cache."),
     "models": ("tui.verbs.serving.verbs", "List the models of the registry, or the versions of one."),
     "endpoints": ("tui.verbs.serving.verbs", "List endpoints; deploy, split the traffic, roll back."),
+    "schedules": ("tui.verbs.schedules.verbs", "List, create, pause, resume and delete schedules."),
     "resources": ("tui.verbs.resources.verbs", "List, create, reboot and delete persistent resources."),
     "profiles": ("tui.verbs.profiles.group", "List, show, validate, import and export profiles."),
     "export": ("tui.verbs.export", "Print a job or a profile as a gcloud command, a REST call or Python."),

@@ -20,6 +20,7 @@ from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.profiles import ProfileOperations
 from tui.actions.operations.resources import ResourceOperations
 from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
+from tui.actions.operations.schedules import ScheduleOperations
 from tui.actions.registry import operation, refusal
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, NotFound, NotOffered
@@ -97,6 +98,10 @@ class Run:
     def resource_operations(self, backend: Backend) -> ResourceOperations:
         """Create, reboot and delete persistent resources."""
         return ResourceOperations(self._runner(self.context), backend)
+
+    def schedule_operations(self, backend: Backend) -> ScheduleOperations:
+        """Create, pause, resume and delete schedules."""
+        return ScheduleOperations(self._runner(self.context), backend)
 
     def profile_operations(self) -> ProfileOperations:
         """Write profile files."""

@@ -16,6 +16,7 @@ from tui.backends.vertex.preflight.service import Preflight
 from tui.backends.vertex.prices import PriceList
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.resources import Resources
+from tui.backends.vertex.schedules import Schedules
 from tui.backends.vertex.serving import Serving
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
@@ -64,5 +65,6 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
         preflight=Preflight(info, clients, storage, quotas),
         serving=Serving(info, clients),
         resources=Resources(info, clients),
+        schedules=Schedules(info, clients),
     )
     return Connected(clients, services, HealthCheck(info, clients))

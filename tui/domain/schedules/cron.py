@@ -26,6 +26,10 @@ class CronError(ValueError):
     """The text is no cron of a schedule. The message says what is wrong and what would be right."""
 
 
+class NeverDue(CronError):
+    """It has the form of a cron, and no day that it names exists, such as February 30."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cron:
     """A cron that is valid, and due now and then. `zone` is a name of the IANA database."""
@@ -57,7 +61,8 @@ def read_cron(text: str) -> Cron:
     """Parse the `cron` of a schedule.
 
     Raises:
-        CronError: for anything else, and for days that do not exist, such as February 30.
+        NeverDue: for days that do not exist, such as February 30.
+        CronError: for anything else.
     """
     if len(text) > _LONGEST:
         raise CronError(f"it has more than {_LONGEST} characters")
@@ -78,18 +83,21 @@ def read_cron(text: str) -> Cron:
     try:
         CronSim(found.fields, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:
-        raise CronError(_say(str(error), parts)) from error
+        raise _problem(str(error), parts) from error
     if found.after(datetime.now(UTC)) is None:
-        raise CronError(f"{found.fields!r} is never due: no such day exists")
+        raise NeverDue(f"{found.fields!r} is never due: no such day exists")
     return found
 
 
-def _say(problem: str, parts: list[str]) -> str:
-    """cronsim says `Bad day-of-month`."""
-    name = problem.removeprefix("Bad ").replace("-", " ")
-    if name in _FIELDS:
-        return f"{parts[_FIELDS.index(name)]!r} is no {name}, or never comes"
-    return problem
+def _problem(said: str, parts: list[str]) -> CronError:
+    """cronsim says `Bad day-of-month`, also of a day that the months do not have."""
+    name = said.removeprefix("Bad ").replace("-", " ")
+    if name not in _FIELDS:
+        return CronError(said)
+    day, month = parts[2:4]
+    if name == "day of month" and all(each in {"29", "30", "31"} for each in day.split(",")):
+        return NeverDue(f"it is never due: month {month} has no day {day}")
+    return CronError(f"{parts[_FIELDS.index(name)]!r} is no {name}")
 
 
 def _zone(name: str) -> ZoneInfo:

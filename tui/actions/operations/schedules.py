@@ -1,0 +1,50 @@
+"""Create, pause, resume and delete schedules."""
+
+from __future__ import annotations
+
+from tui.actions.operations.runner import OperationRunner, Outcome
+from tui.backends.interface import Backend
+from tui.domain.schedules.schedule import NewSchedule, Schedule
+from tui.domain.text import plain
+
+
+class ScheduleOperations:
+    """What changes schedules, through one open backend."""
+
+    def __init__(self, runner: OperationRunner, backend: Backend) -> None:
+        self._runner = runner
+        self._backend = backend
+
+    async def create(self, region: str, schedule: NewSchedule) -> Outcome[Schedule]:
+        """Create one; its runs cost money like any other pipeline."""
+        return await self._runner.run(
+            "schedule.create", schedule.display_name,
+            lambda: self._backend.schedules.create(region, schedule),
+            lambda made: f"Created the schedule {plain(made.display_name)}",
+            region=region, made=lambda made: made.name,
+        )  # fmt: skip
+
+    async def pause(self, schedule: Schedule) -> Outcome[Schedule]:
+        """Start no more runs; those that run go on."""
+        return await self._runner.run(
+            "schedule.pause", schedule.name, lambda: self._backend.schedules.pause(schedule.name),
+            lambda made: f"Paused {plain(made.display_name)}", region=schedule.region,
+            context=schedule.context,
+        )  # fmt: skip
+
+    async def resume(self, schedule: Schedule, *, catch_up: bool) -> Outcome[Schedule]:
+        """Start runs again; with `catch_up` first those that were due in the pause."""
+        return await self._runner.run(
+            "schedule.resume", schedule.name,
+            lambda: self._backend.schedules.resume(schedule.name, catch_up),
+            lambda made: f"Resumed {plain(made.display_name)}{', with the runs that it missed' * catch_up}",
+            region=schedule.region, context=schedule.context,
+        )  # fmt: skip
+
+    async def delete(self, schedule: Schedule) -> Outcome[None]:
+        """Delete it; its runs stay."""
+        return await self._runner.run(
+            "schedule.delete", schedule.name, lambda: self._backend.schedules.delete(schedule.name),
+            lambda _: f"Deleted the schedule {plain(schedule.display_name)}", region=schedule.region,
+            context=schedule.context,
+        )  # fmt: skip

@@ -1,0 +1,220 @@
+"""Schedules of Vertex AI: ScheduleService, and the pipeline jobs that they created."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceAsyncClient
+from google.cloud.aiplatform_v1.services.schedule_service.transports.grpc_asyncio import (
+    ScheduleServiceGrpcAsyncIOTransport,
+)
+from google.cloud.aiplatform_v1.types.schedule import Schedule as ScheduleProto
+from google.protobuf import json_format, timestamp_pb2
+
+from tui.backends.interface import BackendError, ContextInfo, InvalidRequest
+from tui.backends.schedules import ScheduleService
+from tui.backends.serving import Found
+from tui.backends.vertex.jobs import pipeline_job_convert
+from tui.backends.vertex.regions import RegionLists, region_in
+from tui.backends.vertex.timestamps import moment
+from tui.backends.vertex.transport import deadlines
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import Service
+from tui.domain.job import Job
+from tui.domain.masking import mask_text
+from tui.domain.schedules.schedule import NewSchedule, Schedule
+
+Pb = Any
+COLLECTION = "schedules"
+RUNS = 50
+"""Newest runs that are listed."""
+AT_ONCE = 4
+"""Schedules whose newest runs are read at once."""
+_Message = ScheduleProto.pb()
+_STATES = {member.value: name for name, member in ScheduleProto.State.__members__.items()}
+_RUN_FIELDS = (
+    "name", "display_name", "state", "create_time", "start_time", "end_time", "update_time", "labels",
+    "error",
+)  # fmt: skip
+
+
+class Schedules(ScheduleService):
+    """Those of one context's project, in its regions."""
+
+    def __init__(self, info: ContextInfo, clients: Clients) -> None:
+        self._info = info
+        self._clients = clients
+        self._lists = RegionLists(info, clients)
+        self._newest: dict[str, tuple[datetime | None, Job]] = {}
+        """A schedule's newest run that has ended, with the time of its last run: no need to read it again."""
+
+    async def list_all(self) -> Found[Schedule]:
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def with_run(pb: Pb, region: str) -> Schedule:
+            async with gate:
+                return schedule_of(pb, region, self._info.name, await self._newest_run(pb, region))
+
+        async def read(region: str) -> list[Schedule]:
+            request = {"parent": self._lists.parent(region)}
+            what = f"list the schedules of {region}"
+            found = await self._lists.pages(what, self._client(region).list_schedules, request, "schedules")
+            return await asyncio.gather(*(with_run(pb, region) for pb in found))
+
+        return await self._lists.everywhere(read)
+
+    async def get(self, name: str) -> Schedule:
+        region = region_in(name, COLLECTION)
+
+        async def send(seconds: float) -> Pb:
+            call = self._client(region).get_schedule
+            return ScheduleProto.pb(await call(name=name, retry=None, timeout=seconds))
+
+        found = await self._clients.caller.read(f"read the schedule {name}", send)
+        return schedule_of(found, region, self._info.name, await self._newest_run(found, region))
+
+    async def runs(self, name: str) -> Sequence[Job]:
+        return await self._runs(name, region_in(name, COLLECTION), RUNS)
+
+    async def create(self, region: str, schedule: NewSchedule) -> Schedule:
+        region = region or self._info.regions[0]
+        parent = self._lists.parent(region)
+        message = _message(schedule, parent)
+
+        async def send(seconds: float) -> str:
+            made = await self._client(region).create_schedule(
+                parent=parent, schedule=ScheduleProto.wrap(message), retry=None, timeout=seconds
+            )
+            return str(made.name)
+
+        what = f"create the schedule {schedule.display_name} in {region}"
+        return await self.get(await self._clients.caller.once(what, send, within=deadlines.CREATE))
+
+    async def pause(self, name: str) -> Schedule:
+        async def send(seconds: float) -> None:
+            call = self._client(region_in(name, COLLECTION)).pause_schedule
+            await call(name=name, retry=None, timeout=seconds)
+
+        await self._clients.caller.once(f"pause the schedule {name}", send, within=deadlines.CHANGE)
+        return await self.get(name)
+
+    async def resume(self, name: str, catch_up: bool) -> Schedule:
+        async def send(seconds: float) -> None:
+            call = self._client(region_in(name, COLLECTION)).resume_schedule
+            await call(name=name, catch_up=catch_up, retry=None, timeout=seconds)
+
+        await self._clients.caller.once(f"resume the schedule {name}", send, within=deadlines.CHANGE)
+        return await self.get(name)
+
+    async def delete(self, name: str) -> None:
+        async def send(seconds: float) -> None:
+            call = self._client(region_in(name, COLLECTION)).delete_schedule
+            await call(name=name, retry=None, timeout=seconds)
+
+        await self._clients.caller.once(f"delete the schedule {name}", send, within=deadlines.CHANGE)
+
+    def _client(self, region: str) -> ScheduleServiceAsyncClient:
+        """ScheduleService of one region, at the address of JobService."""
+        classes = ScheduleServiceAsyncClient, ScheduleServiceGrpcAsyncIOTransport
+        return self._clients.client_of(Service.JOBS, region, *classes)  # type: ignore[no-any-return]
+
+    async def _newest_run(self, pb: Pb, region: str) -> Job | None:
+        """`None` where there is none, or it can't be read: the list of schedules does not fail for it."""
+        if not pb.started_run_count:
+            return None
+        due = moment(pb.last_scheduled_run_response, "scheduled_run_time")
+        at, known = self._newest.get(pb.name, (None, None))
+        if known is not None and at == due:
+            return known
+        try:
+            found = await self._runs(pb.name, region, 1)
+        except BackendError:
+            return None
+        if found and found[0].state.terminal:
+            self._newest[pb.name] = due, found[0]
+        return found[0] if found else None
+
+    async def _runs(self, name: str, region: str, count: int) -> list[Job]:
+        request = {
+            "parent": self._lists.parent(region), "filter": f'schedule_name="{name}"', "page_size": count,
+            "order_by": "create_time desc", "read_mask": {"paths": list(_RUN_FIELDS)},
+        }  # fmt: skip
+
+        async def send(seconds: float) -> Pb:
+            pager = await self._clients.pipelines(region).list_pipeline_jobs(
+                request, retry=None, timeout=seconds
+            )
+            async for page in pager.pages:
+                return type(page).pb(page)
+            return None
+
+        page = await self._clients.caller.read(f"list the runs of the schedule {name}", send)
+        return [pipeline_job_convert.job(pb, self._info.name) for pb in page.pipeline_jobs]
+
+
+def schedule_of(pb: Pb, region: str, context: str, last_run: Job | None = None) -> Schedule:
+    """A Schedule message as a domain object."""
+    response = pb.last_scheduled_run_response
+    return Schedule(
+        name=pb.name,
+        display_name=pb.display_name,
+        region=region,
+        state=_STATES.get(pb.state) or str(pb.state),
+        context=context,
+        cron=pb.cron,
+        pipeline=_pipeline(pb),
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        end_time=moment(pb, "end_time"),
+        next_run_time=moment(pb, "next_run_time"),
+        last_pause_time=moment(pb, "last_pause_time"),
+        started=pb.started_run_count,
+        max_runs=pb.max_run_count or None,
+        max_active=pb.max_concurrent_active_run_count or None,
+        queues=pb.allow_queueing,
+        catch_up=pb.catch_up,
+        last_time=moment(response, "scheduled_run_time"),
+        last_response=mask_text(response.run_response),
+        last_run=last_run,
+    )
+
+
+def _pipeline(pb: Pb) -> str:
+    if pb.WhichOneof("request") != "create_pipeline_job_request":
+        return str(pb.WhichOneof("request") or "")
+    job = pb.create_pipeline_job_request.pipeline_job
+    spec = job.pipeline_spec.fields
+    info = spec["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec else {}
+    name = info["name"].string_value if "name" in info else ""
+    return str(job.display_name or name or job.template_uri)
+
+
+def _message(schedule: NewSchedule, parent: str) -> Pb:
+    """What is sent. Raises InvalidRequest, naming the field that does not fit."""
+    message = _Message(
+        display_name=schedule.display_name,
+        cron=schedule.cron,
+        # Starting a run is one call: there is no need for several at once.
+        max_concurrent_run_count=1,
+        max_run_count=schedule.max_runs or 0,
+        max_concurrent_active_run_count=schedule.max_active or 0,
+        allow_queueing=schedule.queues,
+    )
+    for field, value in (("start_time", schedule.start_time), ("end_time", schedule.end_time)):
+        if value is not None:
+            stamp = timestamp_pb2.Timestamp()
+            stamp.FromDatetime(value)
+            getattr(message, field).CopyFrom(stamp)
+    request = message.create_pipeline_job_request
+    request.parent = parent
+    try:
+        json_format.ParseDict(dict(schedule.job), request.pipeline_job)
+    except json_format.ParseError as error:
+        raise InvalidRequest(
+            f"The job does not have the form of a Vertex AI pipeline job: {error}",
+            fix="Correct the profile's pipelineJob.",
+        ) from error
+    return message

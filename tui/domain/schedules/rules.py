@@ -1,0 +1,134 @@
+"""Rules about a schedule before it is created: a cron that is wrong or never due, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from tui.domain.schedules.cron import CronError, NeverDue, read_cron
+from tui.domain.schedules.schedule import NewSchedule
+from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.vertex.sources import EMULATOR, SCHEDULE, SCHEDULING, UNDOCUMENTED
+
+LONGEST_NAME = 128
+OFTEN = timedelta(minutes=10)
+"""Runs that come faster than this may overlap: a task needs a minute or two for its machine alone."""
+_COUNTED = 1000
+"""Runs that are counted at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRule:
+    """`check` yields what is wrong. What is `emulated` the emulator refuses: there it is an error."""
+
+    id: str
+    source: str
+    check: Callable[[NewSchedule, datetime], Iterator[Finding]]
+    severity: Severity = Severity.ERROR
+    emulated: bool = False
+
+
+def check_schedule(schedule: NewSchedule, now: datetime, *, local: bool) -> list[Finding]:
+    """Every finding of every rule, in the order of the rules."""
+    return [
+        replace(
+            found,
+            rule=rule.id,
+            severity=Severity.ERROR if rule.emulated and local else rule.severity,
+            source=EMULATOR if rule.emulated and local else rule.source,
+        )
+        for rule in RULES
+        for found in rule.check(schedule, now)
+    ]
+
+
+def _name(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
+    if not 1 <= len(schedule.display_name) <= LONGEST_NAME:
+        yield Finding(("displayName",), f"a schedule's name has 1 to {LONGEST_NAME} characters.")
+
+
+def _cron(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
+    try:
+        read_cron(schedule.cron)
+    except NeverDue:
+        return
+    except CronError as error:
+        yield Finding(
+            ("cron",), f"{error}.", "Write five fields, such as '30 2 * * *' for each day at 02:30."
+        )
+
+
+def _never(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
+    try:
+        found = schedule.upcoming(now, 1)
+    except NeverDue as error:
+        yield Finding(("cron",), f"{error}. {UNDOCUMENTED}")
+        return
+    except CronError:
+        return
+    if not found and schedule.end_time and schedule.end_time > max(now, schedule.start_time or now):
+        sentence = f"it is not due before {schedule.end_time:%Y-%m-%d %H:%M} UTC, when the schedule ends."
+        yield Finding(("cron",), f"{sentence} {UNDOCUMENTED}")
+
+
+def _end(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
+    begin = max(now, schedule.start_time or now)
+    if schedule.end_time and schedule.end_time <= begin:
+        what = "the start" if schedule.start_time and schedule.start_time > now else "now"
+        sentence = f"the end, {schedule.end_time:%Y-%m-%d %H:%M} UTC, is not after {what}: no run is started."
+        yield Finding(("endTime",), f"{sentence} {UNDOCUMENTED}")
+
+
+def _too_many(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
+    if not schedule.max_runs or not schedule.end_time or schedule.max_runs > _COUNTED:
+        return
+    try:
+        due = len(schedule.upcoming(now, _COUNTED))
+    except CronError:
+        return
+    if 0 < due < schedule.max_runs:
+        yield Finding(
+            ("maxRunCount",),
+            f"the schedule ends after {due} of the {schedule.max_runs} runs.",
+            "Set a later end, or fewer runs.",
+        )
+
+
+def _overlap(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
+    if schedule.max_active:
+        return
+    try:
+        runs = schedule.upcoming(now, 20)
+    except CronError:
+        return
+    shortest = min((later - earlier for earlier, later in pairwise(runs)), default=OFTEN)
+    if shortest < OFTEN:
+        minutes = int(shortest.total_seconds() // 60)
+        every = "minute" if minutes == 1 else f"{minutes} minutes"
+        yield Finding(
+            ("maxConcurrentActiveRunCount",),
+            f"a run starts every {every}, and nothing limits how many are active at once.",
+            "Limit them with --max-active.",
+        )
+
+
+def _queue(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
+    if schedule.queues and not schedule.max_active:
+        yield Finding(
+            ("allowQueueing",),
+            "runs queue only where the number of active runs is limited.",
+            "Limit them with --max-active.",
+        )
+
+
+RULES = (
+    ScheduleRule("schedule.name", SCHEDULE, _name),
+    ScheduleRule("schedule.cron", SCHEDULE, _cron),
+    ScheduleRule("schedule.never-due", SCHEDULE, _never, Severity.WARNING, emulated=True),
+    ScheduleRule("schedule.end", SCHEDULE, _end, Severity.WARNING, emulated=True),
+    ScheduleRule("schedule.too-many-runs", SCHEDULE, _too_many, Severity.WARNING),
+    ScheduleRule("schedule.overlap", SCHEDULING, _overlap, Severity.WARNING),
+    ScheduleRule("schedule.queue", SCHEDULE, _queue, Severity.WARNING),
+)

@@ -1,0 +1,97 @@
+"""Schedules: what they run, when, and how often they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tui.domain.job import Job
+from tui.domain.schedules.cron import Cron, CronError, read_cron
+
+ACTIVE, PAUSED, COMPLETED = "ACTIVE", "PAUSED", "COMPLETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One schedule. `name` is its full resource name; times are UTC."""
+
+    name: str
+    display_name: str
+    region: str
+    state: str
+    """As the API calls it: ACTIVE, PAUSED or COMPLETED."""
+    context: str
+    cron: str
+    pipeline: str = ""
+    """What it runs: the display name of its job, else the name of its pipeline."""
+    create_time: datetime | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    next_run_time: datetime | None = None
+    last_pause_time: datetime | None = None
+    started: int = 0
+    max_runs: int | None = None
+    max_active: int | None = None
+    """Runs that may be active at once; `None` for any number."""
+    queues: bool = False
+    catch_up: bool = False
+    last_time: datetime | None = None
+    """The time of the last run that was due."""
+    last_response: str = ""
+    """What the service said to it: OK, or why there is no run."""
+    last_run: Job | None = None
+    """The newest run that there is, where it could be read."""
+
+    @property
+    def id(self) -> str:
+        return self.name.rpartition("/")[2]
+
+    @property
+    def read(self) -> Cron | None:
+        """Its cron; `None` where the service takes one that vxtui does not know."""
+        try:
+            return read_cron(self.cron)
+        except CronError:
+            return None
+
+    @property
+    def when(self) -> str:
+        """The cron in words, where that is possible."""
+        cron = self.read
+        return cron.words if cron else self.cron
+
+    @property
+    def runs_text(self) -> str:
+        """`3/10` of those that it may start, `3` without a limit."""
+        return f"{self.started}/{self.max_runs}" if self.max_runs else str(self.started)
+
+    @property
+    def refused(self) -> str:
+        """Why the last run that was due was not started; "" where it was."""
+        return "" if self.last_response in {"", "OK"} else self.last_response
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """A schedule to create: `job` is a PipelineJob in REST form."""
+
+    display_name: str
+    cron: str
+    job: Mapping[str, Any] = field(default_factory=dict)
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    max_runs: int | None = None
+    max_active: int | None = None
+    queues: bool = False
+
+    def upcoming(self, now: datetime, count: int) -> Sequence[datetime]:
+        """Its first runs after `now`, in UTC. Raises CronError."""
+        begin = max(now, self.start_time) if self.start_time else now
+        found: list[datetime] = []
+        for at in read_cron(self.cron).runs(begin):
+            if len(found) == min(count, self.max_runs or count) or (self.end_time and at > self.end_time):
+                break
+            found.append(at)
+        return found

@@ -1,0 +1,291 @@
+"""Schedules: when each runs next, how often it has, and what its last run came to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.content import Content
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import NOT_MEASURED, age, pieces
+from tui.domain.job import Job
+from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
+from tui.domain.text import plain
+from tui.screens.polled_list import PolledListScreen
+from tui.screens.schedules.details import detail_lines, short_time, until
+from tui.screens.workers import background
+from tui.session import BackendError, Session
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.state import state_content
+from tui.widgets.table.table import Cells, Column, Table
+
+if TYPE_CHECKING:
+    from tui.actions.operations.runner import Outcome
+    from tui.actions.operations.schedules import ScheduleOperations
+
+COLUMNS = (
+    Column("state", "STATE", 11, max_width=11),
+    Column("name", "NAME", 16, max_width=48, flex=True),
+    Column("when", "WHEN", 17, max_width=64, rank=1),
+    Column("next", "NEXT", 20, max_width=28),
+    Column("runs", "RUNS", 5, max_width=11, right=True),
+    Column("last", "LAST RUN", 16, max_width=24),
+    Column("pipeline", "PIPELINE", 8, max_width=40, rank=3),
+    Column("region", "REGION", 8, max_width=20, rank=4),
+    Column("age", "AGE", 5, max_width=6, right=True, rank=2),
+)
+_GLYPHS = {
+    ACTIVE: ("● active", "$text-success"),
+    PAUSED: ("○ paused", "$text-warning"),
+    COMPLETED: ("✓ completed", "$text-primary"),
+}
+MOST_MISSED = 1000
+"""Missed runs that are counted."""
+
+
+class SchedulesScreen(PolledListScreen):
+    """Pipelines that run again and again."""
+
+    SCOPE = "schedules"
+    HEADING = "Schedules"
+    PLACEHOLDER = "name, state, pipeline or cron"
+    NEEDS = "schedules"
+    WHAT = "schedules"
+    EMPTY = (
+        "No schedules here.",
+        "A schedule runs a pipeline at the times of a cron.\n"
+        "vxtui schedules create NAME --from PROFILE --cron '30 2 * * *' makes one",
+    )
+    BINDINGS = bindings("schedules")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: Sequence[Schedule] = ()
+        self._shown: dict[str, Schedule] = {}
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS)
+
+    def tick(self) -> None:
+        super().tick()
+        if self.is_current:
+            # The countdowns of the rows.
+            self.reload()
+
+    async def read_now(self, session: Session) -> Mapping[str, BackendError]:
+        found = await session.backend.schedules.list_all()
+        # A region that can't be read keeps what it had.
+        places = found.errors.keys()
+        kept = [each for each in self._found if not places.isdisjoint(_places(each))]
+        self._found = [*found.items, *kept]
+        return found.errors
+
+    def forget(self) -> None:
+        self._found = ()
+
+    @property
+    def has_rows(self) -> bool:
+        return bool(self._found)
+
+    # What is shown
+
+    def reload(self) -> None:
+        if not self.is_mounted or not self.has_widgets:
+            return
+        words = self.query_one(FilterBar).text.casefold().split()
+        shown = {each.name: each for each in self._found if _fits(each, words)}
+        self._shown = shown
+        table = self.table
+        table.show(list(shown), {name: self._cells(each) for name, each in shown.items()})
+        table.display = bool(shown)
+        self.show_why(shown=bool(shown), filtered=self.query_one(FilterBar).text)
+        self.refresh_frame()
+
+    def _cells(self, each: Schedule) -> Cells:
+        now, muted = self.console.clock(), "$text-muted"
+        return {
+            "state": Content.styled(*_GLYPHS.get(each.state, (f"· {plain(each.state.lower())}", muted))),
+            "name": Content(plain(each.display_name)),
+            "when": Content.styled(plain(each.when), muted),
+            "next": self._next(each),
+            "runs": Content(each.runs_text),
+            "last": self._last_run(each),
+            "pipeline": Content.styled(plain(each.pipeline), muted),
+            "region": Content.styled(plain(each.region), muted),
+            "age": Content.styled(age(now - each.create_time if each.create_time else None), muted),
+        }
+
+    def _next(self, each: Schedule) -> Content:
+        """The time here and the countdown; a paused schedule has none."""
+        at, now = each.next_run_time, self.console.clock()
+        if at is None or each.state != ACTIVE:
+            return Content.styled(NOT_MEASURED, "$text-muted")
+        style = "$text-warning" if at < now else ""
+        return Content.assemble((short_time(at, now), style), ("  " + until(at, now), style or "$text-muted"))
+
+    def _last_run(self, each: Schedule) -> Content:
+        """The state of the newest run and its age; a run that was refused stands out."""
+        now, run = self.console.clock(), each.last_run
+        if each.refused:
+            word = "skipped" if each.refused.startswith("SKIPPED") else "not started"
+            return Content.styled(f"✗ {word}", "$text-warning" if word == "skipped" else "$text-error")
+        if run is None:
+            return Content.styled(NOT_MEASURED, "$text-muted")
+        return Content.assemble(state_content(run.state), (f"  {age(run.age(now))}", "$text-muted"))
+
+    def count_text(self) -> str:
+        shown, total = len(self._shown), len(self._found)
+        if not total:
+            return ""
+        words = pieces(total, "schedule")
+        return words if shown == total else f"{shown} of {words}"
+
+    # Actions
+
+    @property
+    def chosen(self) -> Schedule | None:
+        """The schedule under the cursor."""
+        return self._shown.get(self.table.cursor or "")
+
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
+        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
+            return reason
+        each = self.chosen
+        if each is None:
+            return "No schedule is selected."
+        if found.method in {"open", "runs"} and not each.started:
+            return f"{plain(each.display_name)} has started no run yet."
+        if found.method == "pause" and each.state == COMPLETED:
+            return f"{plain(each.display_name)} is completed; it has no more runs to pause."
+        return None
+
+    @on(Table.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("schedules.open")
+
+    def action_open(self) -> None:
+        """Its newest run; where that is not known, the list of them."""
+        each = self.chosen
+        if each is not None and each.last_run is not None:
+            self.console.open_job(each.last_run.name, job=each.last_run)
+        else:
+            self.action_runs()
+
+    def action_runs(self) -> None:
+        """Read its runs, and choose one."""
+        each, session = self.chosen, self.session
+        if each is not None and session is not None:
+            background(self, partial(self._pick_run, each, session), "runs")
+
+    async def _pick_run(self, each: Schedule, session: Session) -> None:
+        from tui.screens.dialogs.pick import PickScreen  # noqa: PLC0415 - most looks are at the list
+        from tui.screens.jobs.job_actions import choices  # noqa: PLC0415
+
+        try:
+            runs = await session.backend.schedules.runs(each.name)
+        except BackendError as error:
+            self.app.notify(error.message, severity="error", markup=False)
+            return
+        found: dict[str, Job] = {run.name: run for run in runs}
+
+        def chosen(name: str | None) -> None:
+            if name is not None:
+                self.console.open_job(name, job=found[name])
+
+        if self.is_current:
+            title = f"Runs of {each.display_name}"
+            none = "Its runs were deleted."
+            options = choices(runs, self.console.clock())
+            self.app.push_screen(PickScreen(title, options, no_match=none), chosen)
+
+    def action_details(self) -> None:
+        """Everything about it."""
+        from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415
+
+        each = self.chosen
+        if each is not None:
+            lines = detail_lines(each, self.console.clock())
+            self.app.push_screen(MessageScreen(f"Schedule {each.display_name}", "\n".join(lines)))
+
+    def action_copy(self) -> None:
+        """Copy its resource name."""
+        if self.chosen is not None:
+            self.console.send_copy(self.chosen.name, "the schedule's name")
+
+    def action_pause(self) -> None:
+        """Pause it after a yes; resume a paused one, with the runs that it missed or without."""
+        each, operations = self.chosen, self._operations()
+        if each is None or operations is None:
+            return
+        if each.state == ACTIVE:
+            said = f"Pause {each.display_name} ({each.when})? Runs that have started go on."
+            self._confirm(said, each, lambda: operations.pause(each))
+            return
+        missed = self._missed(each)
+        if not missed:
+            resume = partial(operations.resume, each, catch_up=False)
+            self._confirm(f"Resume {each.display_name} ({each.when})?", each, resume)
+            return
+        from tui.screens.dialogs.pick import PickScreen, value_options  # noqa: PLC0415
+
+        count = f"{missed} or more runs" if missed == MOST_MISSED else pieces(missed, "run")
+
+        def chosen(key: str | None) -> None:
+            if key is not None:
+                self._act(partial(operations.resume, each, catch_up=key == "catch up"), f"resume {each.id}")
+
+        options = value_options([
+            ("leave out", f"go on with the next run, without the {count} that were due in the pause"),
+            ("catch up", f"start the {count} that were due in the pause first"),
+        ])  # fmt: skip
+        self.app.push_screen(PickScreen(f"Resume {each.display_name} ({each.when})", options), chosen)
+
+    def action_delete(self) -> None:
+        """Delete it after a yes."""
+        each, operations = self.chosen, self._operations()
+        if each is not None and operations is not None:
+            said = f"Delete the schedule {each.display_name} ({each.when})? Its runs stay."
+            self._confirm(said, each, lambda: operations.delete(each))
+
+    def _missed(self, each: Schedule) -> int:
+        """How many runs were due since it was paused."""
+        cron, now = each.read, self.console.clock()
+        if cron is None or each.last_pause_time is None:
+            return 0
+        last = min(now, each.end_time) if each.end_time else now
+        due = takewhile(lambda at: at <= last, cron.runs(each.last_pause_time))
+        return sum(1 for _, _ in zip(range(MOST_MISSED), due, strict=False))
+
+    def _operations(self) -> ScheduleOperations | None:
+        return self.console.schedule_operations()
+
+    def _confirm(self, question: str, each: Schedule, act: Callable[[], Awaitable[Outcome[Any]]]) -> None:
+        from tui.screens.dialogs.confirm import ConfirmScreen  # noqa: PLC0415
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._act(act, question)
+
+        self.app.push_screen(ConfirmScreen(question, [each.name]), answered)
+
+    def _act(self, act: Callable[[], Awaitable[Outcome[Any]]], name: str) -> None:
+        async def run() -> None:
+            self.console.tell(await act())
+            self.read()
+
+        background(self, run, name, exclusive=False)
+
+
+def _fits(each: Schedule, words: Sequence[str]) -> bool:
+    text = f"{each.display_name} {each.id} {each.state} {each.pipeline} {each.cron} {each.when} {each.region}"
+    return all(word in text.casefold() for word in words)
+
+
+def _places(each: Schedule) -> tuple[str, str]:
+    """Its region as errors name it, in one context and in a group."""
+    return each.region, f"{each.context}/{each.region}"

@@ -1,0 +1,290 @@
+"""`vxtui schedules`: list schedules, create one of a profile's pipeline, pause, resume and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from tui.backends.interface import Backend, BackendError, NotFound
+from tui.domain.formatting import age
+from tui.domain.schedules.rules import check_schedule
+from tui.domain.schedules.schedule import NewSchedule, Schedule
+from tui.domain.text import sentences
+from tui.domain.vertex.rules.base import Finding, Severity
+from tui.session import now
+from tui.verbs.launch import prepare
+from tui.verbs.output import job_json, note, print_json, table, when
+from tui.verbs.run import READS, Failure, Run, check_regions, confirmed, value_of, verb
+
+BODY = "pipelineJob"
+UPCOMING = 3
+"""First runs that are shown before a schedule is created."""
+
+
+class _Group(click.Group):
+    """A group whose first word may also be a schedule: `schedules nightly` is `schedules list nightly`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args.insert(0, "list")
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Group)
+def schedules() -> None:
+    """Schedules: pipelines that run at the times of a cron.
+
+    Without a command: list them; with SCHEDULE, a display name, id or resource name, that one.
+    """
+
+
+@schedules.command("list")
+@click.argument("schedule", required=False)
+@click.option("--runs", is_flag=True, help="With SCHEDULE: list its newest runs too.")
+@verb(READS)
+async def list_(run: Run, schedule: str | None, runs: bool) -> int:
+    """List them, or show SCHEDULE."""
+    if runs and schedule is None:
+        raise Failure("--runs needs a SCHEDULE.", code="USAGE")
+    async with run.backend() as backend:
+        found, errors = await _read(backend)
+        shown = found if schedule is None else [_one(backend, found, errors, schedule)]
+        jobs = list(await backend.schedules.runs(shown[0].name)) if runs else []
+    if run.json:
+        more = {"runs": [job_json(job) for job in jobs]} if runs else {}
+        print_json({"schedules": [schedule_json(each) for each in shown], "errors": _errors(errors), **more})
+    else:
+        _print(shown)
+        if not shown and not errors:
+            note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` makes one.")
+        if runs:
+            rows = [
+                [job.id, job.state.value.lower(), age(job.age(now())), when(job.create_time)] for job in jobs
+            ]
+            table(
+                ("RUN", "STATE", "AGE", "CREATED"), [[str(cell) for cell in row] for row in rows], right=(2,)
+            )
+        for error in errors.values():
+            note(sentences(error.message, error.fix))
+    return next((e.exit_code for e in errors.values()), 0) if not shown else 0
+
+
+_TIME = click.DateTime(
+    ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"]
+)
+
+
+@schedules.command()
+@click.argument("name")
+@click.option("--from", "profile", required=True, metavar="PROFILE", help="Run the pipeline of this profile.")
+@click.option(
+    "--cron", required=True, metavar="CRON", help="Five fields, with TZ=ZONE before them, else UTC."
+)
+@click.option(
+    "--start", type=_TIME, metavar="TIME", help="Start no run before; without a zone this machine's."
+)
+@click.option("--end", type=_TIME, metavar="TIME", help="Start no run after.")
+@click.option("--max-runs", type=click.IntRange(1), metavar="N", help="Complete after so many runs.")
+@click.option("--max-active", type=click.IntRange(1), metavar="N", help="Runs that may be active at once.")
+@click.option("--queue", is_flag=True, help="Let runs above --max-active wait instead of skipping them.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
+)
+@click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("schedule.create")
+async def create(  # noqa: PLR0917 - one for each option
+    run: Run, name: str, profile: str, cron: str, start: datetime | None, end: datetime | None,
+    max_runs: int | None, max_active: int | None, queue: bool, assignments: tuple[str, ...],
+    region: str | None, yes: bool,
+) -> int:  # fmt: skip
+    """Create the schedule NAME, which runs PROFILE's pipeline at the times of CRON."""
+    check_regions([region] if region else [], run.one_context)
+    request = prepare(run, profile, assignments, region or "")
+    if request.body != BODY:
+        raise Failure(
+            f"{profile} has no pipeline: its body is {request.body}.",
+            fix=f"A schedule runs a profile with {BODY}.",
+            code="INVALID_PROFILE",
+        )
+    new = NewSchedule(
+        name, cron, request.resource, _utc(start), _utc(end), max_runs, max_active, queues=queue
+    )  # fmt: skip
+    _must_be_valid(check_schedule(new, now(), local=run.one_context.kind == "local"))
+    async with run.backend() as backend:
+        place = request.region or backend.info.regions[0]
+        first = ", ".join(f"{at.astimezone():%Y-%m-%d %H:%M}" for at in new.upcoming(now(), UPCOMING))
+        words = Schedule("", name, place, "", "", cron).when
+        await confirmed(
+            f"Create the schedule {name} in {place} ({words})? First runs: {first or 'none'}.", yes=yes
+        )
+        made = value_of(await run.schedule_operations(backend).create(place, new))
+    _print_one(run, made)
+    return 0
+
+
+@schedules.command()
+@click.argument("schedule")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("schedule.pause")
+async def pause(run: Run, schedule: str, yes: bool) -> int:
+    """Start no more runs of SCHEDULE; those that run go on."""
+    async with run.backend() as backend:
+        found = _one(backend, *await _read(backend), schedule)
+        await confirmed(f"Pause {found.display_name} ({found.when})?", yes=yes)
+        made = value_of(await run.schedule_operations(backend).pause(found))
+    _print_one(run, made)
+    return 0
+
+
+@schedules.command()
+@click.argument("schedule")
+@click.option("--catch-up", is_flag=True, help="First start the runs that were due in the pause.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("schedule.resume")
+async def resume(run: Run, schedule: str, catch_up: bool, yes: bool) -> int:
+    """Start runs of the paused SCHEDULE again."""
+    async with run.backend() as backend:
+        found = _one(backend, *await _read(backend), schedule)
+        missed = ", and start the runs that were due in the pause" if catch_up else ""
+        await confirmed(f"Resume {found.display_name} ({found.when}){missed}?", yes=yes)
+        made = value_of(await run.schedule_operations(backend).resume(found, catch_up=catch_up))
+    _print_one(run, made)
+    return 0
+
+
+@schedules.command()
+@click.argument("schedule")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("schedule.delete")
+async def delete(run: Run, schedule: str, yes: bool) -> int:
+    """Delete SCHEDULE; its runs stay."""
+    async with run.backend() as backend:
+        found = _one(backend, *await _read(backend), schedule)
+        await confirmed(f"Delete the schedule {found.display_name} ({found.when})?", yes=yes)
+        value_of(await run.schedule_operations(backend).delete(found))
+    if run.json:
+        print_json({"deleted": found.name})
+    else:
+        note(f"Deleted {found.display_name}.")
+    return 0
+
+
+async def _read(backend: Backend) -> tuple[Sequence[Schedule], Mapping[str, BackendError]]:
+    found = await backend.schedules.list_all()
+    return found.items, found.errors
+
+
+def _one(
+    backend: Backend, found: Sequence[Schedule], errors: Mapping[str, BackendError], reference: str
+) -> Schedule:
+    """The one that a person means. Raises NotFound, Failure, or why a region could not be read."""
+    fits = [each for each in found if reference in {each.id, each.name}]
+    fits = fits or [each for each in found if each.display_name == reference]
+    if len(fits) > 1:
+        lines = "\n".join(f"  {each.region}  {each.name}" for each in fits[:20])
+        message = f"{len(fits)} schedules are called {reference}:\n{lines}"
+        raise Failure(message, fix="Use the id or the full resource name.", code="AMBIGUOUS")
+    if fits:
+        return fits[0]
+    for error in errors.values():
+        raise error
+    raise NotFound(
+        f"There is no schedule {reference} in the context {backend.info.name}.",
+        fix="`vxtui schedules` lists all.",
+    )
+
+
+def _must_be_valid(findings: Sequence[Finding]) -> None:
+    """Print the warnings. Raises Failure for an error."""
+    bad = [each for each in findings if each.severity is Severity.ERROR]
+    if bad:
+        text = "\n".join(f"{_option(each)}: {each.sentence}" for each in bad)
+        raise Failure(text, fix=bad[0].fix, code="INVALID_ARGUMENT")
+    for each in findings:
+        note(f"{each.severity.value}: {_option(each)}: {sentences(each.sentence, each.fix)}")
+
+
+_OPTIONS = {
+    "displayName": "NAME", "cron": "--cron", "endTime": "--end", "maxRunCount": "--max-runs",
+    "maxConcurrentActiveRunCount": "--max-active", "allowQueueing": "--queue",
+}  # fmt: skip
+
+
+def _option(found: Finding) -> str:
+    return _OPTIONS[str(found.path[0])]
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    """A time without a zone is one of this machine."""
+    return moment.astimezone(UTC) if moment is not None else None
+
+
+def _errors(errors: Mapping[str, BackendError]) -> list[dict[str, Any]]:
+    return [
+        {"region": region, "code": error.code, "message": error.message} for region, error in errors.items()
+    ]
+
+
+def _print(found: Sequence[Schedule]) -> None:
+    rows = [
+        [
+            each.display_name, each.state.lower(), each.when, _next_words(each), each.runs_text, _last(each),
+            each.pipeline, each.region, each.id,
+        ]
+        for each in found
+    ]  # fmt: skip
+    headers = ("NAME", "STATE", "WHEN", "NEXT", "RUNS", "LAST RUN", "PIPELINE", "REGION", "ID")
+    table(headers, rows, right=(4,))
+
+
+def _next_words(each: Schedule) -> str:
+    at = each.next_run_time
+    return f"{at.astimezone():%Y-%m-%d %H:%M}" if at is not None and each.state == "ACTIVE" else ""
+
+
+def _last(each: Schedule) -> str:
+    if each.refused:
+        return each.refused
+    return each.last_run.state.value.lower() if each.last_run else ""
+
+
+def _print_one(run: Run, made: Schedule) -> None:
+    if run.json:
+        print_json({"schedule": schedule_json(made)})
+    else:
+        soon = f"; its next run is at {_next_words(made)}" if _next_words(made) else ""
+        note(f"{made.display_name} is {made.state.lower()}{soon}.")
+
+
+def schedule_json(each: Schedule) -> dict[str, Any]:
+    """A schedule in the documented shape (docs/JSON.md)."""
+    run = each.last_run
+    return {
+        "name": each.name,
+        "id": each.id,
+        "display_name": each.display_name,
+        "context": each.context,
+        "region": each.region,
+        "state": each.state,
+        "cron": each.cron,
+        "words": each.when,
+        "pipeline": each.pipeline or None,
+        "create_time": when(each.create_time),
+        "start_time": when(each.start_time),
+        "end_time": when(each.end_time),
+        "next_run_time": when(each.next_run_time),
+        "last_pause_time": when(each.last_pause_time),
+        "started_runs": each.started,
+        "max_runs": each.max_runs,
+        "max_active_runs": each.max_active,
+        "queues": each.queues,
+        "catch_up": each.catch_up,
+        "last_response": {"time": when(each.last_time), "text": each.last_response}
+        if each.last_time
+        else None,
+        "last_run": {"name": run.name, "state": run.state.value} if run else None,
+    }
