@@ -19,7 +19,7 @@ from tui.domain.vertex.cost import estimate
 from tui.domain.vertex.dry_run import price_json, price_words, task_lines
 from tui.domain.vertex.quota_fit import needs
 from tui.store.profiles.entries import size_of
-from tui.store.profiles.library import entry
+from tui.store.profiles.library import entries, entry, read_profile
 
 READY = Path(__file__).parents[2] / "profiles"
 CONTAINER = {"image": "us-docker.pkg.dev/p/r/i:t", "command": ["true"]}
@@ -54,12 +54,11 @@ def profile(
     """The profile of a compiled pipeline, in a folder."""
     text = compiled if isinstance(compiled, str) else yaml.safe_dump(compiled)
     (folder / "dag.yaml").write_text(text)
-    return load(
+    (folder / "p.yaml").write_text(
         f"displayName: x\n{head}pipelineJob:\n  templatePath: dag.yaml\n{more}  runtimeConfig:\n"
-        f"    gcsOutputDirectory: gs://bucket/root\n    parameterValues: {values}\n",
-        str(folder / "p.yaml"),
-        "p",
+        f"    gcsOutputDirectory: gs://bucket/root\n    parameterValues: {values}\n"
     )
+    return read_profile(folder / "p.yaml")
 
 
 def said(checked: Checked) -> list[tuple[str, str]]:
@@ -96,6 +95,12 @@ def test_a_file_that_is_no_pipeline_is_told_with_its_line(
     (problem,) = found.check().errors
     assert (problem.file, problem.line) == (str(tmp_path / "dag.yaml"), line)
     assert problem.id == "pipeline.file" and words in str(problem)
+
+
+def test_a_compiled_pipeline_beside_its_profile_is_no_profile(tmp_path: Path) -> None:
+    profile(tmp_path, spec())
+    (tmp_path / "broken.yaml").write_text("nope: 1\n")
+    assert {each.name for each in entries(tmp_path) if each.mine} == {"broken", "p"}
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -182,9 +187,9 @@ def test_a_wrong_text_is_told_at_its_parameter(tmp_path: Path) -> None:
     with pytest.raises(ProfileInvalid) as caught:
         found.check({"steps": "x", "sizes": "{}", "fast": "perhaps"})
     assert [str(p).partition("parameterValues.")[2] for p in caught.value.problems] == [
-        "fast: fast: it takes true or false, not 'perhaps'.",
-        "sizes: sizes: it takes a list in JSON, such as [1, 2], not fields.",
-        "steps: steps: it takes a whole number, not 'x'.",
+        "fast: it takes true or false, not 'perhaps'.",
+        "sizes: it takes a list in JSON, such as [1, 2], not fields.",
+        "steps: it takes a whole number, not 'x'.",
     ]
     with pytest.raises(ProfileInvalid, match="no parameter nope"):
         found.check({"nope": "1"})

@@ -62,6 +62,8 @@ class KnownJob:
     runs: int | None = 1
     why: str = ""
     """What decides how often it runs, or why its machine is not known."""
+    image: Path = ()
+    """Where its image stands in the job of the launch, if not in the spec."""
 
 
 class SpecFormat(Protocol):
@@ -162,6 +164,12 @@ def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
     """The custom jobs of a launch, whose REST form `job` is: what stands beside its spec names the body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]).custom_jobs(job) if beside else (KnownJob(job),)
+
+
+def collection_of(job: Mapping[str, Any]) -> str:
+    """The collection that a job in REST form is created in."""
+    beside = [body for body in _LOADERS if body in job]
+    return format_of(beside[-1]).collection if beside else "customJobs"
 
 
 def is_one(known: Collection[KnownJob]) -> bool:

@@ -162,7 +162,8 @@ def _json(text: str, kind: str) -> Any:
     try:
         found = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}: {error}.") from error
+        words = text if len(text) <= 40 else f"{text[:40]}…"
+        raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {words!r}.") from error
     if misfit(found, kind):
         raise ValueError(f"it takes {WORDS[kind]} in JSON, such as {example}, not {describe(found)}.")
     return found

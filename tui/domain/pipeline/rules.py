@@ -10,6 +10,7 @@ from typing import Any
 from tui.domain.pipeline.ir import SCHEMAS, Reader, bare, inputs_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.pipeline.parameters import intended, misfit
+from tui.domain.pipeline.tasks import spec_at
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex import image_reference
 from tui.domain.vertex.custom_job_spec import within
@@ -22,7 +23,6 @@ from tui.domain.vertex.sources import EMULATOR, IR, PIPELINE_JOB, PIPELINE_RUN, 
 
 BODY = "pipelineJob"
 TEMPLATES = ("templatePath", "templateUri", "pipelineSpec")
-_SPEC: Path = (BODY, "pipelineSpec")
 _VALUES = (BODY, "runtimeConfig", "parameterValues")
 _ROOT = (BODY, "runtimeConfig", "gcsOutputDirectory")
 _ARTIFACTS = (BODY, "runtimeConfig", "inputArtifacts")
@@ -43,8 +43,7 @@ def _spec(case: Case) -> Mapping[str, Any] | None:
 
 def _at(case: Case, where: Path) -> Path:
     """A place of the spec, as a path of the job."""
-    given = body_of(case.job).get("pipelineSpec") or {}
-    return (*_SPEC, *(("pipelineSpec",) if bare(given) is not given else ()), *where)
+    return (*spec_at(body_of(case.job)), *where)
 
 
 def template(case: Case) -> Iterator[Finding]:

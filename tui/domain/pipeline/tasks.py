@@ -11,6 +11,7 @@ from typing import Any
 
 from tui.domain.pipeline.ir import Component, Pipeline, Reader, Task, bare
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
+from tui.domain.profile.source import Path
 from tui.domain.spec_format import KnownJob
 from tui.domain.vertex.custom_job_spec import within
 
@@ -69,7 +70,15 @@ def _known(step: _Step, job: Mapping[str, Any], title: str) -> KnownJob:
     except (NoMachine, NotKnown) as error:
         why = "; ".join(filter(None, (why, str(error))))
     spec = {"workerPoolSpecs": [pool]}
-    return KnownJob({"displayName": title, "jobSpec": spec}, title, step.runs, why)
+    label = executor.label if executor is not None else ""
+    image = (*spec_at(job), "deploymentSpec", "executors", label, "container", "image")
+    return KnownJob({"displayName": title, "jobSpec": spec}, title, step.runs, why, image)
+
+
+def spec_at(job: Mapping[str, Any]) -> Path:
+    """Where the compiled pipeline stands in the job of a launch; `job` is its body."""
+    given = job.get("pipelineSpec") or {}
+    return ("pipelineJob", "pipelineSpec", *(("pipelineSpec",) if bare(given) is not given else ()))
 
 
 def launches(container: Mapping[str, Any]) -> bool:

@@ -46,7 +46,7 @@ def with_inputs(
         try:
             _set(made, each.path[1:], each.parse(typed))
         except ValueError as error:
-            problems.append(document.problem(each.path, f"{each.name}: {error}", rule=PARAMETER))
+            problems.append(document.problem(each.path, str(error), rule=PARAMETER))
     return made, problems
 
 

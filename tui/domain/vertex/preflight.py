@@ -10,6 +10,7 @@ from typing import Any
 
 from tui.domain.job import Job
 from tui.domain.profile.document_edit import Edit
+from tui.domain.spec_format import bodies, custom_jobs
 from tui.domain.vertex.custom_job_spec import within
 
 
@@ -66,7 +67,18 @@ def unknown(id: str, sentence: str, fix: str = "") -> Check:
     return Check(id, CheckStatus.UNKNOWN, sentence, fix)
 
 
-ORDER = ("credentials", "permissions", "quota", "image", "bucket", "account", "network", "resource", "board")
+ORDER = (
+    "credentials",
+    "permissions",
+    "quota",
+    "template",
+    "image",
+    "bucket",
+    "account",
+    "network",
+    "resource",
+    "board",
+)
 """Ids in display order; several images or buckets are `image:NAME`, `bucket:NAME`."""
 
 
@@ -128,25 +140,42 @@ def image_of(uri: str) -> Image:
 
 
 def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Every container image of a CustomJob in REST form, with the paths of the fields that name it."""
+    """Every container image of a job in REST form, with the paths of the fields that name it."""
     found: dict[str, list[Path]] = {}
-    for index, pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
-        for keys in (("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")):
-            uri = within(pool or {}, *keys)
-            if uri:
-                found.setdefault(str(uri), []).append(("jobSpec", "workerPoolSpecs", index, *keys))
+    for known in custom_jobs(job):
+        for index, pool in enumerate(within(known.job, "jobSpec", "workerPoolSpecs") or []):
+            for keys in (("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")):
+                uri = within(pool or {}, *keys)
+                # A parameter decides it, and only the run knows that.
+                if uri and "{{" not in str(uri):
+                    path = known.image or ("jobSpec", "workerPoolSpecs", index, *keys)
+                    paths = found.setdefault(str(uri), [])
+                    paths += [path] if path not in paths else []
     return found
+
+
+def settings_of(job: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """What says a job's account and network, and its name there: the CustomJobSpec, or a pipeline's body."""
+    name = next((name for name in ("jobSpec", *bodies()) if isinstance(job.get(name), Mapping)), "jobSpec")
+    return name, job.get(name) or {}
 
 
 _GS = re.compile(r"(?:gs://|/gcs/)([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])")
 
 
+_PLACES = (("jobSpec",), ("pipelineJob", "runtimeConfig"), ("pipelineJob", "templateUri"))
+
+
 def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Every bucket that a CustomJob in REST form names, with the paths of the texts that name it."""
+    """Every bucket that a job in REST form names, with the paths of the texts that name it.
+
+    Of a pipeline these are its root and its parameters: the code of its components may name any.
+    """
     found: dict[str, list[Path]] = {}
-    for path, text in _texts(job.get("jobSpec") or {}, ("jobSpec",)):
-        for name in dict.fromkeys(_GS.findall(text)):
-            found.setdefault(name, []).append(path)
+    for place in _PLACES:
+        for path, text in _texts(within(job, *place), place):
+            for name in dict.fromkeys(_GS.findall(text)):
+                found.setdefault(name, []).append(path)
     return found
 
 

@@ -41,7 +41,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         offers = entry.offers({}, region)
         self.parameters: dict[str, LaunchField] = {
             p.name: LaunchField(
-                p.name, p.default, _hint(p), None if p.secret else offers.get(p.name), secret=p.secret
+                p.title, p.default, _hint(p), None if p.secret else offers.get(p.name), secret=p.secret
             )
             for p in entry.parameters
         }
@@ -96,7 +96,8 @@ class LaunchForm(VerticalScroll, can_focus=False):
         field = next(f for f in self.fields if f.line is event.line)
         # The choices of one value may depend on another: a machine's on the region.
         offers = self._entry.offers(self.values, self.region_field.value)
-        offer = self._regions if field is self.region_field else offers.get(field.field)
+        name = next((name for name, each in self.parameters.items() if each is field), "")
+        offer = self._regions if field is self.region_field else offers.get(name)
         if offer is None:
             return
 

@@ -48,6 +48,13 @@ class Parameter:
     secret: bool = False
     at_launch: str = ""
     """The command whose output a launch fills in."""
+    label: str = ""
+    """What it is called on a screen, where that is not its name."""
+
+    @property
+    def title(self) -> str:
+        """What it is called on a screen."""
+        return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,11 @@ from tui.domain.profile.source import decode
 from tui.domain.spec_format import custom_jobs
 from tui.domain.text import sentences
 from tui.domain.vertex.field_check import text
-from tui.domain.vertex.form.choices import Offer, offers
+from tui.domain.vertex.form.choices import Choice, Offer, offers
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.domain.vertex.rules.base import Severity
 from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError, size_of
+from tui.store.profiles.templates import is_compiled
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 1_000_000
@@ -84,7 +85,8 @@ def entries(own: Path) -> list[ProfileEntry]:
         # By name: with the suffix `local-2node-zero2` would come before `local-2node`.
         for path in sorted(files, key=lambda p: (p.stem, p.suffix)):
             found.setdefault(path.stem, entry(path, mine=folder == own))
-    return list(found.values())
+    # A compiled pipeline may stand beside the profile that names it.
+    return [each for each in found.values() if not each.problem or not is_compiled(each.path)]
 
 
 def entry(path: Path, *, mine: bool) -> ProfileEntry:
@@ -105,11 +107,29 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
         )
         for p in profile.parameters
     )
+    parameters += _of_body(profile)
     return ProfileEntry(
         path.stem, path, mine, mask_text(profile.description), "", profile.region, shape(profile), parameters,
         accelerators(profile), partial(_prepare, profile), partial(_check_rules, profile),
         partial(_offers, profile),
     )  # fmt: skip
+
+
+def _of_body(profile: Profile) -> tuple[Parameter, ...]:
+    """What a launch may set in the body: the parameters of a pipeline."""
+    taken = {p.name for p in profile.parameters}
+    return tuple(
+        Parameter(
+            each.key,
+            each.default,
+            each.type,
+            ". ".join(filter(None, (f"{each.type}, required" if each.required else each.type, each.help))),
+            each.choices,
+            looks_secret(each.name),
+            label=each.key if each.name in taken else each.name,
+        )
+        for each in profile.inputs
+    )
 
 
 def _default(parameter: ProfileParameter) -> str:
@@ -206,11 +226,16 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 
 def _offers(profile: Profile, values: Mapping[str, str], region: str) -> dict[str, Offer]:
-    return offers(profile.document.value, profile.spec_path, values, region)
+    found = offers(profile.document.value, profile.spec_path, values, region)
+    for each in profile.inputs:
+        if each.choices:
+            found[each.key] = Offer(tuple(Choice(value) for value in each.choices))
+    return found
 
 
 def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Problem]) -> ProfileError:
     """The problems, each at the launch's values that it comes from; a value is in no file."""
+    of_body = {each.path: each.key for each in profile.inputs}
     changed = {p.name for p in profile.parameters if values.get(p.name, _default(p)) != _default(p)}
     rest = {key: value for key, value in profile.document.value.items() if key != "parameters"}
     users: dict[FieldPath, set[str]] = {}
@@ -222,6 +247,8 @@ def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Pro
         path = profile.document.spelled(problem.path)
         if path[:1] == ("parameters",) and path[1:]:
             names = {str(path[1])}
+        elif problem.path in of_body:
+            names = {of_body[problem.path]}
         else:
             names = users.get(path, set()) & changed
         if path == ("region",) and not names:

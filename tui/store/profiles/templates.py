@@ -28,6 +28,12 @@ def read_beside(file: str, named: str) -> Template:
         return refused(str(path), f"it can't be read: {error}.")
 
 
+def is_compiled(path: Path) -> bool:
+    """Whether a file is a compiled pipeline; never raises."""
+    found = read_beside(str(path), path.name).spec
+    return "pipelineInfo" in found and "root" in found
+
+
 @lru_cache(maxsize=64)
 def _read(path: Path, changed: int, size: int) -> Template:
     """The template of a file as it was when it had this size and was `changed`."""

@@ -9,15 +9,15 @@ from tui.backends.interface import ContextInfo, NotFound, Unauthenticated
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 
-NEEDED = ("aiplatform.customJobs.create", "aiplatform.customJobs.get")
-"""Without these a job can't be launched (vertex facts 2.5)."""
+NEEDED = ("create", "get")
+"""Without these on the job's collection it can't be launched (vertex facts 2.5)."""
+FOLLOWED = ("list", "cancel")
+"""Without these it can't be followed."""
 USEFUL = (
-    "aiplatform.customJobs.list",
-    "aiplatform.customJobs.cancel",
     "logging.logEntries.list",
     "monitoring.timeSeries.list",
 )
-"""Without these it can't be followed."""
+"""The same of all kinds of jobs."""
 ACT_AS = "iam.serviceAccounts.actAs"
 _ROLES = {
     "aiplatform": "roles/aiplatform.user",
@@ -40,10 +40,12 @@ class Access:
         found = getattr(credentials, "service_account_email", "") or getattr(credentials, "account", "")
         return "" if found == "default" else str(found)
 
-    async def caller(self) -> Sequence[Check]:
-        """Credentials and permissions of the project, by one call."""
+    async def caller(self, collection: str = "customJobs") -> Sequence[Check]:
+        """Credentials and permissions of the project for the jobs of a collection, by one call."""
         project = self._info.project
-        asked = {"resource": f"projects/{project}", "permissions": [*NEEDED, *USEFUL]}
+        needed = [f"aiplatform.{collection}.{verb}" for verb in NEEDED]
+        useful = [*(f"aiplatform.{collection}.{verb}" for verb in FOLLOWED), *USEFUL]
+        asked = {"resource": f"projects/{project}", "permissions": [*needed, *useful]}
 
         async def send(seconds: float) -> Any:
             return await self._clients.projects().test_iam_permissions(asked, retry=None, timeout=seconds)
@@ -60,15 +62,15 @@ class Access:
                 ok("credentials", self._signed_in()),
                 Check("permissions", CheckStatus.PROBLEM, gone, fix),
             ]
-        return [ok("credentials", self._signed_in()), self._granted(set(reply.permissions))]
+        return [ok("credentials", self._signed_in()), self._granted(set(reply.permissions), needed, useful)]
 
     def _signed_in(self) -> str:
         return f"signed in as {self._who}" if self._who else "the service accepts them"
 
-    def _granted(self, granted: set[str]) -> Check:
+    def _granted(self, granted: set[str], needed: Sequence[str], useful: Sequence[str]) -> Check:
         who, project = self._who or "you", self._info.project
-        lacking = [p for p in NEEDED if p not in granted]
-        hindering = [p for p in USEFUL if p not in granted]
+        lacking = [p for p in needed if p not in granted]
+        hindering = [p for p in useful if p not in granted]
         if not lacking and not hindering:
             return ok("permissions", f"{who} may create, follow and cancel jobs in {project}")
         names = lacking + hindering

@@ -20,10 +20,12 @@ from tui.backends.vertex.preflight.images import Images
 from tui.backends.vertex.preflight.programs import Programs
 from tui.backends.vertex.preflight.quota import QuotaCheck
 from tui.backends.vertex.preflight.resources import Parts
+from tui.backends.vertex.preflight.templates import Templates
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
+from tui.domain.spec_format import collection_of
 from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.preflight import Check, Path, RunningJobs, buckets_of, images_of, unknown
+from tui.domain.vertex.preflight import Check, Path, RunningJobs, buckets_of, images_of, settings_of, unknown
 
 LOG = logging.getLogger("vxtui")
 CHECK_SECONDS = 8.0
@@ -42,6 +44,7 @@ class Checks:
         self._programs = Programs(clients.clients, self._images) if endpoint.runs_programs else None
         self._buckets = Buckets(storage, endpoint.makes_buckets)
         self._parts = Parts(info, clients)
+        self._templates = Templates(storage, clients)
         self._quota = QuotaCheck(info, quotas)
 
     async def run(
@@ -64,19 +67,21 @@ class Checks:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _looks(self, region: str, job: Mapping[str, Any], running: RunningJobs) -> list[tuple[str, Look]]:
-        spec = job.get("jobSpec") or {}
+        _, spec = settings_of(job)
         found: list[tuple[str, Look]] = [
-            ("credentials permissions", self._access.caller),
+            ("credentials permissions", _of(self._access.caller, collection_of(job))),
             ("quota", lambda: self._quota.look(job, region, running)),
         ]
         for uri, paths in images_of(job).items():
             found.append((f"image:{uri}", self._image_look(job, uri, paths)))
+        if template := spec.get("templateUri"):
+            found.append(("template", _of(self._templates.look, str(template))))
         for name, paths in buckets_of(job).items():
             found.append((f"bucket:{name}", _of(self._buckets.look, job, region, name, paths)))
         if account := spec.get("serviceAccount"):
             found.append(("account", _of(self._access.account, str(account))))
         if spec.get("network") or within(spec, "pscInterfaceConfig", "networkAttachment"):
-            found.append(("network", _of(self._parts.network, job)))
+            found.append(("network", _of(self._parts.network, spec)))
         if spec.get("persistentResourceId"):
             found.append(("resource", _of(self._parts.resource, job, region)))
         if board := spec.get("tensorboard"):

@@ -24,7 +24,7 @@ class Programs:
     async def look(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Sequence[Check]:
         """Whether every pool that names the image runs here, and as what."""
         id = f"image:{uri}"
-        commands = {_command(job, path) for path in paths if path[-1] == "imageUri"}
+        commands = {_command(job, path) for path in paths if path[-1] != "executorImageUri"}
         programs = [] if commands else ["python with the job's packages"]
         for command in sorted(commands):
             answer = await self._ask(uri, command)
@@ -35,7 +35,7 @@ class Programs:
             found = await self._images.look(uri, paths)
             if any(check.status is not CheckStatus.OK for check in found):
                 return found
-        return [ok(id, f"{short_image(uri)} runs on this machine as {' and '.join(programs)}")]
+        return [ok(id, f"{short_image(uri)} runs on this machine as {' and '.join(dict.fromkeys(programs))}")]
 
     async def _ask(self, uri: str, command: Sequence[str]) -> dict[str, Any]:
         message = struct_pb2.Struct()

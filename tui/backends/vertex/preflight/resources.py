@@ -84,9 +84,8 @@ class Parts:
             return [Check("board", CheckStatus.PROBLEM, sentence, f"Name one in {region}.")]
         return [ok("board", f"the TensorBoard {match[3]} is there")]
 
-    async def network(self, job: Mapping[str, Any]) -> Sequence[Check]:
+    async def network(self, spec: Mapping[str, Any]) -> Sequence[Check]:
         """Compute Engine is not asked: the check names the command that does."""
-        spec = job.get("jobSpec") or {}
         network = _NETWORK.fullmatch(str(spec.get("network") or ""))
         attached = str(within(spec, "pscInterfaceConfig", "networkAttachment") or "")
         attachment = _ATTACHMENT.fullmatch(attached)

@@ -1,0 +1,65 @@
+"""Checks that the template of a pipeline is where its address says: Cloud Storage, Artifact Registry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from tui.backends.interface import NotFound, PermissionDenied
+from tui.backends.vertex.preflight.clients import CheckClients
+from tui.backends.vertex.storage import Storage
+from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
+
+_REGISTRY = re.compile(
+    r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/"
+    r"(?P<name>[^/]+)/(?P<tag>[^/]+)"
+)
+
+
+class Templates:
+    """Asks where the template is."""
+
+    def __init__(self, storage: Storage, clients: CheckClients) -> None:
+        self._storage = storage
+        self._clients = clients
+
+    async def look(self, uri: str) -> Sequence[Check]:
+        """One template, by its address."""
+        try:
+            there = await (self._object(uri) if uri.startswith("gs://") else self._package(uri))
+        except NotFound:
+            there = False
+        except PermissionDenied as error:
+            why = f"you may not look at {uri}; the pipeline's own account may be allowed to"
+            return [unknown("template", why, error.fix)]
+        if there is None:
+            return [unknown("template", f"{uri} is no address that can be looked up")]
+        if not there:
+            fix = "Upload the compiled pipeline, or correct templateUri."
+            return [Check("template", CheckStatus.PROBLEM, f"there is no template {uri}", fix)]
+        return [ok("template", f"{uri} is there; its parameters are checked by the service")]
+
+    async def _object(self, uri: str) -> bool:
+        return await self._storage.size_of(uri) is not None
+
+    async def _package(self, uri: str) -> bool | None:
+        match = _REGISTRY.fullmatch(uri)
+        if match is None:
+            return None
+        package = (
+            f"projects/{match['project']}/locations/{match['location']}/repositories/"
+            f"{match['repository']}/packages/{quote(match['name'], safe='')}"
+        )
+        tag = match["tag"]
+
+        async def send(seconds: float) -> Any:
+            registry = self._clients.registry()
+            if tag.startswith("sha256:"):
+                name = f"{package}/versions/{tag}"
+                return await registry.get_version({"name": name}, retry=None, timeout=seconds)
+            return await registry.get_tag(name=f"{package}/tags/{tag}", retry=None, timeout=seconds)
+
+        await self._clients.clients.caller.read(f"read the template {uri}", send, patience=2.0)
+        return True
