@@ -325,7 +325,7 @@ async def test_machines_and_placeholders_are_those_that_a_component_asks_for() -
         assert machines == {
             "small": ("e2-standard-4", "ACCELERATOR_TYPE_UNSPECIFIED"),
             "large": ("e2-standard-16", "ACCELERATOR_TYPE_UNSPECIFIED"),
-            "gpu": ("n1-standard-8", "NVIDIA_TESLA_T4"),
+            "gpu": ("n1-standard-4", "NVIDIA_TESLA_T4"),
         }
 
 

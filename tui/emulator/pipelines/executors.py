@@ -14,20 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
+from google.protobuf import json_format
 
+from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all
 from tui.emulator.pipelines.planner import BadInput, Node, Values, typed_output
 
-GPU_MACHINE = "n1-standard-8"
 OUTPUT_FILE = "executor_output.json"
-_CORES = (4, 8, 16, 32)
-"""A component that asks for nothing gets e2-standard-4 (vertex facts 11.3)."""
-GB_A_CORE = 4
-"""Memory of an e2-standard machine."""
 
 
 class CannotStart(Exception):
@@ -110,21 +106,11 @@ def custom_job(node: Node, place: Place, name: str, facts: Mapping[str, str]) ->
 
 
 def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
-    """The machine for what a component asks for. Raises CannotStart for an accelerator that there is not."""
-    accelerator = resources.get("accelerator") or {}
-    asked = str(accelerator.get("resourceType") or accelerator.get("type") or "")
-    # Components name them as node labels do: nvidia-tesla-t4.
-    kind = asked.upper().replace("-", "_")
-    count = int(float(accelerator.get("resourceCount") or accelerator.get("count") or 0)) or 1
-    if asked and kind not in AcceleratorType.__members__:
-        raise CannotStart(f"the accelerator {asked!r} is none of Vertex AI.")
-    cores = float(resources.get("cpuLimit") or 0)
-    memory = float(resources.get("memoryLimit") or 0)
-    size = next((each for each in _CORES if each >= cores and each * GB_A_CORE >= memory), _CORES[-1])
-    spec.machine_type = GPU_MACHINE if asked else f"e2-standard-{size}"
-    if asked:
-        spec.accelerator_type = int(AcceleratorType.__members__[kind])
-        spec.accelerator_count = count
+    """The machine for what a component asks for. Raises CannotStart where there is none."""
+    try:
+        json_format.ParseDict(machine_spec(resources), spec)
+    except (NoMachine, NotKnown) as error:
+        raise CannotStart(f"{error}.") from error
 
 
 def prepare(node: Node, place: Place) -> None:
