@@ -51,7 +51,7 @@ def machine_spec(resources: Mapping[str, Any]) -> dict[str, Any]:
         m for m in machines().values() if any(k == kind and count in counts for k, counts in m.accelerators)
     ]
     return {
-        "machineType": _smallest(able, cores, memory) or ANY_WITH_ACCELERATOR,
+        "machineType": _smallest(able, max(cores, CORES[0]), memory) or ANY_WITH_ACCELERATOR,
         "acceleratorType": kind,
         "acceleratorCount": count,
     }
