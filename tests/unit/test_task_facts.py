@@ -26,9 +26,9 @@ def test_every_value_artifact_and_attempt_is_a_line() -> None:
     assert lines(TRAIN) == [
         ("task", "after", "tokenize"),
         ("task", "before", "deploy"),
-        ("attempt", "1  failed", "customJobs/7"),
-        ("attempt", "2  failed", "customJobs/8"),
-        ("attempt", "3  succeeded", "customJobs/9"),
+        ("attempt", "1 failed", "customJobs/7"),
+        ("attempt", "2 failed", "customJobs/8"),
+        ("attempt", "3 succeeded", "customJobs/9"),
         ("input", "rate", "0.1"),
         ("input", "api_key", MASK),
         ("input", "sizes", "[1, 2]"),
@@ -55,3 +55,7 @@ def test_only_an_artifact_of_metrics_has_figures() -> None:
     said = {"accuracy": 0.9, "rows": 12, "ok": True, "note": "x"}
     assert Artifact("", "system.Metrics", metadata=said).metrics == {"accuracy": 0.9, "rows": 12.0}
     assert Artifact("", "system.Model", metadata=said).metrics == {}
+
+
+def test_the_jobs_of_all_attempts_are_parts() -> None:
+    assert TRAIN.jobs == ("customJobs/7", "customJobs/8", "customJobs/9") and Task("1").jobs == ()

@@ -222,5 +222,5 @@ def known_replicas(job: Job) -> tuple[Replica, ...]:
 def with_parents(jobs: Iterable[Job]) -> list[Job]:
     """The same jobs, each job of a task with the name of the job that the task belongs to."""
     found = list(jobs)
-    parents = {task.job: job.name for job in found for task in job.tasks if task.job}
+    parents = {part: job.name for job in found for task in job.tasks for part in task.jobs}
     return [replace(job, parent=parents[job.name]) if job.name in parents else job for job in found]

@@ -69,6 +69,11 @@ class Task:
     start_time: datetime | None = None
     end_time: datetime | None = None
 
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """Names of the jobs of all its attempts, the oldest first."""
+        return (*self.failed_jobs, self.job) if self.job else self.failed_jobs
+
     def duration(self, now: datetime) -> timedelta | None:
         """Time since its start, up to its end or `now`; `None` before it started."""
         return None if self.start_time is None else (self.end_time or now) - self.start_time

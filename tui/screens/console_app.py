@@ -28,7 +28,7 @@ from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.garbage import TURN, IdleCollector
 from tui.kinds.kind import Kind
-from tui.kinds.registry import kind_of
+from tui.kinds.registry import kind_named, kind_of
 from tui.screens import later
 from tui.screens.containment import ContainingApp
 from tui.screens.unanswered import UnansweredLaunches
@@ -414,13 +414,19 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         """Open a job's screen, at `replica` or `tab` if it is given; `job` may be missing in the list."""
         if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
-            kind = kind_of(job or self.store.jobs.get(name))
+            kind = kind_of(job) if job is not None else self._kind_of(name)
             self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica, kind, tab=tab))
         elif self.trouble is not None:
             self.notify(not_connected(self), severity="warning", markup=False)
         else:
             self._to_open = (self.screen, name, replica)
             self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)
+
+    def _kind_of(self, name: str) -> Kind:
+        """The kind of a job, which may not be listed yet: that whose service has such names."""
+        listed = self.store.jobs.get(name)
+        services = self.session.backend.jobs if self.session is not None and listed is None else {}
+        return next((kind_named(key) for key, each in services.items() if each.owns(name)), kind_of(listed))
 
     def _open_now(self) -> None:
         """Open the job that was requested before the connection, unless the user has left that screen."""

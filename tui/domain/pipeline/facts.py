@@ -53,8 +53,7 @@ def cached_from(task: Task, pipeline: str) -> str:
 
 def attempts(task: Task) -> list[tuple[str, JobState]]:
     """The job of each attempt with its state, the oldest first."""
-    found = [(job, JobState.FAILED) for job in task.failed_jobs]
-    return [*found, (task.job, task.state)] if task.job else found
+    return [(job, task.state if job == task.job else JobState.FAILED) for job in task.jobs]
 
 
 def facts(task: Task, others: Mapping[str, Task], pipeline: str) -> list[Fact]:
@@ -89,7 +88,7 @@ def _task(task: Task, others: Mapping[str, Task], pipeline: str) -> Iterator[Fac
 
 def _attempts(task: Task) -> Iterator[Fact]:
     for number, (job, state) in enumerate(attempts(task), 1):
-        yield Fact("attempt", f"{number}  {state.value.lower()}", job, job=job)
+        yield Fact("attempt", f"{number} {state.value.lower()}", job, job=job)
 
 
 def _values(part: str, values: Mapping[str, object]) -> Iterator[Fact]:

@@ -34,7 +34,7 @@ class PipelineTarget:
             outcome = await operations.rerun(job)
             console.tell(outcome)
             if outcome.ok and outcome.value is not None:
-                console.open_job(outcome.value.name)
+                console.open_job(outcome.value.name, tab="tasks")
 
         def answered(yes: bool | None) -> None:
             if yes:

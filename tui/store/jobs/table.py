@@ -260,11 +260,12 @@ class JobStore:
         told = []
         for job in jobs:
             for task in job.tasks:
-                if task.job and self._parents.get(task.job) != job.name:
-                    self._parents[task.job] = job.name
-                    if task.job in self.jobs:
-                        self._keep(replace(self.jobs[task.job], parent=job.name))
-                        told.append(task.job)
+                for part in task.jobs:
+                    if self._parents.get(part) != job.name:
+                        self._parents[part] = job.name
+                        if part in self.jobs:
+                            self._keep(replace(self.jobs[part], parent=job.name))
+                            told.append(part)
         return told
 
 

@@ -93,6 +93,6 @@ class CompositeJobs(VertexJobs):
             async for page in pages:
                 going = [each for each in page.jobs if each.end_time is None or each.end_time >= created]
                 for each in await self._complete(going):
-                    if job.name in {task.job for task in each.tasks}:
+                    if any(job.name in task.jobs for task in each.tasks):
                         return each
         return None
