@@ -92,6 +92,7 @@ def test_machines_are_made_used_and_deleted(shell: Home) -> None:
     wait_for(lambda: used() == 3, "the job's replicas")
     busy = mine()
     assert busy["jobs"] == [job["name"]] and busy["idle_since"] is None
+    assert "on the persistent resource mine" in shell.run("describe", job["name"]).stdout
     assert "running jobs" in shell.run("resources", "reboot", "mine", "--yes").stderr
 
     gone = shell.json("resources", "delete", "mine", "--yes")

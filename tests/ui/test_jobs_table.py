@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
-from tests.ui.double import MemoryBackend, fleet, job
+from tests.ui.double import NOON, MemoryBackend, fleet, job
 from tests.ui.test_jobs_screen import again, current, lines, opened, painted, shown, table, until
 from tui.domain.states import JobState
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.columns import GAP, place
-from tui.widgets.table.job_table import COLUMNS
+from tui.widgets.table.job_table import COLUMNS, progress_content
 from tui.widgets.table.table import Table
 
 
@@ -110,3 +112,11 @@ async def test_a_list_that_was_empty_gets_the_keys_again(tmp_path: Path) -> None
         await until(pilot, lambda: app.screen.focused is table(app), "the list to have the keys")
         await pilot.press("G")
         assert current(app) == "job-2"
+
+
+def test_a_job_that_waits_for_a_persistent_resource_says_so() -> None:
+    waiting = replace(job(1, "a"), state=JobState.PENDING, create_time=NOON - timedelta(minutes=5))
+    assert progress_content(waiting, NOON).plain == "provisioning, 5m"
+    assert progress_content(replace(waiting, persistent_resource="mine"), NOON).plain == "waits for mine, 5m"
+    queued = replace(waiting, persistent_resource="mine", state=JobState.QUEUED)
+    assert progress_content(queued, NOON).plain == "no quota yet, 5m"

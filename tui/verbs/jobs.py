@@ -138,6 +138,9 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         f"  age {formatting.age(found.age(now))}, ran {formatting.age(found.duration(now))}, "
         f"{found.strategy.lower()}"
     )
+    if found.persistent_resource:
+        waits = "waits for replicas of" if found.state is JobState.PENDING else "on"
+        out(f"  {waits} the persistent resource {found.persistent_resource}")
     if progress.step is not None:
         out(f"  step {_progress(replace(found, progress=progress))}")
     if found.error:

@@ -178,6 +178,9 @@ def progress_content(job: Job, now: datetime) -> Content:
         return Content.styled(plain(short_error(job)), "$text-error")
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
         words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
+        if job.state is JobState.PENDING and job.persistent_resource:
+            # Its machines are there: it waits for other jobs on them.
+            words = f"waits for {plain(job.persistent_resource)}"
         return Content.styled(f"{words}, {age(job.age(now))}", "$text-muted")
     fraction = progress.fraction
     if progress.problem and job.state.active:
