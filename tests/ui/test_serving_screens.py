@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from tests.ui.serving_double import PLACE, MemoryServing, backend
@@ -95,6 +96,15 @@ async def test_a_version_takes_over_step_by_step_and_back(tmp_path: Path) -> Non
         audit = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
         done = [each["action"] for each in audit if each["result"] == "done"]
         assert done == ["endpoint.split"] * 2 + ["endpoint.roll_back"] * 2
+
+
+async def test_every_list_says_what_stands_and_costs_money(tmp_path: Path) -> None:
+    async with opened(backend(), tmp_path, size=(120, 40)) as (app, pilot):
+        await until(pilot, lambda: re.search(r"~\S+/h \+ ~\$1.90/h serving", lines(app)), "the first line")
+        # The emulator's are only what they would cost.
+        app.contexts["test"] = replace(app.connection.context, kind="local")
+        app.connection.context = app.contexts["test"]
+        await until(pilot, lambda: "would cost ~" in lines(app) and "~$1.90/h serving" in lines(app), "would")
 
 
 async def test_deploying_asks_for_version_machine_and_share(tmp_path: Path) -> None:

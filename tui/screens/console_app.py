@@ -31,6 +31,7 @@ from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_named, kind_of
 from tui.screens import later
 from tui.screens.containment import ContainingApp
+from tui.screens.standing_costs import TICK, StandingCosts
 from tui.screens.unanswered import UnansweredLaunches
 from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
@@ -113,6 +114,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         self.preferences = ProfilePreferences(state_dir)
         self.journal = Journal(state_dir / "audit.jsonl", clock)
         self.costs = Costs(state_dir)
+        self.standing = StandingCosts(self, lambda work: background(self, work, "standing costs"))
         self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
         self.connection_changed: Signal[ConnectionStatus] = Signal(self, "connection_changed")
         self.prices_changed: Signal[Costs] = Signal(self, "prices_changed")
@@ -195,6 +197,8 @@ class ConsoleApp(ContainingApp, ClipboardApp):
             if not self._garbage.started:
                 self._garbage.start()
                 self.set_interval(TURN, self._garbage.turn)
+                self.set_interval(TICK, self.standing.tick)
+            self.standing.tick()
             if self.costs.prices is None:
                 background(self, self.load_prices, "prices")
             if not self._screens_loaded:
@@ -307,9 +311,10 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
     def unbilled(self, job: Job) -> bool:
         """It runs on this machine, where its price is only what it would cost in the cloud."""
-        return self._emulated(job.context)
+        return self.emulates(job.context)
 
-    def _emulated(self, name: str) -> bool:
+    def emulates(self, name: str) -> bool:
+        """A context of this machine."""
         context = self.contexts.get(name)
         return context is not None and context.kind == "local"
 
@@ -317,7 +322,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
     def bills_nothing(self) -> bool:
         """All jobs of the open context run on this machine."""
         context = self.connection.context
-        return all(self._emulated(name) for name in context.members or [context.name])
+        return all(self.emulates(name) for name in context.members or [context.name])
 
     def spent_words(self, job: Job, now: datetime) -> str:
         """Its cost so far; marked as what it would cost where jobs that cost money are listed with it."""

@@ -184,6 +184,7 @@ def summary(console: ConsoleApp) -> Content:
     # The emulator bills nothing: its jobs are never added to those that cost money.
     free = console.bills_nothing
     rate = console.costs.total_text(job for job in machines if free or not console.unbilled(job))
+    rate = " + ".join(filter(None, (rate, console.standing.text())))
     if rate:
         cost = Content.styled(f"would cost {rate}", "$text-muted") if free else Content(rate)
         # If the line is cut, the cost is cut last.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar
 
 from tui.domain.formatting import age
 from tui.screens.list_screen import ListScreen
@@ -14,26 +14,6 @@ from tui.screens.workers import background
 from tui.session import BackendError, Session
 from tui.store.jobs.connection_state import cure
 from tui.widgets.notice import Notice
-
-
-class Located(Protocol):
-    """What belongs to a region of a context."""
-
-    @property
-    def region(self) -> str: ...
-
-    @property
-    def context(self) -> str: ...
-
-
-T = TypeVar("T", bound=Located)
-
-
-def with_kept(items: Sequence[T], errors: Mapping[str, BackendError], before: Sequence[T]) -> list[T]:
-    """What was found; of regions that can't be read now, what was read there before."""
-    # Errors name a region by itself, in a group after its context.
-    lost = errors.keys()
-    return [*items, *(each for each in before if {each.region, f"{each.context}/{each.region}"} & lost)]
 
 
 class PolledListScreen(ListScreen):

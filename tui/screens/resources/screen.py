@@ -12,9 +12,10 @@ from tui.actions.registry import Action, bindings
 from tui.domain.formatting import NOT_MEASURED, age, pieces
 from tui.domain.job import Job
 from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
+from tui.domain.resources.regional import with_kept
 from tui.domain.text import plain
 from tui.screens.dialogs.confirm import ConfirmScreen
-from tui.screens.polled_list import PolledListScreen, with_kept
+from tui.screens.polled_list import PolledListScreen
 from tui.screens.resources.details import detail_lines
 from tui.screens.workers import background
 from tui.session import BackendError, Session
@@ -80,7 +81,7 @@ class ResourcesScreen(PolledListScreen):
 
     async def read_now(self, session: Session) -> Mapping[str, BackendError]:
         found = await session.backend.resources.list_all()
-        self._found = with_kept(found.items, found.errors, self._found)
+        self._found = self.console.standing.resources = with_kept(found.items, found.errors, self._found)
         return found.errors
 
     def forget(self) -> None:

@@ -218,7 +218,8 @@ def _pick_machine(screen: ServingScreen, endpoint: ServingEndpoint, model: Model
 def _an_hour(screen: ServingScreen, machine: str, endpoint: ServingEndpoint) -> str:
     """What one machine costs, in words."""
     kind, count = catalog.built_in_accelerator(machine)
-    text = screen.console.costs.machine_text(machine, endpoint.region, accelerator=(kind, count))
+    costs = screen.console.costs
+    text = costs.rate_words(costs.machine_rate(machine, endpoint.region, accelerator=(kind, count)))
     with_gpus = f"  {count} {kind.removeprefix('NVIDIA_').replace('_', ' ')}" if count else ""
     return f"{text} an hour{with_gpus}" if text != NOT_MEASURED else f"price not known{with_gpus}"
 

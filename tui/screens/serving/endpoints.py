@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import NOT_MEASURED, age, pieces
+from tui.domain.resources.regional import with_kept
 from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 from tui.domain.text import plain
 from tui.screens.list_screen import SEP, WIDE
-from tui.screens.polled_list import with_kept
 from tui.screens.serving import changes
 from tui.screens.serving.base import ServingScreen, muted
 from tui.screens.serving.models import ModelsScreen
@@ -90,6 +89,7 @@ class EndpointsScreen(ServingScreen):
         serving = session.backend.serving
         found = await serving.endpoints()
         self._endpoints = with_kept(found.items, found.errors, self._endpoints)
+        self.console.standing.endpoints = self._endpoints
         self.reload()
         # The figures come from another service: the list does not wait for them.
         try:
@@ -140,7 +140,7 @@ class EndpointsScreen(ServingScreen):
     def _version(self, endpoint: ServingEndpoint, each: Deployed, now: datetime) -> Cells:
         least, most = each.replicas or (0, 0)
         replicas = "" if not most else str(most) if least == most else f"{least}-{most}"
-        cost = self.console.costs.machine_text(each.machine, endpoint.region, **_machines(each))
+        cost = self.console.costs.rate_words(self.console.costs.serving_rate(each, endpoint.region))
         style = "$text-success" if each.percent else "$text-muted"
         return {
             **_figures(self._loads.get((endpoint.name, each.id))),
@@ -170,7 +170,7 @@ class EndpointsScreen(ServingScreen):
         figures = muted("figures of the last 5 min" if wide else "last 5 min")
         costs, free = self.console.costs, self.console.bills_nothing
         rate = costs.rates_text(
-            costs.machine_rate(each.machine, endpoint.region, **_machines(each))
+            costs.serving_rate(each, endpoint.region)
             for endpoint, each in self._rows.values()
             if each is not None
         )
@@ -263,14 +263,6 @@ def _figures(load: Load | None) -> Cells:
         "errors": Content.styled(errors, style) if errors else none,
         "p50": Content(latency_text(load.p50)) if load.p50 is not None else none,
         "p95": Content(latency_text(load.p95)) if load.p95 is not None else none,
-    }
-
-
-def _machines(each: Deployed) -> dict[str, Any]:
-    """How many machines it keeps at least, and their accelerators: what is billed in any case."""
-    return {
-        "replicas": (each.replicas or (0, 0))[0],
-        "accelerator": (each.accelerator, each.accelerator_count),
     }
 
 

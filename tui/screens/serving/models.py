@@ -12,10 +12,10 @@ from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, pieces
+from tui.domain.resources.regional import with_kept
 from tui.domain.serving.origin import candidates, made_by, output_folder
 from tui.domain.serving.traffic import Model
 from tui.domain.text import plain
-from tui.screens.polled_list import with_kept
 from tui.screens.serving import changes
 from tui.screens.serving.base import AT_ONCE, ServingScreen, muted
 from tui.session import BackendError, Session

@@ -17,6 +17,7 @@ from tui.domain.job import Job
 from tui.domain.task import Task
 
 if TYPE_CHECKING:
+    from tui.domain.serving.traffic import Deployed
     from tui.domain.vertex.cost import Part
     from tui.domain.vertex.prices import Prices, Range
 
@@ -130,11 +131,14 @@ class Costs:
         found: Range | None = self._cost.machine_hour(machine, accelerator, replicas, region, self.prices)
         return found
 
-    def machine_text(
-        self, machine: str, region: str, *, replicas: int = 1, accelerator: tuple[str, int] = ("", 0)
-    ) -> str:
-        """The same as `~$0.22`; · where not known."""
-        rate = self.machine_rate(machine, region, replicas=replicas, accelerator=accelerator)
+    def serving_rate(self, each: Deployed, region: str) -> Range | None:
+        """The same for the least machines of a deployed model, which are billed in any case."""
+        least = (each.replicas or (0, 0))[0]
+        accelerator = (each.accelerator, each.accelerator_count)
+        return self.machine_rate(each.machine, region, replicas=least, accelerator=accelerator)
+
+    def rate_words(self, rate: Range | None) -> str:
+        """`~$0.22`; · where not known."""
         # The module of costs is loaded with the prices.
         return NOT_MEASURED if rate is None else str(self._cost.money(rate))
 

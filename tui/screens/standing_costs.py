@@ -1,0 +1,111 @@
+"""What machines cost that no job is billed for: persistent resources, and those that serve models.
+
+They cost money until somebody ends them, so the first line of every list has them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tui.domain.resources.regional import with_kept
+from tui.session import BackendError, Session
+
+if TYPE_CHECKING:
+    from tui.domain.resources.persistent import PersistentResource
+    from tui.domain.serving.traffic import ServingEndpoint
+    from tui.domain.vertex.prices import Range
+    from tui.store.jobs.costs import Costs
+
+Worker = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+"""Runs what it is given in the background."""
+EVERY = (60.0, 10.0)
+"""Seconds between two readings of a context in the cloud, and of the emulator."""
+TICK = 2.0
+_UNBILLED = frozenset({"PROVISIONING", "STOPPING"})
+"""States of a persistent resource that cost nothing (vertex facts 9.1)."""
+
+
+class Console(Protocol):
+    """What of the app is needed here."""
+
+    costs: Costs
+
+    @property
+    def session(self) -> Session | None: ...
+
+    @property
+    def bills_nothing(self) -> bool: ...
+
+    def emulates(self, name: str) -> bool: ...
+
+
+class StandingCosts:
+    """The resources and endpoints of the open context, as they were read last."""
+
+    def __init__(self, console: Console, worker: Worker) -> None:
+        self._console = console
+        self._worker = worker
+        self._session: Session | None = None
+        self._next = 0.0
+        self._reading = False
+        self.resources: Sequence[PersistentResource] = ()
+        self.endpoints: Sequence[ServingEndpoint] = ()
+
+    def tick(self) -> None:
+        """Read in the background when it is time."""
+        session = self._console.session
+        if session is not self._session:
+            self._session, self._next = session, 0.0
+            self.resources, self.endpoints = (), ()
+        if session is not None and not self._reading and time.monotonic() >= self._next:
+            self._reading = True
+            self._worker(partial(self._read, session))
+
+    async def _read(self, session: Session) -> None:
+        try:
+            # Their screens say why something can't be read; what was read before is the best that is known.
+            if session.backend.offers("resources"):
+                with suppress(BackendError):
+                    machines = await session.backend.resources.list_all()
+                    if session is self._session:
+                        self.resources = with_kept(machines.items, machines.errors, self.resources)
+            if session.backend.offers("serving"):
+                with suppress(BackendError):
+                    served = await session.backend.serving.endpoints()
+                    if session is self._session:
+                        self.endpoints = with_kept(served.items, served.errors, self.endpoints)
+        finally:
+            self._reading = False
+            self._next = time.monotonic() + EVERY[session.backend.info.local]
+
+    def text(self) -> str:
+        """`~$318/h serving, resources`; "" where nothing costs, or no price is known."""
+        rates = {"serving": self._serving(), "resources": self._machines()}
+        costs = self._console.costs
+        words = costs.rates_text(rate for found in rates.values() for rate in found)
+        return f"{words} {', '.join(name for name, found in rates.items() if found)}" if words else ""
+
+    def _serving(self) -> list[Range | None]:
+        rate = self._console.costs.serving_rate
+        return [
+            rate(each, endpoint.region)
+            for endpoint in self.endpoints
+            if self._counts(endpoint.context)
+            for each in endpoint.deployed
+        ]
+
+    def _machines(self) -> list[Range | None]:
+        rate = self._console.costs.parts_rate
+        return [
+            rate(each.parts(), each.region)
+            for each in self.resources
+            if each.state not in _UNBILLED and self._counts(each.context)
+        ]
+
+    def _counts(self, context: str) -> bool:
+        """The emulator's are never added to those that cost money."""
+        return self._console.bills_nothing or not self._console.emulates(context)
