@@ -278,8 +278,7 @@ CASES: list[tuple[str, Job]] = [
     ("persistent.shape", job(L4, persistentResourceId="r", scheduling={"strategy": "FLEX_START"})),
     ("persistent.shape", job(machine(""), persistentResourceId="r")),
 ]  # fmt: skip
-LOCAL = [("persistent.local", job(L4, persistentResourceId="r", scheduling={"strategy": "FLEX_START"})),
-         ("tuning.decay-curve", tuned(decayCurveStoppingSpec={"useElapsedDuration": True}))]  # fmt: skip
+LOCAL = [("persistent.local", job(L4, persistentResourceId="r", scheduling={"strategy": "FLEX_START"}))]
 ELSEWHERE = [("region.unknown", "us-centrl1", job()), ("region.unknown", "us-central1-a", job()),
              ("region.accelerator", WEST, job(L4)), ("region.accelerator", WEST, job(V5E))]  # fmt: skip
 

@@ -156,6 +156,27 @@ async def test_a_trial_below_the_median_of_the_others_is_stopped_early(
     assert await studies.jobs.state(job.trials[3].custom_job) == "JOB_STATE_CANCELLED"
 
 
+async def test_a_trial_whose_curve_leaves_it_no_chance_is_stopped_early(
+    place: tuple[Emulator, Studies],
+) -> None:
+    """The third begins best and rises no more; the fourth begins last, rises, and ends best."""
+    _, studies = place
+    curve = (
+        "level, gain = {1: (80, 60), 2: (85, 50), 3: (60, 20), 4: (110, 100)}[int(given.x)]\n"
+        "for step in range(1, 31):\n"
+        "    report(level - gain * step ** -(0.5 if given.x == 4 else 0.7), step)\n"
+        f"    if given.x == 3 and step == 12: {FOREVER}\n"
+    )
+    made = await studies.create(curve, study={"decay_curve_stopping_spec": {}}, parallel_trial_count=1)
+    job = await studies.ended(made.name)
+    assert job.state.name == "JOB_STATE_SUCCEEDED" and states(job) == ["SUCCEEDED"] * 4
+    steps = [trial.final_measurement.step_count for trial in job.trials]
+    assert steps[:2] == [30, 30] and 3 <= steps[2] <= 12 and steps[3] == 30
+    assert await studies.jobs.state(job.trials[2].custom_job) == "JOB_STATE_CANCELLED"
+    values = [trial.final_measurement.metrics[0].value for trial in job.trials]
+    assert max(values) == values[3]
+
+
 async def test_a_cancelled_job_ends_its_trials_and_starts_no_more(place: tuple[Emulator, Studies]) -> None:
     _, studies = place
     made = await studies.create(FOREVER)
@@ -232,7 +253,7 @@ LOG = {"scale_type": "UNIT_LOG_SCALE"}
             "study_spec.parameters[0].conditional_parameter_specs[0].parent_int_values",
             "does not fit the parent",
         ),
-        ({"study": {"decay_curve_stopping_spec": {}}}, "decay_curve_stopping_spec", "not served"),
+        ({"study": {"convex_automated_stopping_spec": {}}}, "convex_automated_stopping_spec", "not served"),
         ({"trial": {"worker_pool_specs": []}}, "trial_job_spec.worker_pool_specs", "is required"),
     ],
 )  # fmt: skip

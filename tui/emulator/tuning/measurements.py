@@ -24,6 +24,12 @@ FILE_LIMIT = 4 * 1024**2
 """Bytes of a metric file that are read; 100 reports have some 20 kB."""
 ENOUGH_TRIALS = 2
 """Completed trials without which no other is stopped early."""
+ENOUGH_POINTS = 3
+"""Measurements without which a curve says nothing."""
+WHOLE = 0.9
+"""Share of the longest curve from which on one counts as complete."""
+LOW_CHANCE = 0.01
+"""'Very low probability' in the documentation of decay_curve_stopping_spec."""
 BEST = int(study_types.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT)
 
 
@@ -100,13 +106,43 @@ def objective(trial: Pb, study: Pb) -> float | None:
 
 
 def is_hopeless(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
+    """Whether the study's stopping rule ends a trial. Blocks for a moment: call it in a thread."""
+    if len(completed) < ENOUGH_TRIALS:
+        return False
+    if study.HasField("median_automated_stopping_spec"):
+        return _below_median(trial, completed, study)
+    return study.HasField("decay_curve_stopping_spec") and _has_no_chance(trial, completed, study)
+
+
+def _has_no_chance(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
+    """The rule of decay_curve_stopping_spec: its curve, and those of the others, leave it no chance.
+
+    Curves that ended early (the trial was stopped) do not say where a curve ends.
+    """
+    # It imports numpy, which a study without this rule does not need.
+    from tui.emulator.tuning.decay_curve import chance_to_exceed  # noqa: PLC0415
+
+    sign = 1 if study.metrics[0].goal == MAXIMIZE else -1
+    by_time = study.decay_curve_stopping_spec.use_elapsed_duration
+
+    def curve(each: Pb) -> list[tuple[float, float]]:
+        return [(float(at), sign * value) for at, value in sorted(_course(each, study, by_time))]
+
+    mine, others = curve(trial), [found for each in completed if (found := curve(each))]
+    longest = max((found[-1][0] for found in others), default=0.0)
+    whole = [each for each in others if len(each) > 1 and each[-1][0] >= WHOLE * longest]
+    if len(mine) < ENOUGH_POINTS or len(whole) < ENOUGH_TRIALS or mine[-1][0] >= longest:
+        return False
+    best = max(sign * value for each in completed if (value := objective(each, study)) is not None)
+    return chance_to_exceed(mine, whole, best) < LOW_CHANCE
+
+
+def _below_median(trial: Pb, completed: Sequence[Pb], study: Pb) -> bool:
     """The rule of median_automated_stopping_spec.
 
     A trial ends when its best value so far is worse than the median of the others' running averages up to its
     step, or up to its elapsed time with `use_elapsed_duration` (StudySpec's documentation).
     """
-    if not study.HasField("median_automated_stopping_spec") or len(completed) < ENOUGH_TRIALS:
-        return False
     sign = 1 if study.metrics[0].goal == MAXIMIZE else -1
     by_time = study.median_automated_stopping_spec.use_elapsed_duration
     mine = _course(trial, study, by_time)

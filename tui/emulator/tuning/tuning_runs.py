@@ -210,7 +210,10 @@ class TuningRun:
             stopped = trial.state == Trial.STOPPING and not self.job.cancelled.is_set()
             succeeded = state == State.JOB_STATE_SUCCEEDED or stopped
             trials.end_trial(now, study, "" if succeeded else error or "Its custom job did not succeed.")
-        elif trial.state == Trial.ACTIVE and changed and is_hopeless(now, known, study):
+        elif (
+            trial.state == Trial.ACTIVE and changed
+            and await asyncio.to_thread(is_hopeless, now, known, study)
+        ):  # fmt: skip
             now.state = Trial.STOPPING
         if changed or now.state != trial.state:
             await self._store(lambda pb: _trial(pb, trial.id).CopyFrom(now))

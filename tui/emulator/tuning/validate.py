@@ -26,7 +26,7 @@ _PARENTS = {
     "parent_int_values": "integer_value_spec",
     "parent_categorical_values": "categorical_value_spec",
 }
-_UNSERVED = ("decay_curve_stopping_spec", "convex_automated_stopping_spec", "study_stopping_config")
+_UNSERVED = ("convex_automated_stopping_spec", "study_stopping_config")
 _SCALES = study_types.StudySpec.ParameterSpec.ScaleType
 
 
@@ -59,7 +59,13 @@ def study_problems(study: Pb) -> Iterator[Problem]:
         yield "parameters", "is required; each is a flag of the trials' command"
     for field in _UNSERVED:
         if study.HasField(field):
-            yield field, "is not served by the emulator; it has median_automated_stopping_spec"
+            yield (
+                field,
+                (
+                    "is not served by the emulator; it has median_automated_stopping_spec and "
+                    "decay_curve_stopping_spec"
+                ),
+            )
     ids: set[str] = set()
     for index, spec in enumerate(study.parameters):
         yield from below(f"parameters[{index}]", _parameter(spec, ids, study.algorithm == GRID))

@@ -9,7 +9,7 @@ from typing import Any
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.vertex.custom_job_spec import whole, within
 from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
-from tui.domain.vertex.sources import EMULATOR, STUDY, TUNING, TUNING_JOB, UNDOCUMENTED
+from tui.domain.vertex.sources import STUDY, TUNING, TUNING_JOB, UNDOCUMENTED
 
 BODY = "tuningJob"
 VALUE_SPECS = ("doubleValueSpec", "integerValueSpec", "categoricalValueSpec", "discreteValueSpec")
@@ -212,14 +212,6 @@ def condition(case: Case) -> Iterator[Finding]:
                 )
 
 
-def decay_curve(case: Case) -> Iterator[Finding]:
-    if case.local and _study(case).get("decayCurveStoppingSpec") is not None:
-        here = (*_STUDY, "decayCurveStoppingSpec")
-        yield Finding(
-            here, "the emulator does not stop trials by their curve.", "Use medianAutomatedStoppingSpec here."
-        )
-
-
 RULES = (
     Rule("tuning.required", TUNING_JOB, required),
     Rule("tuning.metric", STUDY, metric),
@@ -231,5 +223,4 @@ RULES = (
     Rule("tuning.grid", STUDY, grid),
     Rule("tuning.default", STUDY, default_value),
     Rule("tuning.condition", STUDY, condition),
-    Rule("tuning.decay-curve", EMULATOR, decay_curve, Severity.NOTE, emulated=True),
 )
