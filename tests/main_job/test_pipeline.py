@@ -93,3 +93,15 @@ def run_both_ways(home: Home, profile: str) -> None:
     assert dry["request"]["pipelineJob"]["pipelineSpec"] == SPEC
     assert [task["name"] for task in dry["price"]["tasks"]] == ["say"]
     assert len(home.jobs()) == 4
+
+    # The run, and its compiled file, become profiles that send the same.
+    run = home.run("profiles", "import", good["id"], "--name", "once-more")
+    assert run.returncode == 0, run.stderr
+    same = home.json("launch", "once-more", "--dry-run", "--json")["request"]["pipelineJob"]
+    assert same["pipelineSpec"]["deploymentSpec"] == SPEC["deploymentSpec"]
+    assert same["runtimeConfig"]["parameterValues"] == {"word": "ha", "times": 3}
+    compiled = str(Path(profile).with_name("words.json"))
+    assert home.run("profiles", "import", compiled).returncode == 0
+    given = ("--set", "root=gs://words/root", "--set", "word=x")
+    from_file = home.json("launch", "words", *given, "--dry-run", "--json")
+    assert from_file["request"] == dry["request"]

@@ -95,6 +95,9 @@ class SpecFormat(Protocol):
     def stands_alone(self, names: Collection[str]) -> bool:
         """Whether a file with these fields (camelCase) at its top level is this body itself."""
 
+    def instead(self, names: Collection[str]) -> str:
+        """What a file with these fields at its top level is, instead of a profile; "" for nothing."""
+
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
         """The body with the content of the file that it names, if it does; `file` is the profile's own."""
 
@@ -180,6 +183,11 @@ def is_one(known: Collection[KnownJob]) -> bool:
 def reported_as(names: Collection[str]) -> SpecFormat | None:
     """The format of a resource with these fields (camelCase), as the service reports it."""
     return next((found for body in _LOADERS if (found := format_of(body)).sign in names), None)
+
+
+def no_profile(names: Collection[str]) -> str:
+    """What a file with these fields (camelCase) at its top level is instead of a profile; "" for nothing."""
+    return next((found for body in _LOADERS if (found := format_of(body).instead(names))), "")
 
 
 def standing_alone(names: Collection[str]) -> SpecFormat | None:

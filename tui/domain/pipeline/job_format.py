@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tui.domain.pipeline.fields import PIPELINE_JOB_BODY, PIPELINE_JOB_RESOURCE
+from tui.domain.pipeline.imports import is_compiled
 from tui.domain.pipeline.ir import bare
 from tui.domain.pipeline.parameters import body_inputs
 from tui.domain.pipeline.rules import check_pipeline
@@ -41,6 +42,9 @@ class PipelineJobFormat:
 
     def stands_alone(self, names: Collection[str]) -> bool:
         return False
+
+    def instead(self, names: Collection[str]) -> str:
+        return "a compiled pipeline" if is_compiled(names) else ""
 
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
         made, named = dict(body), body.get("templatePath")

@@ -37,6 +37,12 @@ class Template:
         return bare(self.value)
 
 
+def first_document(text: str) -> str:
+    """The text without the settings of a platform that follow a pipeline."""
+    found = _PLATFORMS.search(text)
+    return text[: found.start()] if found is not None else text
+
+
 def read_template(data: bytes, file: str) -> Template:
     """The template of a file's content."""
     try:
@@ -44,8 +50,7 @@ def read_template(data: bytes, file: str) -> Template:
             return refused(
                 file, f"it has more than {LARGEST:,} bytes.", "Check that it is a compiled pipeline."
             )
-        text = decode(data, file)
-        document = read(text[: found.start()] if (found := _PLATFORMS.search(text)) else text, file)
+        document = read(first_document(decode(data, file)), file)
     except ProfileInvalid as error:
         return Template(problems=tuple(replace(each, id=UNREADABLE) for each in error.problems))
     if not isinstance(document.value, Mapping):

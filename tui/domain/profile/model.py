@@ -28,6 +28,7 @@ from tui.domain.spec_format import (
     bodies,
     first_format,
     format_of,
+    no_profile,
     standing_alone,
 )
 from tui.domain.vertex.field_check import Checker, describe, text
@@ -385,7 +386,11 @@ def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
     if not isinstance(document.value, Mapping):
         message = f"expected fields at the top level, found {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
-    bare = standing_alone({camel(key) for key in document.value})
+    names = {camel(key) for key in document.value}
+    if other := no_profile(names):
+        fix = "`vxtui profiles import FILE` makes a profile of it; a profile's templatePath may name it too."
+        raise ProfileInvalid([document.problem((), f"it is {other}, not a profile.", fix, "profile.other")])
+    bare = standing_alone(names)
     if bare is None and document.repeated:
         raise ProfileInvalid(list(document.repeated))
     if bare is None:

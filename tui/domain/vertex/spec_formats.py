@@ -32,6 +32,9 @@ class OneJobFormat:
     def stands_alone(self, names: Collection[str]) -> bool:
         return False
 
+    def instead(self, names: Collection[str]) -> str:
+        return ""
+
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
         return dict(body), None
 

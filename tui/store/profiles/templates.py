@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from tui.domain.pipeline.imports import is_compiled as compiled
 from tui.domain.pipeline.job_format import PipelineJobFormat
 from tui.domain.pipeline.template import LARGEST, Template, read_template, refused
 
@@ -30,8 +31,7 @@ def read_beside(file: str, named: str) -> Template:
 
 def is_compiled(path: Path) -> bool:
     """Whether a file is a compiled pipeline; never raises."""
-    found = read_beside(str(path), path.name).spec
-    return "pipelineInfo" in found and "root" in found
+    return compiled(read_beside(str(path), path.name).spec)
 
 
 @lru_cache(maxsize=64)

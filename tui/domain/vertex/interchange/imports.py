@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.job import LAUNCH_LABEL
+from tui.domain.pipeline.imports import is_compiled, of_compiled
+from tui.domain.pipeline.template import first_document
 from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
@@ -43,6 +45,7 @@ def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings 
         ProfileInvalid: with every problem that keeps it from being a profile, at its line of `text`.
         OSError: when the file that a command line names can't be read.
     """
+    text = first_document(text)
     if is_command(text) and not _is_document(text):
         base = around.base if around else ""
         return from_command(gcloud.parse(text, file, config, around), file, base)
@@ -71,6 +74,8 @@ def _from_document(text: str, document: Document) -> Imported:
     if _is_request(value):
         inner = json.dumps(next(iter(value.values())))
         return _from_document(inner, read(inner, file))
+    if is_compiled(value):
+        return _from_compiled(value, file)
     if _is_resource(value):
         return from_resource(value)
     name = str(value.get("displayName") or value.get("display_name") or stem(file))
@@ -94,6 +99,14 @@ def _from_document(text: str, document: Document) -> Imported:
         made = render_new({"displayName": name, bare.format.body: dict(bare.body)})
     load(made, file, name)
     return Imported(slug(name), made, notes)
+
+
+def _from_compiled(spec: Mapping[str, Any], file: str) -> Imported:
+    """A profile that runs a compiled pipeline, which stands in it."""
+    value, notes = of_compiled(spec, stem(file))
+    made = render_new(value)
+    load(made, file, stem(file))
+    return Imported(slug(str(value["displayName"])), made, notes)
 
 
 def _says(text: str, file: str, body: Mapping[str, Any]) -> bool:
@@ -138,6 +151,8 @@ def _is_document(text: str) -> bool:
         return False
     names = set(map(camel, value)) if isinstance(value, Mapping) else set()
     formats = [format_of(body) for body in bodies()]
+    if is_compiled(names):
+        return True
     known = {*header_fields(), *JOB_SPEC.fields, *(x for f in formats for x in (f.resource_key, f.sign))}
     return bool(names & known)
 

@@ -1,0 +1,46 @@
+"""A compiled pipeline as the fields of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tui.domain.profile.parameters import literal
+
+ROOT = "root"
+_HELP = "The pipeline's root, gs://BUCKET/FOLDER: the tasks keep their outputs below it"
+_ROOT_REFERENCE = f"${{{ROOT}}}"
+
+
+def is_compiled(names: Collection[str]) -> bool:
+    """Whether a file with these fields at its top level is a compiled pipeline."""
+    return "pipelineInfo" in names and "root" in names
+
+
+def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The fields of a profile that runs a compiled pipeline, and notes.
+
+    A launch asks for the root of one that has no default of its own.
+    """
+    info = spec.get("pipelineInfo")
+    about = info if isinstance(info, Mapping) else {}
+    made: dict[str, Any] = {"displayName": str(about.get("name") or name)}
+    if about.get("description"):
+        made["description"] = str(about["description"])
+    root = spec.get("defaultPipelineRoot")
+    if root:
+        runtime = {"gcsOutputDirectory": str(root)}
+        return {**made, "pipelineJob": {"runtimeConfig": runtime, "pipelineSpec": dict(spec)}}, ()
+    made["parameters"] = {ROOT: {"help": _HELP}}
+    runtime = {"gcsOutputDirectory": _ROOT_REFERENCE}
+    made["pipelineJob"] = {"runtimeConfig": runtime, "pipelineSpec": _literal(spec)}
+    return made, (f"it has no root of its own: a launch asks for one, --set {ROOT}=gs://BUCKET/FOLDER",)
+
+
+def _literal(value: Any) -> Any:
+    """The same JSON, its texts such that a profile with parameters sends them as they are."""
+    if isinstance(value, Mapping):
+        return {key: _literal(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_literal(inner) for inner in value]
+    return literal(value) if isinstance(value, str) else value
