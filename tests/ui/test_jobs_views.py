@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from tests.ui.double import MemoryBackend, fleet, job
 from tests.ui.test_jobs_screen import lines, opened, painted, said, shown, table, until
-from tui.domain.job_query import completions, without_unfinished
+from tui.domain.jobs.query import completions, without_unfinished
 from tui.screens.commands import CommandLine, elsewhere
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.jobs.columns import ColumnsScreen

@@ -103,7 +103,9 @@ async def test_it_stands_in_the_list_with_its_kind_and_its_child_below_it(tmp_pa
         await until(pilot, lambda: app.costs.prices is not None, "the prices")
         await pilot.pause()
         assert app.store.jobs[CHILD.name].parent == PIPELINE.name
-        assert column(app, "name") == ["bert", "└ custom-job"]
+        assert column(app, "name") == ["▸ bert  1 part"]
+        await pilot.press("f")
+        assert column(app, "name") == ["▾ bert", "└ custom-job"]
         assert column(app, "kind") == ["training", "custom"]
         assert " KIND " in seen(app) and " training " in seen(app)
         # A piece of work is counted once, and so are its machines and its cost.
@@ -113,8 +115,9 @@ async def test_it_stands_in_the_list_with_its_kind_and_its_child_below_it(tmp_pa
         assert screen.count_text() == "1 + 1 part"
         first, second = column(app, "cost")
         assert first.startswith("~$") and second == ""
+        assert column(app, "accelerators") == ["–", ""]
         await pilot.press("S")
-        assert column(app, "name") == ["bert", "└ custom-job"]
+        assert column(app, "name") == ["▾ bert", "└ custom-job"]
 
 
 async def test_a_child_alone_has_its_cost_and_stands_for_itself(tmp_path: Path) -> None:
@@ -123,10 +126,14 @@ async def test_a_child_alone_has_its_cost_and_stands_for_itself(tmp_path: Path) 
         await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
         await until(pilot, lambda: app.costs.prices is not None, "the prices")
         await pilot.press("slash", *"kind:custom", "enter")
-        await until(pilot, lambda: column(app, "name") == ["bert-custom-job"], "the child alone")
-        assert column(app, "cost")[0].startswith("~$")
+        await until(
+            pilot, lambda: column(app, "name") == ["bert", "└ custom-job"], "the child below its parent"
+        )
+        # The parent does not match: it only says whose part this is.
+        first, second = column(app, "cost")
+        assert first == "" and second.startswith("~$")
         assert isinstance(app.screen, JobsScreen)
-        assert app.screen.count_text() == "1"
+        assert app.screen.count_text() == "0 of 1 + 1 part"
 
 
 async def test_jobs_are_sorted_and_grouped_by_kind(tmp_path: Path) -> None:
@@ -141,7 +148,7 @@ async def test_jobs_are_sorted_and_grouped_by_kind(tmp_path: Path) -> None:
         await pilot.press("b", "b", "b")
         keys = [key.removeprefix("group ") for key in screen.table.keys]
         assert keys == ["custom job", CHILD.name, "training pipeline", PIPELINE.name]
-        assert screen.count_text() == "1 + 1 part" and column(app, "replicas") == ["2", "1+1", "2", "1+1"]
+        assert screen.count_text() == "1 + 1 part" and column(app, "replicas") == ["2", "1+1", "0", "1+1"]
         await pilot.press("b")
         assert screen.rows.group == ""
 
@@ -155,7 +162,7 @@ async def test_a_group_counts_a_piece_of_work_once(tmp_path: Path, keys: list[st
         screen = app.screen
         assert isinstance(screen, JobsScreen)
         head, *rows = column(app, "name")
-        assert head.endswith("  1 job") and rows == ["bert", "└ custom-job"]
+        assert head.endswith("  1 job") and rows == ["▸ bert  1 part"]
         assert column(app, "replicas")[0] == "2" and "1 ● running" in column(app, "progress")[0]
         assert screen.count_text() == "1 + 1 part"
 
@@ -170,7 +177,7 @@ async def test_cancel_offers_a_piece_of_work_once_and_names_what_else_ends(tmp_p
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
         assert question(app) == "Cancel bert (2 replicas)?"
         await pilot.press("n")
-        await pilot.press("asterisk", "G", "c")
+        await pilot.press("asterisk", "f", "G", "c")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
         assert question(app) == "Cancel bert-custom-job (2 replicas), which ends the training pipeline bert?"
         await pilot.press("y")

@@ -131,7 +131,9 @@ async def test_its_trials_are_folded_below_it_and_counted_once(tmp_path: Path) -
         await pilot.press("j", "f")
         assert column(app, "name") == ["▸ sweep  6 parts"]
         await pilot.press("slash", *"kind:custom", "enter")
-        await until(pilot, lambda: "sweep-trial-1" in column(app, "name"), "the trials alone")
+        trials = ["sweep", *(f"└ trial-{number}" for number in (6, 5, 4, 3, 2, 1))]
+        await until(pilot, lambda: column(app, "name") == trials, "the trials below what they are part of")
+        assert screen.count_text() == "0 of 1 + 6 parts"
 
 
 async def test_the_best_trial_leads_and_the_failed_one_says_why(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.domain.job import Job
-from tui.domain.job_query import FIELDS, QueryError, parse
+from tui.domain.jobs.query import FIELDS, QueryError, parse
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool

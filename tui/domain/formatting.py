@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from tui.domain.job import Job, exit_codes
@@ -71,8 +72,12 @@ def replicas(job: Job) -> str:
 
 def accelerators(job: Job) -> str:
     """`32 A100`, several types joined by a comma, `–` for none."""
-    found = [f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in job.accelerators.items()]
-    return ", ".join(found) or "–"
+    return accelerators_text(job.accelerators)
+
+
+def accelerators_text(found: Mapping[str, int]) -> str:
+    """The same of a number of accelerators by type."""
+    return ", ".join(f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in found.items()) or "–"
 
 
 _CONTINENTS = {

@@ -324,9 +324,14 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         context = self.connection.context
         return all(self.emulates(name) for name in context.members or [context.name])
 
+    def spent(self, job: Job, now: datetime) -> float | None:
+        """USD so far of a job with its parts, at most; None where nothing of it is known."""
+        known, _ = self.costs.parts_spent(self.store.own_parts(job), now)
+        return None if known is None else known.high
+
     def spent_words(self, job: Job, now: datetime) -> str:
-        """Its cost so far; marked as what it would cost where jobs that cost money are listed with it."""
-        text = self.costs.spent_text(job, now)
+        """Its cost so far with its parts; `would` marks it beside jobs that cost money."""
+        text = self.costs.parts_spent_text(self.store.own_parts(job), now)
         alone = self.bills_nothing or not self.unbilled(job) or text == NOT_MEASURED
         return text if alone else f"would {text}"
 

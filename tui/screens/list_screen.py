@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.domain.formatting import age, pieces
+from tui.domain.jobs.tree import accelerators_at_work
 from tui.domain.states import AT_WORK
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
@@ -104,6 +105,10 @@ class ListScreen(FrameScreen):
         """How the list is sorted."""
         return Content("")
 
+    def marked_text(self) -> str:
+        """How many rows are marked."""
+        return f"{len(self.table.marks)} marked"
+
     def second_line(self) -> Line:
         bar = self.query_one(FilterBar)
         # While it is typed it is shown in its own line.
@@ -112,7 +117,7 @@ class ListScreen(FrameScreen):
         if text:
             parts += [SEP, ("/ ", "bold $accent"), (plain(text), "$accent")]
         if self.table.marks:
-            parts += [SEP, (f"{len(self.table.marks)} marked", "bold $accent")]
+            parts += [SEP, (self.marked_text(), "bold $accent")]
         return Content.assemble(*parts), self.order_text()
 
     # Filter
@@ -165,17 +170,14 @@ def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> boo
 
 def summary(console: ConsoleApp) -> Content:
     """Running and waiting jobs, their accelerators and their cost an hour."""
-    active = console.store.active
-    # A job and its parts are one piece of work.
-    jobs = [job for job in active.values() if job.parent not in active]
+    store = console.store
+    active = store.active
+    # A job and its parts are one piece of work; their machines are those of the own parts.
+    jobs = [job for job in active.values() if not store.ends_with(job)]
     running = [job for job in jobs if job.state in AT_WORK]
-    # The machines of a part are counted with the job above it, where that says what they are.
-    machines = [
-        job
-        for job in active.values()
-        if job.state in AT_WORK and job.groups and not (job.parent in active and active[job.parent].groups)
-    ]
-    gpus = sum(n for job in machines for n in job.accelerators.values())
+    parts_at_work = [store.own_part(job) for job in active.values() if job.state in AT_WORK]
+    machines = [part for part in parts_at_work if part is not None and part.groups]
+    gpus = sum(accelerators_at_work(machines).values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]
     if len(jobs) > len(running):
         parts.append(Content.styled(f"{len(jobs) - len(running)} waiting", "$text-warning"))

@@ -9,14 +9,17 @@ from datetime import UTC, datetime
 import click
 
 from tui.backends.interface import Backend, BackendError
+from tui.config.paths import state_dir
 from tui.domain import formatting
 from tui.domain.job import Job, with_parents
-from tui.domain.job_query import JobQuery, QueryError, parse
+from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
 from tui.domain.states import JobState
 from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
 from tui.kinds.registry import kind_of, titled
+from tui.store.jobs.cost_sums import JobCosts
+from tui.store.jobs.costs import read_prices
 from tui.verbs.output import job_json, note, out, print_json, table
 from tui.verbs.run import READS, Failure, Run, find_job, parent_of, verb
 
@@ -42,11 +45,13 @@ async def jobs(run: Run, query: str) -> int:
             [j for j in found if j.state is JobState.RUNNING and j.runs_itself]
         )
     found = with_parents(replace(j, progress=progress.get(j.runner, j.progress)) for j in found)
-    now = datetime.now(UTC)
+    now, listed = datetime.now(UTC), found
     found = [job for job in found if wanted.matches(job, now)]
     found.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     if run.json:
-        print_json({"jobs": [job_json(j) for j in found], "errors": errors})
+        costs = JobCosts(listed, read_prices(state_dir())[0], now)
+        shown = [{**job_json(job), "cost": costs.of(job)} for job in found]
+        print_json({"jobs": shown, "totals": costs.totals(found), "errors": errors})
     else:
         _print(found, now)
         if not found and query and not failed:

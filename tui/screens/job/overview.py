@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.domain.diagnosis import diagnose, explain_exit
-from tui.domain.formatting import age, pieces, speed_text
+from tui.domain.formatting import NOT_MEASURED, age, pieces, speed_text
 from tui.domain.job import Job, Replica
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.states import JobState
@@ -123,10 +123,13 @@ class OverviewPane(JobPane):
         costs = self.console.costs
         if costs.prices is None:
             return None
-        if costs.rate(job) is None:
+        parts = self.console.store.own_parts(job)
+        spent = costs.parts_spent_text(parts, now)
+        if spent == NOT_MEASURED:
             return Content.styled("not known: a price of these machines is missing", "$text-muted")
-        spent = costs.spent_text(job, now)
-        tail = f"   {costs.rate_text(job)}   estimate, prices of {costs.date(job)}"
+        rate = costs.total_text(part for part in parts if part.state.active) or costs.rate_text(job)
+        hour = "" if rate == NOT_MEASURED else f"   {rate}"
+        tail = f"{hour}   estimate, prices of {costs.date(job)}"
         if self.console.unbilled(job):
             return Content.styled(f"would cost {spent} in the cloud{tail}", "$text-muted")
         return Content.assemble(spent, (tail, "$text-muted"))

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import lasted, speed_text
+from tui.domain.formatting import NOT_MEASURED, lasted, speed_text
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
@@ -228,10 +228,10 @@ class JobScreen(FrameScreen):
     def _spent(self, job: Job, now: datetime) -> str:
         """Its cost so far; "" if it is not known or the line is narrow."""
         console = self.console
-        if console.costs.rate(job) is None or self.size.width < WIDE:
+        text = console.costs.parts_spent_text(console.store.own_parts(job), now)
+        if text == NOT_MEASURED or self.size.width < WIDE:
             return ""
-        would = "would cost " if console.unbilled(job) else ""
-        return would + console.costs.spent_text(job, now)
+        return ("would cost " if console.unbilled(job) else "") + text
 
     def _figures(self) -> Content:
         """The training's progress, or why it is not known."""

@@ -13,6 +13,7 @@ from textual.content import Content
 from tui.actions.operations.runner import Outcome
 from tui.domain.formatting import age, pieces, stakes
 from tui.domain.job import Job
+from tui.domain.jobs.tree import above
 from tui.domain.text import plain
 from tui.kinds.registry import titled
 from tui.screens.dialogs.confirm import ConfirmScreen
@@ -32,24 +33,34 @@ Then = Callable[[], None] | None
 def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Cancel these running or waiting jobs after a yes. A part ends with the job that it is a part of."""
     names = {job.name for job in jobs}
-    jobs = [job for job in jobs if job.parent not in names]
+    jobs = [job for job in jobs if names.isdisjoint(above(job.name, console.store.parents))]
     operations = console.job_operations()
     if operations is not None and jobs:
-        _confirm(console, "Cancel", jobs, operations.cancel, then, also=partial(_ends_parent, console))
+        _confirm(console, "Cancel", jobs, operations.cancel, then, also=partial(_cancelled_too, console))
 
 
-def _ends_parent(console: ConsoleApp, job: Job) -> str:
+def _cancelled_too(console: ConsoleApp, job: Job) -> str:
+    """What ends with a job: its parts, and the job that has no other part."""
+    parts = sum(part.state.active for part in console.store.parts_of(job)) if job.composite else 0
+    # Its own tasks are in the question already.
+    words = [f"with {pieces(parts, 'running job')} in all"] if parts > job.running_tasks else []
     parent = console.store.parent_of(job)
-    if parent is None or not parent.state.active or parent.composite:
-        return ""
-    return f"which ends the {titled(parent)}"
+    if parent is not None and parent.state.active and not parent.composite:
+        words.append(f"which ends the {titled(parent)}")
+    return ", ".join(words)
 
 
 def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Delete these ended jobs after a yes."""
     operations = console.job_operations()
     if operations is not None and jobs:
-        _confirm(console, "Delete", jobs, operations.delete, then)
+        _confirm(console, "Delete", jobs, operations.delete, then, also=partial(_not_deleted, console))
+
+
+def _not_deleted(console: ConsoleApp, job: Job) -> str:
+    """The parts of a job are jobs of their own, and stay."""
+    parts = len(console.store.parts_of(job))
+    return f"whose {pieces(parts, 'job stays', 'jobs stay')}" if parts else ""
 
 
 def confirm_preempt(console: ConsoleApp, job: Job) -> None:

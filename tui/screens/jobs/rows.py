@@ -8,9 +8,10 @@ from datetime import datetime
 
 from textual.content import Content
 
-from tui.domain.formatting import age, pieces
+from tui.domain.formatting import accelerators_text, age, pieces
 from tui.domain.job import Job
-from tui.domain.job_query import JobQuery
+from tui.domain.jobs.query import JobQuery
+from tui.domain.jobs.tree import above, accelerators_at_work
 from tui.domain.short_ids import short_ids
 from tui.domain.states import JobState
 from tui.domain.text import plain
@@ -68,13 +69,21 @@ class JobRows:
         self._members: dict[str, list[str]] = {}
         self.parts: frozenset[str] = frozenset()
         """Listed jobs that stand below the one they are a part of."""
+        self.dimmed: frozenset[str] = frozenset()
+        """Jobs that do not match: they are listed because a part of theirs does."""
+        self._depths: Mapping[str, int] = {}
+        """How deep each of `parts` stands."""
         self.part_count = 0
-        """Matching jobs that are a part of another matching one, in whatever group they stand."""
+        """Matching jobs that are a part of another listed one, in whatever group they stand."""
         self._suffixes: Mapping[str, str] = {}
         """Short ids of the jobs whose names repeat."""
         self._folded: Counter[str] = Counter()
-        """Listed parts of each job whose parts can be hidden."""
+        """Listed parts, in all depths, of each job whose parts can be hidden."""
         self._fold_known: set[str] = set()
+        self.opened: dict[str, None] = {}
+        """Jobs whose parts the user has opened, in this order; the others' are hidden."""
+        self._total = 0, (-1, -1)
+        """Jobs that are part of no other one, and of how many jobs and parents that was counted."""
         self._table: Table | None = None
         self._known_parents = 0
         self._asked: tuple[object, ...] = ()
@@ -87,9 +96,11 @@ class JobRows:
 
     def count_text(self) -> str:
         """`3 of 42 + 8 parts`: a job and its parts are one piece of work."""
-        jobs, parts = self.store.jobs, self.part_count
-        of_others = sum(name in jobs and parent in jobs for name, parent in self.store.parents.items())
-        shown, total = self.count - parts, len(jobs) - of_others
+        jobs, parts, parents = self.store.jobs, self.part_count, self.store.parents
+        if self._total[1] != (len(jobs), len(parents)):
+            of_others = sum(name in jobs and parent in jobs for name, parent in parents.items())
+            self._total = len(jobs) - of_others, (len(jobs), len(parents))
+        shown, total = self.count - parts, self._total[0]
         text = f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
         return text + (f" + {pieces(parts, 'part')}" if parts else "")
 
@@ -117,13 +128,16 @@ class JobRows:
             moved = self._listing.update(changed) or self._known_parents != len(self.store.parents)
         self._known_parents = len(self.store.parents)
         if moved or (self.group and self._regrouped(changed)):
-            before = self.parts
+            before, dimmed, folded = self.parts, self.dimmed, self._folded
             self._table = table
             order, parents = self._grouped_order(table if regrouped else None)
             table.show_lazily(order, self._cells, parents)
-            table.change(before ^ self.parts)
+            table.change((before ^ self.parts) | (dimmed ^ self.dimmed))
+            table.change([name for name in folded | self._folded if folded[name] != self._folded[name]])
             table.change(self._note_repeats())
         table.change(changed.keys())
+        # What a job has is the sum of what its parts have.
+        table.change({name for part in changed for name in above(part, self.store.parents)})
         if changed and self.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
         # All rows are of one moment: an age beside an older one would contradict their order.
@@ -162,6 +176,8 @@ class JobRows:
             return newest_first
         if column == "cost":
             return self._dearest_first
+        if column == "accelerators":
+            return lambda job: (False, -sum(self.accelerators(job).values()), job.name)
         return lambda job: sort_key(job, column, self._now)
 
     def _dearest_first(self, job: Job) -> SortKey:
@@ -177,17 +193,32 @@ class JobRows:
             cells["name"] = Content.assemble(
                 cells["name"], (f" #{plain(self._suffixes[key])}", "$text-muted")
             )
-        if key in self.parts:
-            cells["name"] = Content.assemble((PART, "$text-muted"), self._part_name(key) or cells["name"])
-            parent = self.store.jobs.get(self.store.parents.get(key, ""))
-            if parent is None or parent.groups:
-                # A piece of work costs once: the row above says it.
-                cells["cost"] = Content("")
-        elif key in self._folded and self._table is not None:
+        name = cells["name"]
+        if key in self.dimmed:
+            cells = {column: Content.styled(str(cell), "$text-disabled") for column, cell in cells.items()}
+            name = cells["name"]
+        if key in self._folded and self._table is not None:
             mark = OPEN if self._table.is_open(key) else CLOSED
             hidden = "" if self._table.is_open(key) else f"  {pieces(self._folded[key], 'part')}"
-            cells["name"] = Content.assemble((mark, "$text-muted"), cells["name"], (hidden, "$text-muted"))
-        return cells
+            name = Content.assemble((mark, "$text-muted"), name, (hidden, "$text-muted"))
+            cells["accelerators"] = Content(accelerators_text(self.accelerators(self.store.jobs[key])))
+        if key in self.parts:
+            before = "  " * (self._depths[key] - 1) + PART
+            name = Content.assemble(
+                (before, "$text-muted"), name if key in self._folded else self._part_name(key) or name
+            )
+        if key in self.dimmed or (key in self.parts and self.store.parents[key] not in self.dimmed):
+            # Work is counted once, and the row that has all of it is another one.
+            cells["cost"] = cells["accelerators"] = Content("")
+        return {**cells, "name": name}
+
+    def accelerators(self, job: Job) -> dict[str, int]:
+        """Those that it has with its parts: of one that goes on, those at work."""
+        if job.state.active and any(
+            name in self.store.jobs for name in self.store.children.get(job.name, ())
+        ):
+            return accelerators_at_work(self.store.own_parts(job))
+        return job.accelerators
 
     def _part_name(self, key: str) -> str:
         """What a part's name has beside that of the job above it, which a narrow column would cut."""
@@ -228,31 +259,50 @@ class JobRows:
 
     def _grouped_order(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:
         self._members = {}
-        store_parents = self.store.parents
-        order, parts = below_parents(self._listing.order, store_parents)
-        self.part_count = len(parts)
-        if not self.group:
-            self.parts = parts
-            return order, self._foldable(parts)
-        order, parents, self._members = grouped(order, self._group_of)
-        # One in another group than its parent stands for itself.
-        self.parts = frozenset(name for name in parts if parents[name] == parents[store_parents[name]])
-        if fresh is not None and len(self._members) > 1:
+        known = self.store.parents
+        order, depths, dimmed = below_parents(self._listing.order, known, self.store.jobs)
+        self.dimmed = dimmed
+        self.part_count = sum(name not in dimmed for name in depths)
+        heads: dict[str, str] = {}
+        if self.group:
+            order, heads, self._members = grouped(order, self._group_of)
+            # One in another group than its parent stands for itself.
+            together = [name for name in order if name in depths and heads[name] == heads[known[name]]]
+            depths = {}
+            for name in together:
+                depths[name] = depths.get(known[name], 0) + 1
+        below = [name for name in depths if known[name] not in dimmed]
+        self.parts, self._depths = frozenset(depths), depths
+        if self.group and fresh is not None and len(self._members) > 1:
             # Large groups start closed: their heads summarise them.
             for head, names in self._members.items():
                 fresh.open_group(head, len(names) <= MANY)
-        return order, parents
+        # What matches a filter is shown, so a parent that does not match hides nothing.
+        return order, {**heads, **self._fold({name: known[name] for name in below})}
 
-    def _foldable(self, parts: frozenset[str]) -> Mapping[str, str]:
-        """The parts that can be hidden, by name, with the job above each; those of a new job are hidden."""
-        jobs, known = self.store.jobs, self.store.parents
-        found = {name: known[name] for name in parts if jobs[known[name]].composite}
-        self._folded = Counter(found.values())
+    def _fold(self, parents: Mapping[str, str]) -> Mapping[str, str]:
+        """Count the parts that can be hidden; those of a new job are, unless the user has opened it."""
+        self._folded = Counter(over for name in parents for over in above(name, parents))
         for parent in self._folded.keys() - self._fold_known:
             self._fold_known.add(parent)
-            if self._table is not None:
+            if self._table is not None and parent not in self.opened:
                 self._table.open_group(parent, False)
-        return found
+        return parents
+
+    def fold(self, table: Table, group: str) -> None:
+        """Show or hide the parts of a job, or the jobs of a group; kept for the next start."""
+        on = not table.is_open(group)
+        if not group.startswith(HEAD):
+            self.opened.pop(group, None)
+            if on:
+                self.opened[group] = None
+        table.open_group(group, on)
+
+    def _replicas(self, head: str) -> int:
+        """The replicas of a group's jobs, each counted once."""
+        jobs = [self.store.jobs[name] for name in self._members.get(head, []) if name in self.store.jobs]
+        parts = [self.store.own_part(job) for job in jobs]
+        return sum(part.replica_count for part in parts if part is not None)
 
     def _head(self, key: str) -> Cells:
         # A job and its parts are one piece of work.
@@ -267,6 +317,6 @@ class JobRows:
         return {
             "state": Content.styled("", ""),
             "name": Content.assemble((title, "bold"), (f"  {pieces(len(names), 'job')}", "$text-muted")),
-            "replicas": Content.styled(f"{sum(job.replica_count for job in jobs):,}", "$text-muted"),
+            "replicas": Content.styled(f"{self._replicas(key):,}", "$text-muted"),
             "progress": Content("  ").join(words) if words else Content(pieces(0, "job")),
         }

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, pieces
 from tui.domain.job import Job
-from tui.domain.job_query import JobQuery, QueryError, completions, parse, without_unfinished
+from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import show_link, show_trouble
@@ -50,7 +50,7 @@ class JobsScreen(JobsViews):
 
     SCOPE = "jobs"
     HEADING = "Jobs"
-    PLACEHOLDER = "state:running,failed  gpu:a100  team:nlp  age<2d  or any text"
+    PLACEHOLDER = "state:running,failed  kind:tuning  gpu:a100  team:nlp  age<2d  or any text"
     CSS_PATH = "screen.tcss"
     BINDINGS = bindings("jobs")
 
@@ -108,9 +108,8 @@ class JobsScreen(JobsViews):
 
     def _new_rows(self) -> JobRows:
         console = self.console
-        costs = console.costs
         return JobRows(
-            console.store, console.clock, self._cells, console.spent_words, costs.spent, as_of=self._as_of
+            console.store, console.clock, self._cells, console.spent_words, console.spent, as_of=self._as_of
         )
 
     def _as_of(self, job: Job) -> datetime:
@@ -366,7 +365,7 @@ class JobsScreen(JobsViews):
 
     def _open(self, key: str) -> None:
         if key.startswith(HEAD):
-            self.table.open_group(key, not self.table.is_open(key))
+            self.rows.fold(self.table, key)
         elif key:
             self.console.open_job(key)
 
@@ -374,7 +373,7 @@ class JobsScreen(JobsViews):
         """Show or hide the parts of the job under the cursor, e.g. a tuning job's trials; close a group."""
         group = self.table.group(self.table.cursor)
         if group is not None:
-            self.table.open_group(group, not self.table.is_open(group))
+            self.rows.fold(self.table, group)
 
     async def action_launch(self) -> None:
         """Choose a profile to launch."""
@@ -389,7 +388,7 @@ class JobsScreen(JobsViews):
 
     def action_mark_all(self) -> None:
         """Mark all shown jobs; if all are marked, unmark them."""
-        keys = [key for key in self.table.keys if not key.startswith(HEAD)]
+        keys = [key for key in self.table.keys if not key.startswith(HEAD) and key not in self.rows.dimmed]
         self.table.mark(keys, not self.table.marks.issuperset(keys))
 
     async def action_cancel(self) -> None:

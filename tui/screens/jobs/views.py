@@ -9,8 +9,9 @@ from typing import Any
 
 from textual.content import Content
 
+from tui.domain.formatting import pieces
 from tui.domain.text import plain
-from tui.screens.jobs.rows import GROUPS, JobRows
+from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.list_screen import SEP, ListScreen
 from tui.screens.workers import background
 from tui.widgets.filter_bar import FilterBar
@@ -19,13 +20,15 @@ from tui.widgets.table.job_table import SORTABLE, JobTable
 
 VIEW = "jobs"
 """Name of the list in the kept state."""
+MOST_OPENED = 200
+"""Jobs with shown parts that are kept."""
 ALL = "all"
 """The tab without a filter."""
 
 
 @dataclass
 class JobsView:
-    """Sort, groups, columns, filter and closed groups of one context, and its saved filters by name."""
+    """Sort, groups, columns, filter, closed groups and opened jobs of a context, and its saved filters."""
 
     sort: str = "age"
     reverse: bool = False
@@ -34,6 +37,7 @@ class JobsView:
     hidden: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
     filters: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -46,7 +50,7 @@ class JobsView:
                 setattr(view, name, value)
         view.sort = view.sort if view.sort in SORTABLE else "age"
         view.group = view.group if view.group in GROUPS else ""
-        for name in ("hidden", "kept", "closed"):
+        for name in ("hidden", "kept", "closed", "opened"):
             setattr(view, name, [key for key in getattr(view, name) if isinstance(key, str)])
         view.filters = {name: text for name, text in view.filters.items() if isinstance(text, str)}
         return view
@@ -78,7 +82,8 @@ class JobsViews(ListScreen):
             self.query_one(FilterBar).text,
             sorted(table.hidden),
             sorted(table.pinned),
-            sorted(table.closed_groups),
+            sorted(key for key in table.closed_groups if key.startswith(HEAD)),
+            list(rows.opened)[-MOST_OPENED:],
             dict(self.filters),
         )
 
@@ -90,7 +95,8 @@ class JobsViews(ListScreen):
         rows.sort, rows.reverse, rows.group = view.sort, view.reverse, view.group
         self.filters = dict(view.filters)
         table = self.query_one(JobTable)
-        table.closed_groups = set(view.closed)
+        table.closed_groups = {key for key in view.closed if key.startswith(HEAD)}
+        rows.opened = dict.fromkeys(view.opened)
         rows.groups_known = bool(view.group)
         table.set_columns(view.hidden, view.kept)
         self.query_one(FilterBar).set_text(view.filter)
@@ -116,6 +122,13 @@ class JobsViews(ListScreen):
         """Save what the last second has changed; the widgets are gone already."""
         if self._kept is not None and self._now is not None and self._now != self._kept[1]:
             self.save_view(self._kept[0], self._now)
+
+    def marked_text(self) -> str:
+        """Marked jobs, and the parts of theirs that a key acts on with them."""
+        marks, store = self.table.marks, self.console.store
+        jobs = [store.jobs[name] for name in marks if name in store.jobs]
+        parts = {part.name for job in jobs for part in store.parts_of(job)} - marks
+        return super().marked_text() + (f" with {pieces(len(parts), 'part')}" if parts else "")
 
     # Saved filters
 

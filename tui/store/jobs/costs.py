@@ -100,6 +100,25 @@ class Costs:
         text: str = self._cost.money(self._cost.spent(job, now, self.prices, rate=self.unit_rate(job)))
         return text
 
+    def parts_spent(self, parts: Sequence[Job], now: datetime) -> tuple[Range | None, int]:
+        """USD so far of these own parts of jobs together, and of how many it is not known.
+
+        None where nothing is known, or while prices are not loaded.
+        """
+        if self.prices is None:
+            return None, len(parts)
+        spent = [self._cost.spent(job, now, self.prices, rate=self.unit_rate(job)) for job in parts]
+        known, unknown = self._cost.total(spent)
+        return (None if unknown and unknown == len(parts) else known), unknown
+
+    def parts_spent_text(self, parts: Sequence[Job], now: datetime) -> str:
+        """`~$218`, `~$218+` where a part's cost is not known; · where none is."""
+        known, unknown = self.parts_spent(parts, now)
+        if known is None:
+            return NOT_MEASURED
+        text: str = self._cost.money(known)
+        return f"{text}+" if unknown else text
+
     def task_text(self, job: Job, task: Task, now: datetime) -> str:
         """`~$2.10` of one task of a composite job so far; · where not known."""
         span, rate = task.duration(now), self.unit_rate(job)

@@ -5,13 +5,14 @@ Screens get changes, not lists: every method that alters the store returns a `Jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
 from tui.domain.job import Job
+from tui.domain.jobs.tree import above, below, links, own_part, own_parts
 from tui.domain.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class JobStore:
         self._first_read_at: datetime | None = None
         self._parents: dict[str, str] = {}
         """The job that a task belongs to, by the name of the task's own job."""
+        self._children: dict[str, dict[str, None]] = {}
+        """The same the other way round, in the order in which they became known."""
         self._seen: set[str] = set()
         self._listed: set[tuple[str, str, str]] = set()
         """Context, region and kind of the whole listings of this reading."""
@@ -79,6 +82,7 @@ class JobStore:
         self.jobs.clear()
         self.active.clear()
         self._parents.clear()
+        self._children.clear()
         for job in jobs:
             self._keep(job)
         self._learn_parents(list(self.jobs.values()))
@@ -90,6 +94,27 @@ class JobStore:
     def parents(self) -> Mapping[str, str]:
         """The job that a task belongs to, by the name of the task's own job."""
         return self._parents
+
+    @property
+    def children(self) -> Mapping[str, Collection[str]]:
+        """The names of the jobs of a job's tasks, by its name; also those that are not known here."""
+        return self._children
+
+    def parts_of(self, job: Job) -> list[Job]:
+        """The known jobs that a job is made of, in all depths."""
+        return below(job.name, self.jobs, self._children)
+
+    def own_part(self, job: Job) -> Job | None:
+        """What of a job no other known job stands for; see `tui.domain.jobs.tree`."""
+        return own_part(job, self.jobs, self._children)
+
+    def own_parts(self, job: Job) -> list[Job]:
+        """The own parts of a job and of all that it is made of."""
+        return own_parts(job, self.jobs, self._children)
+
+    def ends_with(self, job: Job) -> bool:
+        """Whether a job that this one is a part of goes on too: its end ends this one."""
+        return any(name in self.active for name in above(job.name, self._parents))
 
     @property
     def display_names(self) -> list[str]:
@@ -259,13 +284,14 @@ class JobStore:
         """Note whose tasks these jobs have, and tell those that are known already. Names of the latter."""
         told = []
         for job in jobs:
-            for task in job.tasks:
-                for part in task.jobs:
-                    if self._parents.get(part) != job.name:
-                        self._parents[part] = job.name
-                        if part in self.jobs:
-                            self._keep(replace(self.jobs[part], parent=job.name))
-                            told.append(part)
+            for name in links(job):
+                if self._parents.get(name) != job.name and name != job.name:
+                    self._children.get(self._parents.get(name, ""), {}).pop(name, None)
+                    self._parents[name] = job.name
+                    self._children.setdefault(job.name, {})[name] = None
+                    if name in self.jobs:
+                        self._keep(replace(self.jobs[name], parent=job.name))
+                        told.append(name)
         return told
 
 

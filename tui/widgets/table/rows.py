@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -104,11 +104,19 @@ class Rows:
 
     def _flatten(self) -> None:
         parents, closed = self.parents, self.closed
-        self.order = (
-            [key for key in self.everything if parents.get(key) not in closed]
-            if parents and closed
-            else self.everything
-        )
+        if parents and closed:
+            hidden: set[str] = set()
+            shown = []
+            for key in self.everything:
+                parent = parents.get(key)
+                # A parent comes before its rows: what hides it hides them.
+                if parent is not None and (parent in closed or parent in hidden):
+                    hidden.add(key)
+                else:
+                    shown.append(key)
+            self.order = shown
+        else:
+            self.order = self.everything
         self.index = {key: at for at, key in enumerate(self.order)}
 
 
@@ -128,16 +136,43 @@ def grouped(
     return flat, parents, members
 
 
-def below_parents(order: list[str], parents: Mapping[str, str]) -> tuple[list[str], frozenset[str]]:
-    """The same rows, each right below its parent where that is among them; and which rows were put so."""
+def below_parents(
+    order: list[str], parents: Mapping[str, str], there: Container[str] = ()
+) -> tuple[list[str], dict[str, int], frozenset[str]]:
+    """The same rows, each below its parent and before the next row of the parent's own rank.
+
+    A parent that is not among them but in `there` is put above its first row. Returns the rows, how deep
+    each one stands that has a parent, and which parents were put in.
+    """
     if not parents:
-        return order, frozenset()
+        return order, {}, frozenset()
+    added: dict[str, None] = {}
     listed = set(order)
     parts: dict[str, list[str]] = {}
-    for name in order:
-        parent = parents.get(name)
-        if parent in listed:
+    top: list[str] = []
+    for first in order:
+        name = first
+        while True:
+            parent = parents.get(name)
+            if parent is None or parent == name or not (parent in listed or parent in there):
+                top.append(name)
+                break
             parts.setdefault(parent, []).append(name)
-    below = frozenset(name for names in parts.values() for name in names)
-    found = [each for name in order if name not in below for each in (name, *parts.get(name, ()))]
-    return found, below
+            if parent in listed:
+                break
+            listed.add(parent)
+            added[parent] = None
+            name = parent
+    depths: dict[str, int] = {}
+    found: list[str] = []
+    left = [(name, 0) for name in reversed(top)]
+    while left:
+        name, depth = left.pop()
+        found.append(name)
+        if depth:
+            depths[name] = depth
+        left += [(part, depth + 1) for part in reversed(parts.pop(name, ()))]
+    if parts:
+        # Jobs that are said to be part of each other have no top.
+        found += sorted(listed - set(found))
+    return found, depths, frozenset(added)

@@ -23,7 +23,7 @@ _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
     "state": lambda job: [job.state.value, *_life(job)],
     "name": lambda job: [job.display_name],
     "id": lambda job: [job.id],
-    "kind": lambda job: [job.kind, job.kind.replace("_", " ")],
+    "kind": lambda job: [job.kind.removesuffix("_job"), job.kind, job.kind.replace("_", " ")],
     "region": lambda job: [job.region],
     "context": lambda job: [job.context],
     "strategy": lambda job: [job.strategy],
@@ -45,7 +45,7 @@ FIELDS = (*_TEXT_FIELDS, *_SPANS, *_NUMBERS)
 
 _PARTLY = {
     "name": "inside",
-    "kind": "inside",
+    "kind": "start",
     "gpu": "inside",
     "machine": "inside",
     "region": "inside",
@@ -222,7 +222,9 @@ def _example(key: str) -> str:
     if key in _SPANS:
         return f"{key}<2d or {key}>1h30m"
     return (
-        f"{key}>2" if key in _NUMBERS else {"state": "state:running", "gpu": "gpu:a100"}.get(key, f"{key}:x")
+        f"{key}>2"
+        if key in _NUMBERS
+        else {"state": "state:running", "gpu": "gpu:a100", "kind": "kind:tuning"}.get(key, f"{key}:x")
     )
 
 
