@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run help test quick lint unit bench peers trainer-sdist clean
+.PHONY: run help test quick lint unit bench peers pipelines trainer-sdist clean
 
 run: $(STAMP)
 	@$(BIN)/vxtui
@@ -15,6 +15,7 @@ help:
 	@echo "make test           the same and every other test: under 20 minutes on 2 cores"
 	@echo "make lint           ruff, mypy and the import contract alone"
 	@echo "make bench          benchmarks beside other tools (BENCH=name for one of them)"
+	@echo "make pipelines      compile the ready-made pipelines, and fail where one has changed"
 	@echo "make trainer-sdist  the trainer as a Python package (TO=gs://bucket/folder to upload it)"
 	@echo "make clean          remove the environment"
 
@@ -62,6 +63,15 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -qq tui trainer
 	$(BIN)/python -m compileall -qq -j 0 $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || true
 	touch $(STAMP)
+
+# The ready-made pipelines from their sources; it fails where one is not what its source compiles to. kfp pins other
+# versions of what we use, so it has an environment of its own.
+pipelines:
+	test -x $(VENV)/kfp/bin/python || $(PYTHON) -m venv $(VENV)/kfp
+	$(VENV)/kfp/bin/python -m pip install --quiet --disable-pip-version-check \
+	  kfp==2.17.0 google-cloud-pipeline-components==2.22.0
+	for source in profiles/pipelines/*.py; do $(VENV)/kfp/bin/python -W ignore $$source; done
+	git diff --exit-code -- profiles/pipelines
 
 # The trainer as a Python package, for a job without an image of its own: make trainer-sdist TO=gs://my-bucket/trainer
 trainer-sdist: $(STAMP)

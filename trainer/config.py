@@ -73,11 +73,18 @@ class ModelConfig:
         "all-linear", "causal-lm: layers with an update, by the ends of their paths, e.g. q_proj,v_proj"
     )
     lora_dropout: float = _flag(0.0, "causal-lm: dropout of the inputs of the updates")
-    stage: str = _flag("adapter", "arr-coc: what is trained", choices=["adapter", "lora", "both"])
+    stage: str = _flag(
+        "adapter",
+        "arr-coc: what is trained; texture: how the scorers of the image weight its texture; scorers: all "
+        "scorers and their balance; quality: the quality adapter; adapter: these three; lora: the language "
+        "model; both: all",
+        choices=["texture", "scorers", "quality", "adapter", "lora", "both"],
+    )
     image_tokens: int = _flag(
         1024,
         "arr-coc: visual tokens of an image before the selection, at most; of 32 × 32 pixels for Qwen3-VL",
     )
+    selected_tokens: str = _flag("64,400", "arr-coc: the fewest and the most visual tokens that are selected")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,20 @@ def check_model_flags(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
                 f"--{name.replace('_', '-')} {given[name]} has no effect on --model {given['model']}, only "
                 f"on {' and '.join(takers)}"
             )
+    selected_range(given["selected_tokens"])
     if given["model_args"]:
         raise UsageError(
             f"--model-args {given['model_args']} needs --model my.module:build, a model of your own, not "
             f"{given['model']}"
         )
+
+
+def selected_range(text: str) -> tuple[int, int]:
+    """The fewest and the most tokens of --selected-tokens. Raises UsageError."""
+    numbers = [int(word) for word in text.split(",") if word.strip().isdecimal()]
+    if len(numbers) != 2 or text.count(",") != 1 or not 1 <= numbers[0] <= numbers[1]:
+        raise UsageError(f"--selected-tokens {text}: give the fewest and the most, such as 64,400")
+    return numbers[0], numbers[1]
 
 
 def check_lora(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

@@ -30,11 +30,13 @@ class ModelEntry:
     """A value of `--model`.
 
     `target` is `module:function`; the function takes a Config and returns a `models.workload.Workload`.
-    `shape_flags` are settings that change the names or the shapes of its weights. `text` says that it trains
+    `shape_flags` are settings that change the names or the shapes of its weights, or what it computes of
+    them. `text` says that it trains
     on text, by default on Python's own sources. `prepare` is `module:function` too: one rank of each node
     calls it with a Config and a `data.data_cache.Progress` before any rank builds the workload; it returns
     what they then have as `--data`. `preload` are packages to import before the fork. `flags` are settings of
-    such models only.
+    such models only. `answerer` is `module:class` of what answers questions with a trained model, for
+    `trainer.serving`; none: it is not served.
     """
 
     target: str
@@ -43,6 +45,7 @@ class ModelEntry:
     prepare: str = ""
     preload: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    answerer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +95,12 @@ MODELS: dict[str, ModelEntry] = {
     ),
     "arr-coc": ModelEntry(
         "trainer.models.arr_coc.build:arr_coc",
-        ("stage",),
+        ("stage", "selected_tokens"),
         text=False,
         prepare="trainer.models.arr_coc.build:prepare_questions",
         preload=("transformers",),
-        flags=("weights", "stage", "image_tokens", "answer_tokens", "answer_match"),
+        flags=("weights", "stage", "image_tokens", "selected_tokens", "answer_tokens", "answer_match"),
+        answerer="trainer.models.arr_coc.answering:Answerer",
     ),
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shell import home
 
-READY = sorted(p.stem for p in (Path(__file__).parents[2] / "profiles").glob("local-*.yaml"))
+READY = sorted(p.stem for p in (Path(__file__).parents[2] / "profiles").glob("local-*node*.yaml"))
 
 
 @pytest.mark.slow

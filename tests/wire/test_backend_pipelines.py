@@ -7,6 +7,7 @@ import pytest
 from tests.wire.pipelines import ROOT, above, leaf, spec, task
 from tests.wire.test_backend_emulator import REGION
 from tests.wire.test_backend_training_pipelines import backend, reach
+from tests.wire.test_google_components import REPORTS, compiled
 from tests.wire.test_pipelines import FAIL, SAY, SAYS, say
 from tui.backends.interface import InvalidRequest, LaunchRequest, NotFound
 from tui.domain.job import with_parents
@@ -34,6 +35,19 @@ def request(name: str) -> LaunchRequest:
     )
     runtime = {"gcsOutputDirectory": ROOT}
     return LaunchRequest(REGION, {"displayName": name, "pipelineSpec": made, "runtimeConfig": runtime})
+
+
+async def test_a_job_that_a_component_has_created_is_that_of_its_task() -> None:
+    async with backend() as found:
+        runtime = {"gcsOutputDirectory": ROOT, "parameterValues": {"trials": 1}}
+        body = {"displayName": "study", "pipelineSpec": compiled("tuning", REPORTS), "runtimeConfig": runtime}
+        made = await found.jobs[KIND].create(LaunchRequest(REGION, body))
+        ended = await reach(found, made.name, JobState.SUCCEEDED)
+        (task,) = ended.tasks
+        assert "/hyperparameterTuningJobs/" in task.job
+        jobs = [job async for page in found.list_jobs() for job in page.jobs]
+        parents = {job.kind: job.parent for job in with_parents(jobs)}
+        assert parents == {KIND: "", "tuning_job": made.name, "custom_job": task.job}
 
 
 async def test_a_list_has_its_tasks_and_each_task_its_job() -> None:

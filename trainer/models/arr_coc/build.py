@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from transformers.utils import is_flash_attn_2_available
 
 from trainer.cloud_paths import local_path
 from trainer.config import Config
+from trainer.config_checks import selected_range
 from trainer.data.chat import IMAGE, ChatML, load_template
 from trainer.data.data_cache import Progress, cache_folder
 from trainer.data.loader import Dataset
@@ -31,13 +33,22 @@ from trainer.models.arr_coc.dataset import (
 )
 from trainer.models.arr_coc.model import ArrCoc
 from trainer.models.arr_coc.prompts import BytesWithMarks, Prompts
-from trainer.models.arr_coc.token_selection import MIN_TOKENS
 from trainer.models.workload import Workload
 from trainer.structured_log import emit
 from trainer.weights.hugging_face import DeferredModel
 
 GENERATED = 4096
 """Number of samples of generated shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The model, what makes its inputs, and its weights that are on the meta device yet."""
+
+    model: ArrCoc
+    prompts: Prompts
+    limits: ImageLimits
+    deferred: DeferredModel
 
 
 def arr_coc(config: Config) -> Workload:
@@ -47,6 +58,29 @@ def arr_coc(config: Config) -> Workload:
         UsageError: for a wrong model, or a tokenizer without its special tokens.
         DataError: for questions that can't be read.
     """
+    parts = build_parts(config)
+    model, prompts = parts.model, parts.prompts
+    train, evaluation = _questions(config, prompts, parts.limits)
+    layers: Any = model.backbone.model.model.language_model.layers
+    blocks: Sequence[nn.Module] = list(layers)
+    return Workload(
+        model,
+        blocks,
+        train,
+        tokens_per_sample=config.model.context,
+        evaluation=evaluation,
+        count_targets=count_targets,
+        collate=collate,
+        answers=_answer_check(config, evaluation, prompts),
+        probe=partial(model.largest_pass, config.model.context),
+        measured=model.measured,
+        converts_inputs=True,
+        weights=parts.deferred.source(model),
+    )
+
+
+def build_parts(config: Config) -> Parts:
+    """The model without data. Raises UsageError as `arr_coc` does."""
     where, most = config.model.weights or "tiny", config.model.image_tokens
     if config.model.dropout:
         raise UsageError(f"--dropout {config.model.dropout:g}: arr-coc has no dropout; remove --dropout")
@@ -62,27 +96,14 @@ def arr_coc(config: Config) -> Workload:
     )
     if os.environ.get("RANK", "0") == "0":
         emit("phase", f"attention by {attention}", phase="starting", attention=attention.partition(":")[0])
-    model = ArrCoc(Backbone(qwen), stage=config.model.stage, answer_tokens=config.answer_tokens)
+    fewest, most_selected = selected_range(config.model.selected_tokens)
+    model = ArrCoc(
+        Backbone(qwen), stage=config.model.stage, answer_tokens=config.answer_tokens, min_tokens=fewest,
+        max_tokens=most_selected,
+    )  # fmt: skip
     # A smaller image is enlarged: it then has as many tokens as are selected at least.
-    limits = ImageLimits(token_side(qwen), min(MIN_TOKENS, most), most)
-    prompts = _prompts(config, where, qwen.config)
-    train, evaluation = _questions(config, prompts, limits)
-    layers: Any = qwen.model.language_model.layers
-    blocks: Sequence[nn.Module] = list(layers)
-    return Workload(
-        model,
-        blocks,
-        train,
-        tokens_per_sample=config.model.context,
-        evaluation=evaluation,
-        count_targets=count_targets,
-        collate=collate,
-        answers=_answer_check(config, evaluation, prompts),
-        probe=partial(model.largest_pass, config.model.context),
-        measured=model.measured,
-        converts_inputs=True,
-        weights=deferred.source(model),
-    )
+    limits = ImageLimits(token_side(qwen), min(fewest, most), most)
+    return Parts(model, _prompts(config, where, qwen.config), limits, deferred)
 
 
 def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) -> AnswerCheck | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -52,24 +52,35 @@ def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None
     Raises:
         DataError: if it can't be read, or has another size.
     """
+    try:
+        changed = size is not None and path.stat().st_size != size
+    except OSError as error:
+        raise DataError(f"the image {path} can't be read: {one_line(error)}") from error
+    if changed:
+        raise DataError(
+            f"the image {path} can't be used: it has changed since the data was indexed; start again"
+        )
+    return decode_image(path, f"the image {path}", cell=cell, least=least, most=most)
+
+
+def decode_image(source: Path | IO[bytes], name: str, *, cell: int, least: int, most: int) -> torch.Tensor:
+    """An image as `read_image` has it; `name` is that in an error. Raises DataError."""
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - generated shapes need no package
 
     try:
-        if size is not None and path.stat().st_size != size:
-            raise DataError("it has changed since the data was indexed; start again")
-        with Image.open(path) as image:
+        with Image.open(source) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise DataError(f"{image.width} × {image.height} pixels; the limit is {MAX_PIXELS:,} in all")
             upright = _to_rgb(image)
         rows, columns = grid_of(upright.width, upright.height, cell=cell, least=least, most=most)
         resized = upright.resize((columns * cell, rows * cell), Image.Resampling.BICUBIC)
     except DataError as error:
-        raise DataError(f"the image {path} can't be used: {error}") from error
+        raise DataError(f"{name} can't be used: {error}") from error
     except UnidentifiedImageError as error:
-        raise DataError(f"the image {path} can't be read: it is of no known format") from error
+        raise DataError(f"{name} can't be read: it is of no known format") from error
     # A decoder raises errors of many types for a broken file.
     except Exception as error:
-        raise DataError(f"the image {path} can't be read: {one_line(error)}") from error
+        raise DataError(f"{name} can't be read: {one_line(error)}") from error
     return torch.from_numpy(np.array(resized)).permute(2, 0, 1)
 
 

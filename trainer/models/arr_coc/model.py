@@ -26,6 +26,15 @@ class Seen(NamedTuple):
 
 
 RANK = 32
+STAGES: dict[str, tuple[str, ...]] = {
+    "texture": ("propositional", "perspectival"),
+    "scorers": ("propositional", "perspectival", "participatory", "balance"),
+    "quality": ("quality",),
+    "adapter": ("propositional", "perspectival", "participatory", "balance", "quality"),
+    "lora": (),
+    "both": ("propositional", "perspectival", "participatory", "balance", "quality"),
+}
+"""Of each stage the relevance parts that are trained; lora and both train the language model, too."""
 LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Of the language model: those with low-rank updates, of this rank, in the stages lora and both."""
 
@@ -52,15 +61,10 @@ class ArrCoc(nn.Module):
         self.propositional, self.perspectival = Propositional(), Perspectival()
         self.participatory = Participatory(backbone.width)
         self.balance, self.quality = Balance(backbone.width), Quality()
-        if stage != "adapter":
+        if stage in {"lora", "both"}:
             add_low_rank(backbone.model.model.language_model, rank=rank, targets=LAYERS)
-        if stage == "lora":
-            for part in self.relevance_parts():
-                part.requires_grad_(False)
-
-    def relevance_parts(self) -> tuple[nn.Module, ...]:
-        """The scorers, the balance and the quality."""
-        return self.propositional, self.perspectival, self.participatory, self.balance, self.quality
+        for name in STAGES["adapter"]:
+            self.get_submodule(name).requires_grad_(name in STAGES[stage])
 
     def forward(
         self, pixels: torch.Tensor, sides: torch.Tensor, tokens: torch.Tensor, spans: torch.Tensor,

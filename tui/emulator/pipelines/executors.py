@@ -20,7 +20,7 @@ from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.paths import StateDir
-from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all
+from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all, fill_within
 from tui.emulator.pipelines.planner import BadInput, Node, Values, typed_output
 
 OUTPUT_FILE = "executor_output.json"
@@ -165,7 +165,7 @@ def imported(node: Node, facts: Mapping[str, str]) -> Values:
         raise CannotStart("the importer has no URI.")
     try:
         metadata = {
-            fill(str(key), given, facts): fill(value, given, facts) if isinstance(value, str) else value
+            fill(str(key), given, facts): fill_within(value, given, facts)
             for key, value in (importer.get("metadata") or {}).items()
         }
     except BadPlaceholder as error:

@@ -49,6 +49,17 @@ def fill(text: str, executor_input: Json, facts: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: _one(match["path"], match[0], executor_input, facts), text)
 
 
+def fill_within(value: Any, executor_input: Json, facts: Mapping[str, str]) -> Any:
+    """JSON with the placeholders of its texts filled, at any depth. Raises BadPlaceholder."""
+    if isinstance(value, str):
+        return fill(value, executor_input, facts) if "{{$" in value else value
+    if isinstance(value, Mapping):
+        return {name: fill_within(inner, executor_input, facts) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [fill_within(inner, executor_input, facts) for inner in value]
+    return value
+
+
 def _words(word: str, executor_input: Json, facts: Mapping[str, str]) -> list[str]:
     """A word may be a placeholder with a structure: Concat joins, IfPresent asks for an input."""
     if word.startswith(('{"Concat"', '{"IfPresent"')):

@@ -15,7 +15,7 @@ from typing import Any
 
 from tui.domain.pipeline.ir import Component, Dag, Executor, Pipeline, Task
 from tui.emulator.pipelines.conditions import BadCondition, holds
-from tui.emulator.pipelines.placeholders import BadPlaceholder, as_text, fill
+from tui.emulator.pipelines.placeholders import BadPlaceholder, as_text, fill_within
 
 Json = Mapping[str, Any]
 MOST_ITERATIONS = 1_000
@@ -285,8 +285,8 @@ class _Planner:
                 found[name] = wanted.default
                 constants.append(name)
         for name in constants:
-            if isinstance(found[name], str) and "{{$" in found[name]:
-                found[name] = fill(found[name], {"inputs": {"parameterValues": found}}, self._context.facts)
+            given_here = {"inputs": {"parameterValues": found}}
+            found[name] = fill_within(found[name], given_here, self._context.facts)
         artifacts: dict[str, Any] = {}
         for name, given in (task.inputs.get("artifacts") or {}).items():
             found_artifacts = _artifact(given, above, results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -42,6 +43,9 @@ _TASK_STATES = {
     "SKIPPED": JobState.SKIPPED,
     "NOT_TRIGGERED": JobState.SKIPPED,
 }
+
+_CREATED = frozenset({"CustomJob", "HyperparameterTuningJob"})
+"""Of what Google's components create: the jobs."""
 
 
 def job(pb: Any, context: str) -> Job:
@@ -121,6 +125,7 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
     if not own:
         own, failed = executor.container_detail.main_job, executor.container_detail.failed_main_jobs
     said = json_format.MessageToDict(detail.execution.metadata) if detail.HasField("execution") else {}
+    own = _created(said) or own
     inputs, outputs = _artifacts(detail.inputs), _artifacts(detail.outputs)
     error = detail.error.message if detail.HasField("error") else ""
     id = str(detail.task_id)
@@ -143,6 +148,16 @@ def _task(detail: Any, on_top: bool, is_parent: bool, graph: Mapping[str, tuple[
         start_time=moment(detail, "start_time"),
         end_time=moment(detail, "end_time"),
     )
+
+
+def _created(said: Mapping[str, Any]) -> str:
+    """The job that a component of Google has created, which is more telling than that of its launcher."""
+    try:
+        (resource,) = json.loads(str(said.get("output:gcp_resources", "")))["resources"]
+        kind, uri = resource["resourceType"], str(resource["resourceUri"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return uri.partition("/v1/")[2] if kind in _CREATED else ""
 
 
 def _artifacts(found: Mapping[str, Any]) -> dict[str, tuple[Artifact, ...]]:

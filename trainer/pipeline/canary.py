@@ -1,0 +1,103 @@
+"""The check of a canary: real predictions through its endpoint, with their errors and latencies."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import json
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.cloud_paths import local_path
+from trainer.pipeline.vertex import Vertex
+
+COLOURS = {"red": (220, 40, 40), "green": (40, 180, 70), "blue": (50, 80, 220), "yellow": (230, 210, 60)}
+_SIDE = 128
+_QUANTILE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryCheck:
+    """What the predictions came to. `latency` is the 95th percentile of the canary's, in seconds."""
+
+    requests: int
+    errors: int
+    canary: int
+    """Answers of the canary."""
+    latency: float
+    last_error: str = ""
+
+    def problem(self, max_error_rate: float, max_latency: float) -> str:
+        """Why the canary is not good, or ""."""
+        if self.errors > max_error_rate * self.requests:
+            return f"{self.errors} of {self.requests} predictions failed, the last: {self.last_error}"
+        if not self.canary:
+            return f"none of {self.requests} predictions was answered by the canary"
+        if self.latency > max_latency:
+            return f"the canary answers in {self.latency:.3f} s, and not within {max_latency:g} s"
+        return ""
+
+
+def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions: str = "") -> CanaryCheck:
+    """Send predictions, which the endpoint divides by its traffic split.
+
+    A failed one does not say which model it was sent to: it counts against the canary.
+    """
+    from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
+
+    latencies: list[float] = []
+    errors, last = 0, ""
+    for instance in itertools.islice(instances(questions), requests):
+        began = time.monotonic()
+        try:
+            reply = vertex.predictions.predict(
+                endpoint=endpoint, instances=[instance], retry=None, timeout=60
+            )
+        except (GoogleAPICallError, RetryError) as error:
+            errors, last = errors + 1, str(error)
+            continue
+        seconds = time.monotonic() - began
+        said = [dict(each).get("answer") for each in reply.predictions]
+        if len(said) != 1 or not isinstance(said[0], str):
+            errors, last = errors + 1, f"the reply is no answer: {said}"
+        elif reply.deployed_model_id == deployed:
+            latencies.append(seconds)
+    return CanaryCheck(requests, errors, len(latencies), quantile(latencies, _QUANTILE), last)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that so large a share of the values does not exceed; nan without any."""
+    if not values:
+        return math.nan
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def instances(questions: str = "") -> Iterator[dict[str, str]]:
+    """Instances without end: of a .jsonl file of images with questions, or drawn ones."""
+    if not questions:
+        yield from (drawn(number) for number in itertools.count())
+    path = local_path(questions)
+    lines: list[Any] = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    if not lines:
+        raise ValueError(f"{questions} has no questions")
+    for line in itertools.cycle(lines):
+        data = (path.parent / local_path(str(line["image"]))).read_bytes()
+        yield {"image": base64.b64encode(data).decode(), "question": str(line["question"])}
+
+
+def drawn(number: int) -> dict[str, str]:
+    """A square of one colour on grey, and a question about it."""
+    from PIL import Image, ImageDraw  # noqa: PLC0415
+
+    colour = list(COLOURS.values())[number % len(COLOURS)]
+    image = Image.new("RGB", (_SIDE, _SIDE), (115, 115, 115))
+    place = 16 + number * 7 % 48
+    ImageDraw.Draw(image).rectangle((place, place, place + 40, place + 40), fill=colour)
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    data = base64.b64encode(file.getvalue()).decode()
+    return {"image": data, "question": "Which colour has the square?"}

@@ -1,0 +1,148 @@
+"""The release of a model: an endpoint with a stable version, a canary beside it, and the end of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.pipeline.vertex import Vertex
+from trainer.structured_log import emit
+
+STABLE = "stable"
+"""The alias of the version that has the traffic."""
+LONGEST = 3600.0
+"""Seconds for a deployment."""
+_NEW = "0"
+"""Of a traffic split: the model that is being deployed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What each deployed model runs on."""
+
+    type: str
+    accelerator: str = ""
+    accelerators: int = 0
+
+    def resources(self) -> dict[str, Any]:
+        """The DedicatedResources of one replica."""
+        spec: dict[str, Any] = {"machine_type": self.type}
+        if self.accelerator:
+            spec |= {"accelerator_type": self.accelerator, "accelerator_count": self.accelerators or 1}
+        return {"machine_spec": spec, "min_replica_count": 1, "max_replica_count": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The model that an endpoint without one begins with: a checkpoint, and the image that serves it."""
+
+    name: str
+    checkpoint: str
+    image: str
+
+    def model(self) -> dict[str, Any]:
+        """The Model to upload."""
+        container = {
+            "image_uri": self.image, "command": ["python", "-m", "trainer.serving"],
+            "predict_route": "/predict", "health_route": "/health", "ports": [{"container_port": 8080}],
+        }  # fmt: skip
+        return {
+            "display_name": self.name, "artifact_uri": self.checkpoint, "container_spec": container,
+            "version_aliases": [STABLE],
+        }  # fmt: skip
+
+
+def prepared_endpoint(vertex: Vertex, name: str, baseline: Baseline, machine: Machine) -> tuple[str, str]:
+    """The endpoint of this name, and the version (…/models/ID@VERSION) that has most of its traffic.
+
+    It is created where there is none; without a deployed model the baseline is registered and gets all of
+    the traffic.
+    """
+    listed = vertex.endpoints.list_endpoints(
+        request={"parent": vertex.parent, "filter": f'display_name="{name}"'}
+    )
+    endpoint = next(iter(listed), None)
+    if endpoint is None:
+        begun = vertex.endpoints.create_endpoint(parent=vertex.parent, endpoint={"display_name": name})
+        endpoint = begun.result(timeout=LONGEST)
+        emit("phase", f"created the endpoint {endpoint.name}", phase="release")
+    if not endpoint.deployed_models:
+        uploaded = vertex.models.upload_model(parent=vertex.parent, model=baseline.model()).result(
+            timeout=LONGEST
+        )
+        version = f"{uploaded.model}@{uploaded.model_version_id}"
+        _deploy(vertex, endpoint.name, version, machine, {_NEW: 100})
+        emit("phase", f"{version} is the first model of {endpoint.name}", phase="release")
+        return endpoint.name, version
+    share = dict(endpoint.traffic_split)
+    stable = max(endpoint.deployed_models, key=lambda each: share.get(each.id, 0))
+    return endpoint.name, f"{stable.model}@{stable.model_version_id}"
+
+
+def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, machine: Machine) -> str:
+    """Deploy a version with a share of the traffic, taken from the others; the deployed model's id.
+
+    One that is deployed already, by an earlier attempt, is not deployed again.
+    """
+    now = vertex.endpoints.get_endpoint(name=endpoint)
+    for each in now.deployed_models:
+        if f"{each.model}@{each.model_version_id}" == version:
+            return str(each.id)
+    split = with_canary(now.traffic_split, percent)
+    deployed = _deploy(vertex, endpoint, version, machine, split)
+    emit("phase", f"{version} has {percent}% of the traffic of {endpoint}", phase="release")
+    return deployed
+
+
+def with_canary(current: Mapping[str, int], percent: int) -> dict[str, int]:
+    """The split with `percent` for the model being deployed; the others keep their proportions."""
+    left = 100 - percent
+    shares = {key: value * left // 100 for key, value in current.items() if value > 0}
+    if not shares:
+        return {_NEW: 100}
+    # What rounding has left goes to the largest.
+    shares[max(shares, key=lambda key: shares[key])] += left - sum(shares.values())
+    return {_NEW: percent, **shares}
+
+
+def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
+    """Give a deployed model all of the traffic and the alias, then undeploy the others."""
+    now = _split(vertex, endpoint, {deployed: 100})
+    for each in now.deployed_models:
+        if each.id == deployed:
+            name = f"{each.model}@{each.model_version_id}"
+            vertex.models.merge_version_aliases(name=name, version_aliases=[STABLE])
+            emit("phase", f"{name} has 100% of the traffic of {endpoint}", phase="release")
+        else:
+            _undeploy(vertex, endpoint, each.id)
+
+
+def roll_back(vertex: Vertex, endpoint: str, deployed: str) -> None:
+    """Take a canary off an endpoint; its traffic goes back to the others."""
+    now = vertex.endpoints.get_endpoint(name=endpoint)
+    split = {key: value for key, value in now.traffic_split.items() if key != deployed and value > 0}
+    if not split:
+        raise ValueError(f"{endpoint} has no other model than {deployed} to take the traffic")
+    whole = sum(split.values())
+    shares = {key: value * 100 // whole for key, value in split.items()}
+    shares[max(shares, key=lambda key: shares[key])] += 100 - sum(shares.values())
+    _split(vertex, endpoint, shares)
+    _undeploy(vertex, endpoint, deployed)
+    emit("phase", f"the canary {deployed} is off {endpoint}", phase="release")
+
+
+def _deploy(vertex: Vertex, endpoint: str, version: str, machine: Machine, split: dict[str, int]) -> str:
+    model = {"model": version, "dedicated_resources": machine.resources()}
+    begun = vertex.endpoints.deploy_model(endpoint=endpoint, deployed_model=model, traffic_split=split)
+    return str(begun.result(timeout=LONGEST).deployed_model.id)
+
+
+def _undeploy(vertex: Vertex, endpoint: str, deployed: str) -> None:
+    begun = vertex.endpoints.undeploy_model(endpoint=endpoint, deployed_model_id=deployed)
+    begun.result(timeout=LONGEST)
+
+
+def _split(vertex: Vertex, endpoint: str, split: dict[str, int]) -> Any:
+    changed = {"name": endpoint, "traffic_split": split}
+    return vertex.endpoints.update_endpoint(endpoint=changed, update_mask={"paths": ["traffic_split"]})

@@ -1,0 +1,71 @@
+"""The worker pools of a pipeline's training jobs: those that it is given, with the flags of each job."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+STAGES = (("texture", "texture"), ("scorers", "scorers"), ("quality", "quality"), ("integration", "both"))
+"""Name and --stage of each training, in their order; each begins with the weights of the one before."""
+Pools = list[dict[str, Any]]
+
+
+def with_flags(pools: Pools, *flags: str) -> Pools:
+    """The pools, with these flags after those that their containers have."""
+    found = copy.deepcopy(pools)
+    for pool in found:
+        # An empty pool keeps the place of the workers.
+        if pool:
+            spec = pool["container_spec"]
+            spec["args"] = [*spec.get("args", []), *flags]
+    return found
+
+
+def sweep_pools(pools: Pools, *, steps: int, samples: int) -> Pools:
+    """The pools of a trial, which reports its loss on held-out samples as `loss`."""
+    return with_flags(pools, "--stage=adapter", *_length(steps, samples), "--tuning-metric=loss")
+
+
+def stage_folders(
+    folder: str, pools: Pools, best: Sequence[str], *, steps: int, samples: int
+) -> dict[str, str]:
+    """Where each stage keeps its checkpoints.
+
+    The same settings have the same folders: what Vertex AI takes from the cache is still there, and a stage
+    that is tried again continues.
+    """
+    said = json.dumps([pools, list(best), steps, samples], sort_keys=True)
+    run = hashlib.sha256(said.encode()).hexdigest()[:12]
+    return {name: f"{folder.rstrip('/')}/{run}/{name}" for name, _ in STAGES}
+
+
+def stage_pools(
+    pools: Pools, folders: dict[str, str], best: Sequence[str], *, steps: int, samples: int
+) -> dict[str, Pools]:
+    """The pools of each stage. `best` are the flags that the sweep has found."""
+    found: dict[str, Pools] = {}
+    before = ""
+    for name, stage in STAGES:
+        flags = [f"--stage={stage}", f"--upload-dir={folders[name]}", *best, *_length(steps, samples)]
+        found[name] = with_flags(pools, *flags, *([f"--init-weights={before}"] if before else []))
+        before = folders[name]
+    return found
+
+
+def evaluation_pools(pools: Pools, checkpoint: str, out: str, *, samples: int) -> Pools:
+    """One machine of the first pool, on which the checkpoint is evaluated."""
+    (first,) = copy.deepcopy(pools[:1])
+    first["replica_count"] = 1
+    first["container_spec"] = {
+        "image_uri": first["container_spec"]["image_uri"],
+        "command": ["python", "-m", "trainer.evaluate"],
+        "args": [checkpoint, f"--samples={samples}", f"--out={out}"],
+    }
+    return [first]
+
+
+def _length(steps: int, samples: int) -> tuple[str, ...]:
+    return f"--steps={steps}", f"--eval-every={steps}", f"--eval-samples={samples}"

@@ -1,0 +1,1 @@
+"""A trained model behind HTTP, in the container of a Vertex AI endpoint."""
