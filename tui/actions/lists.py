@@ -262,6 +262,10 @@ _JOBS = (
         "fold",
         footer=False,
     ),
+    Action(
+        "jobs.shell", "x", "shell", "Open a shell in a replica of the job", "jobs", "shell",
+        operation="job.shell", footer=False, name="opening a shell",
+    ),
     Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
     Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
     Action(
@@ -355,7 +359,7 @@ _JOBS = (
     ),
     Action("jobs.why", "W", "why", "Show what could not be read, why, and how to fix it", "jobs", "why"),
     Action("jobs.back", "escape", "clear", "Clear the filter, then the marks", "jobs", "back", footer=False),
-)
+)  # fmt: skip
 
 _PROFILES = (
     Action(

@@ -155,6 +155,12 @@ class GroupBackend(Backend):
             raise NotFound(f"{job_name} is of none of the contexts {known}.", fix="`vxtui jobs` lists them.")
         return found
 
+    def offers_for(self, job_name: str, need: str) -> bool:
+        try:
+            return self.owner(job_name).offers(need)
+        except (NotFound, Unavailable):
+            return False
+
     def runs_here(self, job_name: str) -> bool:
         try:
             return self.owner(job_name).info.local

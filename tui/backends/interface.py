@@ -30,11 +30,13 @@ from tui.backends.errors import (
     Unauthenticated,
     Unavailable,
 )
+from tui.backends.job_reader import JobReader
 from tui.backends.merge import all_or_enough, merged
 from tui.backends.resources import ResourceService
 from tui.backends.schedules import ScheduleService
 from tui.backends.service_attribute import ServiceAttribute
 from tui.backends.serving import ServingService
+from tui.backends.shells import ShellService
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
@@ -72,6 +74,7 @@ __all__ = [
     "QuotaService",
     "ServiceHealth",
     "Services",
+    "ShellService",
     "Stopped",
     "StorageService",
     "TelemetryService",
@@ -263,13 +266,6 @@ class JobService(ABC):
         raise NotOffered(f"{name} can't be deleted: jobs of its kind can't be.")
 
 
-class JobReader(ABC):  # noqa: B024 - a mark that a group of contexts routes by
-    """A service whose every operation says first which jobs it reads.
-
-    That is a job's full resource name, something with a `job_name`, or a sequence of jobs.
-    """
-
-
 class LogService(JobReader):
     """What jobs write."""
 
@@ -393,6 +389,7 @@ class Services:
     serving: ServingService | None = None
     resources: ResourceService | None = None
     schedules: ScheduleService | None = None
+    shells: ShellService | None = None
 
 
 class Backend(ABC):
@@ -412,6 +409,7 @@ class Backend(ABC):
     serving = ServiceAttribute[ServingService]()
     resources = ServiceAttribute[ResourceService]()
     schedules = ServiceAttribute[ScheduleService]()
+    shells = ServiceAttribute[ShellService]()
 
     async def __aenter__(self) -> Backend:
         await self.connect()
@@ -452,6 +450,10 @@ class Backend(ABC):
             return found is not None
         services = [service for key, service in found.items() if not kind or key == kind]
         return any(not operation or service.offers(operation) for service in services)
+
+    def offers_for(self, job_name: str, need: str) -> bool:
+        """`offers` where the job of this full resource name is."""
+        return self.offers(need)
 
     def runs_here(self, job_name: str) -> bool:
         """Whether the job of this full resource name runs on this machine."""

@@ -13,6 +13,7 @@ import os
 import signal
 import termios
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rich.color import ColorSystem
@@ -83,6 +84,7 @@ class DisplayApp(App[Result]):
         self._for_key: Screen[object] | None = None
         self._for_key_until = 0.0
         self._signaled = False
+        self._released = False
         self.key_at = 0.0
         """When the last key or click came, by the monotonic clock."""
 
@@ -133,9 +135,31 @@ class DisplayApp(App[Result]):
         self._buffer = None
         self.screen.refresh()
 
+    @contextlib.contextmanager
+    def released(self) -> Iterator[None]:
+        """Give the terminal to another program, while the event loop and all reading go on.
+
+        Raises:
+            SuspendNotSupported: where the screen is not on a terminal.
+        """
+        failure: BaseException | None = None
+        with self.suspend():
+            self._released = True
+            try:
+                yield
+            except BaseException as error:  # noqa: BLE001 - raised again once the screen is back
+                failure = error
+            finally:
+                self._released = False
+        self.repaint_all()
+        if failure is not None:
+            raise failure
+
     # Frames
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if self._released:
+            return
         driver = self._console_driver()
         if driver is None or self._batch_count or renderable is None:
             super()._display(screen, renderable)

@@ -74,6 +74,15 @@ class ConsoleDriver(LinuxDriver):
             return
         super().process_message(message)
 
+    def write(self, data: str) -> None:
+        # While another program has the terminal nothing of ours may reach it.
+        if self.line is not None:
+            super().write(data)
+
+    def suspend_application_mode(self) -> None:
+        super().suspend_application_mode()
+        self.line = None
+
     def stop_application_mode(self) -> None:
         until = time.monotonic() + LAST_ANSWER
         while 0 < self.answers < self.asked and time.monotonic() < until:

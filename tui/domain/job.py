@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tui.domain.replica import Replica, ReplicaGroup
 from tui.domain.states import JobState
 from tui.domain.task import Task
+from tui.domain.text import plain
 from tui.domain.training.progress import NO_PROGRESS, Progress
 
 LAUNCH_LABEL = "vxtui-launch"
@@ -217,6 +218,18 @@ def infer_replicas(
 def known_replicas(job: Job) -> tuple[Replica, ...]:
     """The job's replicas; of a job from a list, which carries none, what its groups and its error say."""
     return job.replicas or infer_replicas(job.groups, job.state, job.error)
+
+
+def shell_problem(job: Job) -> str:
+    """Why no replica of this job can have a shell now, as a sentence; "" where one may."""
+    name = plain(job.display_name)
+    if job.state.terminal:
+        return f"{name} {job.state.phrase} already; a shell needs a running replica."
+    if job.state in {JobState.QUEUED, JobState.PENDING}:
+        return f"{name} has not started yet; a shell needs a running replica."
+    if not job.runner or not known_replicas(job):
+        return f"{name} has no replicas of its own; open one of its parts."
+    return ""
 
 
 def with_parents(jobs: Iterable[Job]) -> list[Job]:

@@ -71,6 +71,7 @@ from tui.emulator.serving.load import Loads
 from tui.emulator.serving.model_service import ModelService
 from tui.emulator.serving.prediction_service import PredictionService
 from tui.emulator.serving.registry import Registry
+from tui.emulator.shells.service import ShellServer
 from tui.emulator.storage.server import BucketServer
 from tui.emulator.tuning.service import TuningServer
 from tui.emulator.tuning.table import TuningJobTable
@@ -277,7 +278,7 @@ class Emulator:
             *registry.methods(config, checks),
             *with_faults(persistent.methods(), checks),
         ]
-        return [*self.api_faults.apply(served), *admin.methods()]
+        return [*self.api_faults.apply(served), *self._open_shells(dependencies), *admin.methods()]
 
     async def _open_pipelines(
         self, operations: Operations, children: Children, resources: ResourceStore
@@ -320,6 +321,12 @@ class Emulator:
             *EndpointService(resources, operations, known, deployments).methods(),
             *PredictionService(resources, operations, known, deployments, self._loads).methods(),
         ]
+
+    def _open_shells(self, parts: Dependencies) -> list[Method]:
+        """Programs in replicas; they end with the server."""
+        shells = ShellServer(parts.table, parts.runner, self.state)
+        self._stack.push_async_callback(shells.close)
+        return shells.methods()
 
     def _with_faults(self, app: Any) -> Any:
         """The bucket server's application with the faults of the API; imported at its first connection."""

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tui.actions.operations.resources import ResourceOperations
     from tui.actions.operations.runner import OperationRunner, Outcome
     from tui.actions.operations.schedules import ScheduleOperations
+    from tui.actions.operations.shells import ShellOperations
     from tui.backends.errors import BackendError
     from tui.store.profiles.entries import ProfileEntry
 
@@ -367,6 +368,12 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         from tui.actions.operations.schedules import ScheduleOperations  # noqa: PLC0415
 
         return ScheduleOperations(self._operation_runner(), self.session.backend) if self.session else None
+
+    def shell_operations(self) -> ShellOperations | None:
+        """Run programs in replicas; `None` while not connected."""
+        from tui.actions.operations.shells import ShellOperations  # noqa: PLC0415
+
+        return ShellOperations(self._operation_runner(), self.session.backend) if self.session else None
 
     def profile_operations(self) -> ProfileOperations:
         """What writes profile files."""

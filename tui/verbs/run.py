@@ -21,6 +21,7 @@ from tui.actions.operations.profiles import ProfileOperations
 from tui.actions.operations.resources import ResourceOperations
 from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
 from tui.actions.operations.schedules import ScheduleOperations
+from tui.actions.operations.shells import ShellOperations
 from tui.actions.registry import operation, refusal
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, NotFound, NotOffered
@@ -102,6 +103,10 @@ class Run:
     def schedule_operations(self, backend: Backend) -> ScheduleOperations:
         """Create, pause, resume and delete schedules."""
         return ScheduleOperations(self._runner(self.context), backend)
+
+    def shell_operations(self, backend: Backend) -> ShellOperations:
+        """Run programs in replicas."""
+        return ShellOperations(self._runner(self.context), backend)
 
     def profile_operations(self) -> ProfileOperations:
         """Write profile files."""

@@ -18,6 +18,7 @@ from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.resources import Resources
 from tui.backends.vertex.schedules import Schedules
 from tui.backends.vertex.serving import Serving
+from tui.backends.vertex.shells import EmulatorShells
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Endpoint
@@ -53,6 +54,7 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
 
     reader = LogReader(info, clients, read_job)
     quotas, storage = Quotas(info, clients), Storage(info, endpoint)
+    shells = endpoint.shells()
     services = Services(
         jobs=by_kind,
         logs=Logs(clients, info.project, read_job, reader),
@@ -66,5 +68,6 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
         serving=Serving(info, clients),
         resources=Resources(info, clients),
         schedules=Schedules(info, clients),
+        shells=EmulatorShells(endpoint, shells) if shells else None,
     )
     return Connected(clients, services, HealthCheck(info, clients))

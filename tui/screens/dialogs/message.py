@@ -11,9 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.domain.job import Job
 from tui.domain.text import plain
-from tui.kinds.registry import kind_of
 from tui.widgets.labelled_lines import EMPTY
 from tui.widgets.long_lines import LongLines
 
@@ -56,15 +54,3 @@ def show_trouble(console: ConsoleApp) -> None:
     for what, error in console.connection.failing():
         blocks.append("\n".join(part for part in (f"{what}: {error.message}", error.fix) if part))
     console.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
-
-
-def show_link(console: ConsoleApp, job: Job) -> None:
-    """Show and copy the address of the job's page in the cloud console."""
-    session = console.session
-    if session is None or session.backend.info.local:
-        console.notify("A job on this machine has no page in the cloud console.", markup=False)
-        return
-    where = f"locations/{job.region}/{kind_of(job).page}/{job.id}?project={session.backend.info.project}"
-    link = f"https://console.cloud.google.com/vertex-ai/{where}"
-    console.send_copy(link, "the link")
-    console.push_screen(MessageScreen(f"Page of {job.display_name}", link))

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, pieces
-from tui.domain.job import Job
+from tui.domain.job import Job, shell_problem
 from tui.domain.text import clip, plain
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
@@ -219,10 +219,12 @@ class FleetScreen(FrameScreen):
         reason = super().blocked_reason(found)
         if (
             reason is None
-            and found.id in {"fleet.open", "fleet.worst", "fleet.copy"}
+            and found.id in {"fleet.open", "fleet.worst", "fleet.copy", "fleet.shell"}
             and self.current_cell() is None
         ):
             return "No replica is selected."
+        if reason is None and found.id == "fleet.shell" and (spot := self.current_cell()):
+            return shell_problem(spot.job) or self.jobs_refusal(found, [spot.job])
         if reason is None and found.id == "fleet.why" and not (self.feed and self.feed.errors):
             return "Everything could be read."
         return reason
@@ -268,6 +270,14 @@ class FleetScreen(FrameScreen):
         """Pause or resume the screen."""
         self.paused = not self.paused
         self.reload()
+
+    def action_shell(self) -> None:
+        """Open a shell in the replica under the cursor."""
+        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+
+        spot = self.current_cell()
+        if spot is not None:
+            open_shell(self.console, spot.job, spot.replica)
 
     def action_copy(self) -> None:
         """Copy the replica's name."""

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from tui.actions.registry import Action
 from tui.domain.formatting import NOT_MEASURED, pieces
+from tui.domain.job import shell_problem
 from tui.domain.metric import GPU
 from tui.domain.replica import group_of
 from tui.domain.text import plain
@@ -153,8 +154,10 @@ class ReplicasPane(JobPane):
             return None
         if self.tree_view.cursor is None:
             return "No replica is selected."
-        if found.id == "replicas.copy" and not self.replica:
+        if found.id in {"replicas.copy", "replicas.shell"} and not self.replica:
             return "This is a pool, not a replica."
+        if found.id == "replicas.shell" and self.feed.job is not None:
+            return shell_problem(self.feed.job) or None
         return None
 
     def action_open(self) -> None:
@@ -221,6 +224,13 @@ class ReplicasPane(JobPane):
         self.tree_view.fold(group)
         self.tree_view.move_to(group)
         self.show(Changed.JOB)
+
+    def action_shell(self) -> None:
+        """Open a shell in the replica."""
+        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+
+        if self.feed.job is not None:
+            open_shell(self.console, self.feed.job, self.replica)
 
     def action_copy(self) -> None:
         """Copy the replica's name."""

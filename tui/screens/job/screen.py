@@ -20,7 +20,8 @@ from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, lost_runner
 from tui.screens import later
-from tui.screens.dialogs.message import MessageScreen, show_link
+from tui.screens.dialogs.link import show_link
+from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane

@@ -18,8 +18,9 @@ from tui.domain.job import Job
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
-from tui.screens.dialogs.message import show_link, show_trouble
+from tui.screens.dialogs.message import show_trouble
 from tui.screens.jobs.copy_command import copy_command
+from tui.screens.jobs.refusals import offered, unable
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.jobs.views import JobsViews
 from tui.screens.workers import background
@@ -310,16 +311,13 @@ class JobsScreen(JobsViews):
             # The cursor may be on a group.
             return None
         needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "copy_command", "link"}
+        needs_job |= {"shell"}
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
-        if found.id in {"jobs.cancel", "jobs.delete"}:
-            reason = self._unable(found)
-            if reason:
-                return reason
-        if found.id in {"jobs.cancel", "jobs.delete"} and (
-            closed := self.jobs_refusal(found, self.selected())
-        ):
-            return closed
+        if found.id in {"jobs.cancel", "jobs.delete", "jobs.shell"}:
+            # A shell is opened in one job, whatever is marked.
+            jobs = [self.current] if found.id == "jobs.shell" and self.current else self.selected()
+            return unable(found, self.session, jobs) or self.jobs_refusal(found, jobs)
         if found.id in {"jobs.save_filter", "jobs.forget_filter"}:
             return self._filter_refusal(found.method)
         if found.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.filters:
@@ -330,21 +328,7 @@ class JobsScreen(JobsViews):
 
     def _offered(self, need: str) -> list[Job]:
         """The selected jobs whose kind has this operation, e.g. `jobs.cancel`."""
-        session = self.session
-        return [job for job in self.selected() if session is None or session.backend.offers(need, job.kind)]
-
-    def _unable(self, found: Action) -> str:
-        """Why none of the selected jobs can be cancelled, or deleted; "" where one can."""
-        jobs = self._offered(found.needs)
-        if not jobs:
-            nouns = dict.fromkeys(kind_of(job).words.noun for job in self.selected())
-            return f"{found.title} is not offered for a {' or a '.join(nouns)}."
-        if found.id == "jobs.cancel" and not any(job.state.active for job in jobs):
-            return _already("Nothing to cancel", jobs)
-        if found.id == "jobs.delete" and not any(job.state.terminal for job in jobs):
-            cancels = bool(self._offered("jobs.cancel"))
-            return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
-        return ""
+        return offered(self.session, need, self.selected())
 
     def footer_actions(self) -> list[Action]:
         """A job can be cloned at any time; the footer has room for that once it has ended."""
@@ -476,9 +460,18 @@ class JobsScreen(JobsViews):
         self.console.send_copy("\n".join(names), pieces(len(names), "resource name"))
 
     def action_link(self) -> None:
-        """Show and copy the address of the job's page."""
+        """Open the job's page, or show and copy its address."""
+        from tui.screens.dialogs.link import show_link  # noqa: PLC0415 - not before the first paint
+
         if self.current is not None:
             show_link(self.console, self.current)
+
+    def action_shell(self) -> None:
+        """Open a shell in a replica of the job under the cursor."""
+        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - not before the first paint
+
+        if self.current is not None:
+            open_shell(self.console, self.current)
 
     def action_why(self) -> None:
         """Show every read error in full."""
@@ -490,9 +483,3 @@ class JobsScreen(JobsViews):
             self.table.choose_column("")
         elif not self.clear_filter():
             self.table.mark(list(self.table.marks), False)
-
-
-def _already(what: str, jobs: list[Job]) -> str:
-    if len(jobs) == 1:
-        return f"{what}: {plain(jobs[0].display_name)} {jobs[0].state.phrase} already."
-    return f"{what}: all {len(jobs)} have ended."

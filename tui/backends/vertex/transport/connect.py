@@ -139,6 +139,10 @@ class Endpoint(ABC):
         """Base address of Cloud Storage's API; `None` for Google's own."""
         return None
 
+    def shells(self) -> str | None:
+        """gRPC target of programs in running replicas; `None` where the service has none."""
+        return None
+
     def explain(self, error: BackendError) -> BackendError:
         """The cause of a failed RPC, where more is known than the RPC says."""
         return error
@@ -161,6 +165,9 @@ class LocalEndpoint(Endpoint):
 
     def storage(self) -> str | None:
         return bucket_url(self.state) or UNBOUND
+
+    def shells(self) -> str | None:
+        return self.state.admin_target
 
     async def open(self) -> None:
         given_up = threading.Event()

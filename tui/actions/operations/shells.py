@@ -1,0 +1,56 @@
+"""A shell, or one command, in a running replica."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from tui.actions.operations.runner import OperationRunner, Outcome
+from tui.backends.interface import Backend
+from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
+from tui.domain.job import Job
+from tui.domain.text import plain
+
+Attach = Callable[[ShellSession], Awaitable[ShellEnd]]
+"""Connects a session with the user's terminal until it ends."""
+IN_THE_BROWSER = "This service runs no commands in a replica; its shell opens in the browser"
+ENABLE = (
+    "Switch on `web shell` in the profile's form (enableWebAccess: true) and launch again. The image needs "
+    "bash, and you aiplatform.customJobs.create, get and cancel; for a service account of your own also "
+    "iam.serviceAccounts.actAs on it."
+)
+
+
+class ShellOperations:
+    """Runs programs in replicas, through one open backend."""
+
+    def __init__(self, runner: OperationRunner, backend: Backend) -> None:
+        self._runner = runner
+        self._backend = backend
+
+    async def open(self, job: Job, replica: str, request: ShellRequest, attach: Attach) -> Outcome[ShellEnd]:
+        """Run it until it ends. The journal has the replica, and not the command: it may hold a secret."""
+
+        async def run() -> ShellEnd:
+            async with self._backend.shells.open(job.runner, replica, request) as session:
+                return await attach(session)
+
+        return await self._runner.run(
+            "job.shell",
+            f"{job.name} {replica}",
+            run,
+            lambda end: _ended(job, replica, end),
+            region=job.region,
+            context=job.context,
+        )
+
+
+def _ended(job: Job, replica: str, end: ShellEnd) -> str:
+    if end.exit_code is None:
+        return plain(end.reason)
+    code = f" with exit code {end.exit_code}" if end.exit_code else ""
+    return f"The shell in {plain(replica)} of {plain(job.display_name)} ended{code}."
+
+
+def web_shell(job: Job, replica: str) -> str:
+    """The address of the replica's shell in the browser; "" where the service has none."""
+    return job.web_access_uris.get(replica, "")

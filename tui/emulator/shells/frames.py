@@ -1,0 +1,89 @@
+"""The frames of a program in a replica: one byte that names the channel, then data. No imports of gRPC.
+
+They are those of Kubernetes' exec (v5.channel.k8s.io). Before them the client sends one `Opening`, and the
+server answers with an empty message once the program runs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+METHOD = "/vxtui.emulator.v1.Shells/Open"
+INPUT, OUTPUT, ERRORS, STATUS, RESIZE = range(5)
+CLOSE = 255
+"""Its data is the channel that ends: the client has no more input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What to run, and where. `job` is the full resource name of a custom job.
+
+    An empty `command` is the shell `shell`. `terminal` is (columns, rows); without one the program has pipes.
+    """
+
+    job: str
+    replica: str
+    command: tuple[str, ...] = ()
+    terminal: tuple[int, int] | None = None
+    shell: str = ""
+    term: str = ""
+    """TERM of the user's terminal."""
+    colours: str = ""
+    """COLORTERM of the user's terminal."""
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Opening:
+        """Raises ValueError for anything else."""
+        try:
+            raw = json.loads(data)
+            size = raw.pop("terminal", None)
+            columns_rows = None if size is None else (int(size[0]), int(size[1]))
+            command = tuple(map(str, raw.pop("command", ())))
+            return cls(**{key: str(value) for key, value in raw.items()}, command=command,
+                       terminal=columns_rows)  # fmt: skip
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"not an opening: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the program ended: its exit code, 128 + signal for a signal, or why it had to end before."""
+
+    exit_code: int | None
+    reason: str = ""
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Ended:
+        """Raises ValueError for anything else."""
+        raw = json.loads(data)
+        return cls(raw["exit_code"], str(raw["reason"]))
+
+
+def frame(channel: int, data: bytes = b"") -> bytes:
+    return bytes([channel]) + data
+
+
+def size_frame(columns: int, rows: int) -> bytes:
+    """The terminal has another size."""
+    return frame(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
+
+
+def read_size(data: bytes) -> tuple[int, int]:
+    """(columns, rows). Raises ValueError."""
+    try:
+        raw = json.loads(data)
+        return _side(raw["Width"]), _side(raw["Height"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a size: {error}") from error
+
+
+def _side(value: object) -> int:
+    """A number that the kernel takes as the width or the height of a terminal."""
+    return min(max(int(str(value)), 1), 0xFFFF)

@@ -1,0 +1,209 @@
+"""One program beside a replica's own: in its environment and folder, ended no later than the replica.
+
+Everything that it starts ends with it, also what left its session: nothing of a shell outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import secrets
+import signal
+import struct
+import sys
+import termios
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tui.emulator.runner import process_tree
+from tui.emulator.runner.process_tree import Proc
+from tui.emulator.shells.frames import ERRORS, OUTPUT, Ended, frame
+
+START = Path(__file__).with_name("start.py")
+SHELL_VARIABLE = "VXTUI_SHELL"
+"""Set on the program: identifies what it has started, wherever that went."""
+READ_BYTES = 65536
+FRAMES_AHEAD = 16
+"""Frames that wait for a slow client; then the program waits too."""
+WATCH_SECONDS = 0.1
+"""Between two looks at the replica."""
+HANG_UP_SECONDS = 0.5
+"""From SIGHUP, which a closed terminal means, to SIGKILL."""
+KILL_SECONDS = 5.0
+LAST_OUTPUT_SECONDS = 5.0
+"""For a slow client to take what was written last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to run: a replica's first process, its environment and its working directory."""
+
+    replica: str
+    process: Proc
+    environment: Mapping[str, str]
+    folder: str
+
+    @property
+    def gone(self) -> bool:
+        """The replica has ended, or has started again."""
+        return not process_tree.is_running(*self.process.key)
+
+
+class ReplicaProgram:
+    """Use `start`, then `run`. `frames` has the output; `ended` says how it ended, after `run`."""
+
+    def __init__(self, place: Place, process: asyncio.subprocess.Process, mark: str) -> None:
+        self.frames: asyncio.Queue[bytes] = asyncio.Queue(FRAMES_AHEAD)
+        self.ended = Ended(None, "The program did not end.")
+        self._place, self._process, self._mark = place, process, mark
+        self._outputs: list[tuple[int, asyncio.StreamReader]] = []
+        self._input: asyncio.StreamWriter | None = None
+        self._master: int | None = None
+        self._hung_up = asyncio.Event()
+
+    @classmethod
+    async def start(
+        cls, place: Place, argv: Sequence[str], more: Mapping[str, str], terminal: tuple[int, int] | None
+    ) -> ReplicaProgram:
+        """Run `argv` with `more` in its environment, on a terminal of that size or with pipes.
+
+        Raises OSError.
+        """
+        mark = secrets.token_hex(8)
+        env = {**place.environment, **more, SHELL_VARIABLE: mark}
+        words = [sys.executable, "-I", "-S", str(START), *argv]
+        if terminal is None:
+            pipe = asyncio.subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=place.folder,
+                start_new_session=True,
+            )  # fmt: skip
+            made = cls(place, process, mark)
+            assert process.stdout and process.stderr
+            made._outputs = [(OUTPUT, process.stdout), (ERRORS, process.stderr)]
+            made._input = process.stdin
+            return made
+        master, slave = pty.openpty()
+        try:
+            _set_size(master, *terminal)
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=place.folder,
+                start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            os.close(master)
+            raise
+        finally:
+            os.close(slave)
+        made = cls(place, process, mark)
+        await made._use_terminal(master)
+        return made
+
+    async def _use_terminal(self, master: int) -> None:
+        """Read from and write to the program's terminal; the transports close their descriptors."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(master, "rb", buffering=0)
+        )
+        transport, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(os.dup(master), "wb", buffering=0)
+        )
+        self._input = asyncio.StreamWriter(transport, protocol, None, loop)
+        self._outputs, self._master = [(OUTPUT, reader)], master
+
+    async def write(self, data: bytes) -> None:
+        """Input of the program; dropped where it takes none any more."""
+        if self._input is not None and not self._input.is_closing():
+            with contextlib.suppress(OSError):
+                self._input.write(data)
+                await self._input.drain()
+
+    def end_input(self) -> None:
+        """The client has no more input. A terminal goes on: its program reads its end as a key."""
+        if self._input is not None and self._master is None:
+            self._input.close()
+
+    def resize(self, columns: int, rows: int) -> None:
+        """The terminal has another size, which the kernel tells the program."""
+        if self._master is not None and self._input is not None and not self._input.is_closing():
+            _set_size(self._master, columns, rows)
+
+    def hang_up(self) -> None:
+        """The client has gone: the program has to end."""
+        self._hung_up.set()
+
+    async def run(self) -> None:
+        """Put the output into `frames` until the program, its replica or its client ends; then end it all."""
+        pumps: asyncio.Future[Any] = asyncio.gather(*(self._pump(*output) for output in self._outputs))
+        exits = asyncio.create_task(self._process.wait())
+        gone = asyncio.create_task(self._replica_ends())
+        client = asyncio.create_task(self._hung_up.wait())
+        try:
+            await asyncio.wait({exits, gone, client}, return_when=asyncio.FIRST_COMPLETED)
+            if exits.done():
+                code = exits.result()
+                self.ended = Ended(128 - code if code < 0 else code)
+            elif gone.done():
+                self.ended = Ended(None, f"{self._place.replica} has ended, and its shell with it.")
+            await self._end_all(at_once=exits.done() or gone.done())
+            # What it wrote last; a client that has gone reads no more.
+            waits: set[asyncio.Future[Any]] = {pumps, client}
+            await asyncio.wait(waits, timeout=LAST_OUTPUT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (pumps, exits, gone, client):
+                task.cancel()
+            await self._end_all(at_once=True)
+            self._close()
+
+    async def _replica_ends(self) -> None:
+        while not self._place.gone:  # noqa: ASYNC110 - a process tells only its parent of its end
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _pump(self, channel: int, source: asyncio.StreamReader) -> None:
+        # EIO is how a terminal says that nobody has it open any more.
+        with contextlib.suppress(OSError):
+            while data := await source.read(READ_BYTES):
+                await self.frames.put(frame(channel, data))
+
+    async def _end_all(self, *, at_once: bool) -> None:
+        """End the program and what it has started."""
+        if not at_once:
+            process_tree.send(self._family(), signal.SIGHUP)
+            process_tree.send(self._family(), signal.SIGCONT)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HANG_UP_SECONDS):
+                    await self._process.wait()
+        deadline = asyncio.get_running_loop().time() + KILL_SECONDS
+        while (left := self._family()) and asyncio.get_running_loop().time() < deadline:
+            process_tree.send(left, signal.SIGKILL)
+            await asyncio.sleep(0.01)
+
+    def _family(self) -> list[Proc]:
+        """Living processes of the program: by its session, by descent, and by the mark that they inherit."""
+        table, first = process_tree.scan(), self._process.pid
+        below = {proc.pid for proc in process_tree.descendants(table, [first])}
+        return [
+            proc
+            for proc in table.values()
+            if not proc.ended
+            and (
+                proc.pid in below
+                or proc.session == first
+                or process_tree.environment_has(proc.pid, SHELL_VARIABLE, self._mark)
+            )
+        ]
+
+    def _close(self) -> None:
+        self._master = None
+        if self._input is not None:
+            self._input.close()
+
+
+def _set_size(terminal: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

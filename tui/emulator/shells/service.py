@@ -1,0 +1,165 @@
+"""Programs in the replicas of running jobs, over gRPC: `vxtui.emulator.v1.Shells/Open`.
+
+It is on the emulator's socket alone, which is in a directory of its user's, and never on REST. Vertex AI has
+nothing of the kind: there a shell opens in a browser, by a job's `web_access_uris`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import wrappers_pb2
+
+from tui.emulator.interfaces import JobRecord, Runner
+from tui.emulator.paths import StateDir
+from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
+from tui.emulator.runner import process_tree
+from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
+from tui.emulator.shells import frames
+from tui.emulator.shells.frames import Opening, frame
+from tui.emulator.shells.program import Place, ReplicaProgram
+from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
+from tui.emulator.vertex.resource_requests import find
+
+SERVICE, NAME = frames.METHOD.strip("/").split("/")
+FALLBACK = "/bin/sh"
+NO_USER_FILES = {"zsh": ("-f",)}
+"""Arguments of a shell that asks how to set itself up where a home has none of its files."""
+BytesPb = wrappers_pb2.BytesValue
+
+
+class ShellServer:
+    """Handler of one emulator."""
+
+    def __init__(self, table: JobTable, runner: Runner, state: StateDir) -> None:
+        self._table, self._runner, self._state = table, runner, state
+        self._running: dict[asyncio.Task[None], ReplicaProgram] = {}
+
+    def methods(self) -> list[Method]:
+        return [Method(SERVICE, NAME, BytesPb, BytesPb, bidi=self.open)]
+
+    async def close(self) -> None:
+        """End every program."""
+        for program in self._running.values():
+            program.hang_up()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def open(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Run a program until it, its replica or the client ends."""
+        first = await anext(aiter(requests), None)
+        try:
+            opening = Opening.decode(first.value if first is not None else b"")
+        except ValueError as error:
+            raise invalid(("", str(error))) from error
+        program = await self._start(opening)
+        running = asyncio.create_task(program.run(), name=f"shell in {opening.replica}")
+        self._running[running] = program
+        running.add_done_callback(self._running.pop)
+        feeding = asyncio.create_task(_feed(program, requests))
+        try:
+            yield BytesPb()
+            async for data in _output(program, running):
+                yield BytesPb(value=data)
+            await running
+            yield BytesPb(value=frame(frames.STATUS, program.ended.encode()))
+        finally:
+            program.hang_up()
+            feeding.cancel()
+
+    async def _start(self, opening: Opening) -> ReplicaProgram:
+        job = find(self._table, JobRecord.COLLECTION, CUSTOM_JOB_KIND, opening.job)
+        place = await asyncio.to_thread(self._place, job, opening.replica)
+        shell = _shell(opening.shell)
+        argv = opening.command or (shell, *NO_USER_FILES.get(Path(shell).name, ()))
+        more = {"TERM": opening.term, "COLORTERM": opening.colours} if opening.terminal else {}
+        more = {name: value for name, value in more.items() if value} | {"SHELL": shell}
+        try:
+            return await ReplicaProgram.start(place, argv, more, opening.terminal)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise failed_precondition(
+                opening.replica, f"Can't run a program in {opening.replica}: {why}."
+            ) from error
+
+    def _place(self, job: Job, replica: str) -> Place:
+        """Where the replica of this job runs. Raises WireError where it doesn't."""
+        attempt = self._state.attempt(job.record.id, job.control.attempt)
+        if job.terminal:
+            raise _not_running(job, replica, "the job has ended")
+        try:
+            plan = AttemptPlan.load(attempt.plan)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _not_running(job, replica, "the job has not started yet") from error
+        planned = _planned(plan, job, replica)
+        try:
+            found = {each.id: each for each in self._runner.status(attempt).replicas}.get(replica)
+        except sqlite3.Error as error:
+            raise _not_running(job, replica, f"its record can't be read: {error}") from error
+        if found is None or found.state == "starting":
+            raise _not_running(job, replica, "it has not started yet")
+        process = process_tree.read(found.pid) if found.pid is not None else None
+        if process is None or process.ended:
+            code = f" with exit code {found.exit_code}" if found.exit_code is not None else ""
+            raise _not_running(job, replica, f"it has ended{code}")
+        try:
+            variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
+        except OSError as error:
+            raise _not_running(job, replica, "it has just ended") from error
+        pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
+        return Place(replica, process, {name: value for name, _, value in pairs}, planned.workdir)
+
+
+def _planned(plan: AttemptPlan, job: Job, replica: str) -> ReplicaPlan:
+    """The plan of this replica. Raises WireError for one that the job does not have."""
+    for each in plan.replicas:
+        if each.id == replica:
+            return each
+    has = ", ".join(each.id for each in plan.replicas)
+    error = not_found("replica", replica)
+    raise WireError(error.code, f"The job {job.record.name} has no replica {replica!r}; it has {has}.")
+
+
+def _not_running(job: Job, replica: str, why: str) -> WireError:
+    return failed_precondition(job.record.name, f"{replica} does not run: {why}.")
+
+
+def _shell(wanted: str) -> str:
+    """The user's shell, if this machine has it."""
+    return wanted if Path(wanted).is_absolute() and os.access(wanted, os.X_OK) else FALLBACK
+
+
+async def _feed(program: ReplicaProgram, requests: AsyncIterator[Any]) -> None:
+    """Pass the client's frames on; where they end, the client has gone."""
+    try:
+        async for request in requests:
+            channel, data = request.value[0] if request.value else frames.CLOSE, request.value[1:]
+            if channel == frames.INPUT:
+                await program.write(data)
+            elif channel == frames.RESIZE:
+                program.resize(*frames.read_size(data))
+            elif channel == frames.CLOSE:
+                program.end_input()
+    finally:
+        program.hang_up()
+
+
+async def _output(program: ReplicaProgram, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
+    """The program's frames, until it has ended and no frame is left."""
+    while True:
+        while not program.frames.empty():
+            yield program.frames.get_nowait()
+        if running.done():
+            return
+        get: asyncio.Task[bytes] = asyncio.create_task(program.frames.get())
+        waits: Sequence[asyncio.Future[Any]] = (get, running)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if get.done():
+            yield get.result()
+        else:
+            get.cancel()

@@ -1,0 +1,32 @@
+"""Becomes a program of a new session: `python -I -S start.py PROGRAM ARGUMENT…`. Standard library only.
+
+Its standard input, where that is a terminal, becomes the session's, so that Ctrl+C and the size reach what
+runs in it. It is a process of its own because a server with threads can't do this between fork and exec.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import termios
+
+
+def main() -> int:
+    # Ignored signals are inherited, e.g. from a server that was started with nohup.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    program = sys.argv[1]
+    try:
+        os.execvp(program, sys.argv[1:])
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        os.write(2, f"{program}: {'command not found' if missing else error.strerror}\n".encode())
+        return 127 if missing else 126
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,92 @@
+"""Pages on the web: opened in the browser where this session has one, else shown and copied."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from tui.domain.job import Job
+from tui.domain.text import plain
+from tui.kinds.registry import kind_of
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.workers import background
+from tui.web_browser import open_page
+
+if TYPE_CHECKING:
+    from tui.screens.console_app import ConsoleApp
+
+CONSOLE = "https://console.cloud.google.com/vertex-ai"
+Page = tuple[str, str]
+"""What it shows, and its address."""
+
+
+def show_page(console: ConsoleApp, page: Page, note: str = "") -> None:
+    """Open it, or show and copy its address."""
+    title, uri = page
+
+    async def show() -> None:
+        if await asyncio.to_thread(open_page, uri):
+            console.notify(f"Opened in the browser: {plain(title)}", markup=False)
+            return
+        console.send_copy(uri, "the link")
+        console.push_screen(MessageScreen(title, f"{uri}\n\n{note}" if note else uri))
+
+    background(console, show, "web page")
+
+
+def show_link(console: ConsoleApp, job: Job) -> None:
+    """Show the job's page in the cloud console, or one of the addresses that it has while it runs."""
+    pages = [*cloud_pages(console, job), *access_pages(job)]
+    if len(pages) == 1:
+        show_page(console, pages[0])
+    elif pages:
+        _choose(console, f"Links of {job.display_name}", pages)
+    else:
+        console.notify("A job on this machine has no page in the cloud console.", markup=False)
+
+
+def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
+    """The job's page in the cloud console; none for a job on this machine."""
+    session = console.session
+    if session is None or session.backend.runs_here(job.name):
+        return []
+    return [
+        (
+            f"Page of {job.display_name}",
+            cloud_page(job.name, f"locations/{job.region}/{kind_of(job).page}/{job.id}"),
+        )
+    ]
+
+
+def cloud_page(name: str, path: str) -> str:
+    """Address in the cloud console of the resource with this full name."""
+    # Not the context's project: in a group of contexts each resource has its own.
+    return f"{CONSOLE}/{path}?project={name.split('/')[1]}"
+
+
+def access_pages(job: Job) -> list[Page]:
+    """Shells and dashboards of its replicas, which it has only while it runs."""
+    return [(access_title(key), uri) for key, uri in sorted(job.web_access_uris.items())]
+
+
+def access_title(key: str) -> str:
+    """What a key of `Job.web_access_uris` means: a replica's shell, or with a port its dashboard."""
+    replica, _, port = key.partition(":")
+    return f"dashboard {replica} (port {port})" if port else f"web shell {replica}"
+
+
+def _choose(console: ConsoleApp, title: str, pages: Sequence[Page]) -> None:
+    options = [
+        (uri, Content.assemble(plain(words), "  ", (plain(uri), "$text-muted"))) for words, uri in pages
+    ]
+
+    def chosen(uri: str | None) -> None:
+        found = next((page for page in pages if page[1] == uri), None)
+        if found is not None:
+            show_page(console, found)
+
+    console.push_screen(PickScreen(title, options), chosen)

@@ -1,0 +1,38 @@
+"""Why an action on the selected jobs can't run now, as a sentence; "" where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.actions.registry import Action
+from tui.domain.job import Job, shell_problem
+from tui.domain.text import plain
+from tui.kinds.registry import kind_of
+from tui.session import Session
+
+
+def offered(session: Session | None, need: str, jobs: Sequence[Job]) -> list[Job]:
+    """Those of the jobs whose kind has this operation, e.g. `jobs.cancel`."""
+    return [job for job in jobs if session is None or session.backend.offers(need, job.kind)]
+
+
+def unable(found: Action, session: Session | None, selected: Sequence[Job]) -> str:
+    """Why none of the selected jobs can be cancelled or deleted, or has a shell."""
+    if found.id == "jobs.shell":
+        return shell_problem(selected[0]) if selected else ""
+    jobs = offered(session, found.needs, selected)
+    if not jobs:
+        nouns = dict.fromkeys(kind_of(job).words.noun for job in selected)
+        return f"{found.title} is not offered for a {' or a '.join(nouns)}."
+    if found.id == "jobs.cancel" and not any(job.state.active for job in jobs):
+        return _already("Nothing to cancel", jobs)
+    if found.id == "jobs.delete" and not any(job.state.terminal for job in jobs):
+        cancels = bool(offered(session, "jobs.cancel", selected))
+        return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
+    return ""
+
+
+def _already(what: str, jobs: Sequence[Job]) -> str:
+    if len(jobs) == 1:
+        return f"{what}: {plain(jobs[0].display_name)} {jobs[0].state.phrase} already."
+    return f"{what}: all {len(jobs)} have ended."

@@ -1,0 +1,156 @@
+"""Connects the user's terminal, or the pipes of a verb, with a program that runs elsewhere.
+
+The keys of a terminal go to the program as they are, Ctrl+C too. However it ends, the terminal's modes are
+those of before: a program that is killed leaves colours, the mouse and the other screen switched on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import termios
+import tty
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
+
+CHUNK = 65536
+LOST_PROGRAM = ShellEnd(None, "The connection ended.")
+RESET = (
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[?1l\x1b>\x1b[=0;1u\x1b[?1047l"
+    "\x1b7\x1b[r\x1b8\x1b[?7h\x1b[m\x1b[?25h"
+)
+"""Mouse, paste, focus, cursor keys, keyboard protocol, other screen, scroll region, wrap, colour, cursor.
+
+Of the two ways back from the other screen this is the one that leaves the cursor where it is.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """File descriptors of the user's side."""
+
+    keys: int = 0
+    output: int = 1
+    errors: int = 2
+
+    @property
+    def terminal(self) -> bool:
+        """Both directions are a terminal."""
+        return os.isatty(self.keys) and os.isatty(self.output)
+
+
+def request_for(streams: Streams, command: tuple[str, ...], environ: Mapping[str, str]) -> ShellRequest:
+    """What to ask for, on this terminal or with pipes."""
+    size = _size(streams.output) if streams.terminal else None
+    names = ("SHELL", "TERM", "COLORTERM")
+    shell, term, colours = (environ.get(name, "") for name in names)
+    return ShellRequest(command, size, shell, term, colours)
+
+
+async def attach(session: ShellSession, streams: Streams) -> ShellEnd:
+    """Pass everything on until the program ends; how it ended."""
+    with _raw(streams) if streams.terminal else contextlib.nullcontext():
+        async with _resizing(session, streams), _typing(session, streams):
+            while (found := await session.read()) is not None:
+                stream, data = found
+                # In a thread: a terminal that is stopped takes nothing.
+                await asyncio.to_thread(_write, streams.errors if stream == 2 else streams.output, data)
+    return session.ended or LOST_PROGRAM
+
+
+def _size(terminal: int) -> tuple[int, int]:
+    columns, rows = os.get_terminal_size(terminal)
+    return columns or 80, rows or 24
+
+
+@contextmanager
+def _raw(streams: Streams) -> Iterator[None]:
+    """Every key goes to the program; afterwards the terminal is as before."""
+    before = termios.tcgetattr(streams.keys)
+    try:
+        tty.setraw(streams.keys, termios.TCSANOW)
+        yield
+    finally:
+        # A terminal that has gone has no modes.
+        with contextlib.suppress(OSError, termios.error):
+            termios.tcsetattr(streams.keys, termios.TCSANOW, before)
+            _write(streams.output, RESET.encode())
+
+
+@asynccontextmanager
+async def _resizing(session: ShellSession, streams: Streams) -> AsyncIterator[None]:
+    """Tell the program of the terminal's size."""
+    if not streams.terminal:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    changed = asyncio.Event()
+
+    async def tell() -> None:
+        while True:
+            await changed.wait()
+            changed.clear()
+            await session.resize(*_size(streams.output))
+
+    # The size may have changed since the program was asked for.
+    changed.set()
+    telling = asyncio.create_task(tell())
+    loop.add_signal_handler(signal.SIGWINCH, changed.set)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGWINCH)
+        await _stopped(telling)
+
+
+@asynccontextmanager
+async def _typing(session: ShellSession, streams: Streams) -> AsyncIterator[None]:
+    """Pass on what is typed, or read from a pipe or a file."""
+    task = asyncio.create_task(_pass_input(session, streams.keys))
+    try:
+        yield
+    finally:
+        await _stopped(task)
+
+
+async def _pass_input(session: ShellSession, source: int) -> None:
+    while data := await _next_input(source):
+        await session.write(data)
+    await session.end_input()
+
+
+async def _next_input(source: int) -> bytes:
+    """What was typed or can be read; b"" at the end."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    # A file can't be polled, and can always be read.
+    with contextlib.suppress(PermissionError):
+        loop.add_reader(source, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(source)
+    try:
+        return os.read(source, CHUNK)
+    except OSError:
+        return b""
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _write(target: int, data: bytes) -> None:
+    """All of it. Raises OSError."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(target, left) :]
+        except BlockingIOError:
+            select.select([], [target], [])

@@ -1,0 +1,1 @@
+"""Verbs that hand the terminal, or a port, to another program."""

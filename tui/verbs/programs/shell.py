@@ -1,0 +1,113 @@
+"""`vxtui shell`: a shell or a command in a running replica."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+
+import click
+
+from tui.actions.operations.shells import ENABLE, IN_THE_BROWSER, ShellOperations, web_shell
+from tui.backends.interface import Backend, NotOffered
+from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
+from tui.domain.job import Job, known_replicas, shell_problem
+from tui.terminal_attach import LOST_PROGRAM, Streams, attach, request_for
+from tui.verbs.output import note, out, print_json
+from tui.verbs.run import Failure, Run, find_job, value_of, verb
+
+ENDED_BEFORE = 1
+"""Exit code where the replica or the emulator ended first."""
+
+
+@click.command()
+@click.argument("job")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--replica", metavar="ID", help="Such as workerpool1-0; the primary by default.")
+@verb("job.shell")
+async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | None) -> int:
+    """Open a shell in a running replica of JOB, or run COMMAND there; write `--` before its options.
+
+    It has the replica's environment and working folder. The exit code is that of the program. Vertex AI opens
+    shells in the browser alone: there the verb prints the address.
+    """
+    if run.json and not command:
+        raise click.UsageError("--json needs a COMMAND: a shell is for a person.")
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        where = _replica(found, replica)
+        if not backend.offers_for(found.name, "shells"):
+            return await _in_the_browser(run, backend, found, where, command)
+        operations = run.shell_operations(backend)
+        if run.json:
+            end = await _captured(operations, found, where, command)
+        else:
+            end = await _connected(operations, found, where, command)
+    if end.exit_code is None:
+        note(end.reason)
+        return ENDED_BEFORE
+    return end.exit_code
+
+
+def _replica(job: Job, wanted: str | None) -> str:
+    """The replica to use. Raises Failure where none can have a shell."""
+    problem = shell_problem(job)
+    if problem:
+        raise Failure(problem, fix=f"vxtui describe {job.id}", code="FAILED_PRECONDITION", exit_code=1)
+    known = [each.id for each in known_replicas(job)]
+    if wanted is not None and wanted not in known:
+        message = f"{job.display_name} has no replica {wanted}; it has {', '.join(known)}."
+        raise Failure(message, code="NOT_FOUND", exit_code=3)
+    return wanted or known[0]
+
+
+async def _connected(
+    operations: ShellOperations, job: Job, replica: str, command: tuple[str, ...]
+) -> ShellEnd:
+    streams = Streams()
+    if streams.terminal and not command:
+        note(f"A shell in {replica} of {job.display_name}. exit or ctrl+d leaves it.")
+    request = request_for(streams, command, os.environ)
+    sys.stdout.flush()
+    return value_of(await operations.open(job, replica, request, partial(attach, streams=streams)))
+
+
+async def _captured(
+    operations: ShellOperations, job: Job, replica: str, command: tuple[str, ...]
+) -> ShellEnd:
+    written: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
+
+    async def collect(session: ShellSession) -> ShellEnd:
+        await session.end_input()
+        while (found := await session.read()) is not None:
+            written[found[0]] += found[1]
+        return session.ended or LOST_PROGRAM
+
+    end = value_of(await operations.open(job, replica, ShellRequest(command), collect))
+    print_json({
+        "job": job.name,
+        "replica": replica,
+        "exit_code": end.exit_code,
+        "ended": end.reason or None,
+        "stdout": written[1].decode(errors="replace"),
+        "stderr": written[2].decode(errors="replace"),
+    })  # fmt: skip
+    return end
+
+
+async def _in_the_browser(
+    run: Run, backend: Backend, job: Job, replica: str, command: tuple[str, ...]
+) -> int:
+    """Print the address of the replica's shell. Raises Failure where there is none, or for a command."""
+    # A list does not say the addresses.
+    uri = web_shell(await backend.job_service(job.runner).get(job.runner), replica)
+    if command or not uri:
+        message = f"{IN_THE_BROWSER}{f': {uri}' if uri else f', and {replica} has none'}."
+        fix = "" if uri else ENABLE
+        raise Failure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
+    if run.json:
+        print_json({"job": job.name, "replica": replica, "web_access_uri": uri})
+    else:
+        note(f"{IN_THE_BROWSER}:")
+        out(uri)
+    return 0
