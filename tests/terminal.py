@@ -6,11 +6,13 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyte
 
@@ -88,6 +90,17 @@ class Terminal:
     def write_over(self, data: bytes) -> None:
         """Show bytes that another program writes to the same terminal."""
         self._stream.feed(data)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the terminal's size."""
+        self.screen.resize(rows, columns)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        # The kernel tells those whose controlling terminal it is; here it is nobody's.
+        self.process.send_signal(signal.SIGWINCH)
+
+    def modes(self) -> list[Any]:
+        """The terminal's attributes (`termios.tcgetattr`)."""
+        return termios.tcgetattr(self._master)
 
     def hang_up(self) -> None:
         """Close the terminal, as a lost connection does; nothing can be typed or read any more."""

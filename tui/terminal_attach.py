@@ -13,14 +13,15 @@ import select
 import signal
 import termios
 import tty
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
 
 CHUNK = 65536
 LOST_PROGRAM = ShellEnd(None, "The connection ended.")
+LOST_TERMINAL = ShellEnd(None, "The terminal was closed.")
 RESET = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1004l\x1b[?1l\x1b>\x1b[=0;1u\x1b[?1047l"
     "\x1b7\x1b[r\x1b8\x1b[?7h\x1b[m\x1b[?25h"
@@ -53,15 +54,53 @@ def request_for(streams: Streams, command: tuple[str, ...], environ: Mapping[str
     return ShellRequest(command, size, shell, term, colours)
 
 
+def taking_over(
+    streams: Streams, released: Callable[[], AbstractContextManager[None]], welcome: str
+) -> Callable[[ShellSession], Awaitable[ShellEnd]]:
+    """`attach` for a screen: `released` gives its terminal away, where `welcome` comes first."""
+
+    async def run(session: ShellSession) -> ShellEnd:
+        with released():
+            await asyncio.to_thread(_write, streams.output, f"{welcome}\r\n".encode())
+            return await attach(session, streams)
+
+    return run
+
+
 async def attach(session: ShellSession, streams: Streams) -> ShellEnd:
-    """Pass everything on until the program ends; how it ended."""
-    with _raw(streams) if streams.terminal else contextlib.nullcontext():
-        async with _resizing(session, streams), _typing(session, streams):
-            while (found := await session.read()) is not None:
-                stream, data = found
-                # In a thread: a terminal that is stopped takes nothing.
-                await asyncio.to_thread(_write, streams.errors if stream == 2 else streams.output, data)
-    return session.ended or LOST_PROGRAM
+    """Pass everything on until the program ends; how it ended. Raises BackendError, and OSError of a pipe."""
+    if not streams.terminal:
+        await _pass_all(session, streams)
+        return session.ended or LOST_PROGRAM
+    # A terminal that is closed fails, or has no more keys.
+    with _raw(streams), contextlib.suppress(OSError):
+        await _pass_all(session, streams)
+    return session.ended or LOST_TERMINAL
+
+
+async def _pass_all(session: ShellSession, streams: Streams) -> None:
+    """Until the program ends, or on a terminal the keys."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            output = group.create_task(_show_output(session, streams))
+            keys = group.create_task(_pass_input(session, streams.keys))
+            passing, ends = [output, keys], {output}
+            if streams.terminal:
+                passing.append(group.create_task(_pass_size(session, streams.output)))
+                ends.add(keys)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in passing:
+                task.cancel()
+    except ExceptionGroup as failed:
+        # One of the directions failed, and the others were ended.
+        raise failed.exceptions[0] from None
+
+
+async def _show_output(session: ShellSession, streams: Streams) -> None:
+    while (found := await session.read()) is not None:
+        stream, data = found
+        # In a thread: a terminal that is stopped takes nothing.
+        await asyncio.to_thread(_write, streams.errors if stream == 2 else streams.output, data)
 
 
 def _size(terminal: int) -> tuple[int, int]:
@@ -83,40 +122,19 @@ def _raw(streams: Streams) -> Iterator[None]:
             _write(streams.output, RESET.encode())
 
 
-@asynccontextmanager
-async def _resizing(session: ShellSession, streams: Streams) -> AsyncIterator[None]:
-    """Tell the program of the terminal's size."""
-    if not streams.terminal:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    changed = asyncio.Event()
-
-    async def tell() -> None:
+async def _pass_size(session: ShellSession, terminal: int) -> None:
+    """Tell the program of the terminal's size whenever that changes."""
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGWINCH, changed.set)
+    # It may have changed since the program was asked for.
+    changed.set()
+    try:
         while True:
             await changed.wait()
             changed.clear()
-            await session.resize(*_size(streams.output))
-
-    # The size may have changed since the program was asked for.
-    changed.set()
-    telling = asyncio.create_task(tell())
-    loop.add_signal_handler(signal.SIGWINCH, changed.set)
-    try:
-        yield
+            await session.resize(*_size(terminal))
     finally:
         loop.remove_signal_handler(signal.SIGWINCH)
-        await _stopped(telling)
-
-
-@asynccontextmanager
-async def _typing(session: ShellSession, streams: Streams) -> AsyncIterator[None]:
-    """Pass on what is typed, or read from a pipe or a file."""
-    task = asyncio.create_task(_pass_input(session, streams.keys))
-    try:
-        yield
-    finally:
-        await _stopped(task)
 
 
 async def _pass_input(session: ShellSession, source: int) -> None:
@@ -139,11 +157,6 @@ async def _next_input(source: int) -> bytes:
         return os.read(source, CHUNK)
     except OSError:
         return b""
-
-
-async def _stopped(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 def _write(target: int, data: bytes) -> None:

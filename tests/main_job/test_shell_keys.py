@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+import signal
+import subprocess
+import termios
 from collections.abc import Iterator
 
 import psutil
@@ -34,14 +39,20 @@ def place() -> Iterator[Home]:
         folder = found.root / "c" / "vxtui" / "profiles"
         folder.mkdir(parents=True)
         (folder / "two-nodes.yaml").write_text(PROFILE)
-        found.json("launch", "two-nodes", "--yes")
-        wait_for(lambda: found.count("RUNNING"), "the job to run")
+        launch(found)
         yield found
 
 
-@pytest.fixture(params=[(80, 24), (120, 40)], ids=["80x24", "120x40"])
+def launch(place: Home) -> str:
+    """A job of two nodes that runs; its id."""
+    made = place.json("launch", "two-nodes", "--yes")
+    wait_for(lambda: place.count("RUNNING"), "the job to run")
+    return str(made["id"])
+
+
+@pytest.fixture(scope="module", params=[(80, 24), (120, 40)], ids=["80x24", "120x40"])
 def screen(request: pytest.FixtureRequest, place: Home) -> Iterator[Terminal]:
-    """The console at the Replicas tab, with the cursor on the second node."""
+    """The console at the Replicas tab, with the cursor on the second node; its tests come back there."""
     columns, rows = request.param
     found = Terminal([VXTUI], place.env | {"SHELL": "/bin/bash"}, columns, rows)
     try:
@@ -58,7 +69,7 @@ def screen(request: pytest.FixtureRequest, place: Home) -> Iterator[Terminal]:
 
 def settled(text: str) -> list[str]:
     """The screen without what changes by itself: figures, ages and bars, and the toast of the end."""
-    lines = [line[:38].rstrip() for line in text.splitlines()[1:] if "workerpool" in line[:38]]
+    lines = [line[:18].rstrip() for line in text.splitlines() if re.match(r" {2,}(▾ )? *workerpool", line)]
     return [*lines, text.splitlines()[1][:50]]
 
 
@@ -71,6 +82,11 @@ def environment(process: psutil.Process) -> dict[str, str]:
         return process.environ()
     except psutil.Error:
         return {}
+
+
+def prompt_of_the_shell(text: str) -> bool:
+    _, said, after = text.partition("A shell in workerpool1-0 of two-nodes")
+    return bool(said) and ("$" in after or "#" in after)
 
 
 def open_shell(screen: Terminal) -> str:
@@ -102,3 +118,98 @@ def test_a_shell_has_the_replicas_environment_and_the_screen_comes_back(
     # The cursor is where it was: the same key opens the same replica again.
     screen.press("enter")
     screen.wait("ready")
+    screen.press("[")
+    screen.wait("REPLICA")
+
+
+def test_a_killed_shell_leaves_the_terminal_as_it_was(place: Home, screen: Terminal) -> None:
+    before = open_shell(screen)
+    # As an editor that is killed does: the other screen, the mouse, no echo, no cursor.
+    screen.press(r"printf '\033[?1049h\033[?1000h\033[?25l\033[31m'; stty raw -echo; kill -9 $$", "enter")
+    screen.wait("ended with exit code 137")
+    screen.wait(lambda text: settled(text) == settled(before))
+
+
+def test_a_shell_has_the_terminals_size_and_follows_it(place: Home, screen: Terminal) -> None:
+    columns, rows = screen.screen.columns, screen.screen.lines
+    open_shell(screen)
+    screen.press("stty size", "enter")
+    screen.wait(f"{rows} {columns}")
+    screen.resize(columns - 10, rows - 4)
+    # A key may overtake the new size.
+    screen.press(f"until stty size | grep '{rows - 4} {columns - 10}'; do sleep 0.1; done", "enter")
+    screen.wait(f"\n{rows - 4} {columns - 10}\n")
+    screen.press("exit", "enter")
+    screen.wait(lambda text: "REPLICA" in text and "help" in text)
+    assert len(screen.text.splitlines()) == rows - 4
+    screen.resize(columns, rows)
+    screen.wait("REPLICA")
+
+
+def test_a_lost_connection_leaves_nothing_of_a_shell(place: Home, screen: Terminal) -> None:
+    """The last test of this console, which ends: it is told by a signal, or finds its terminal closed."""
+    open_shell(screen)
+    screen.press("setsid nohup sleep 1234 > /dev/null 2>&1 &", "enter")
+    screen.press("sleep 2345", "enter")
+    wait_for(lambda: len([p for p in shells_of(place) if p.name() == "sleep"]) == 2, "two programs")
+    screen.hang_up()
+    if screen.screen.columns == 80:
+        screen.process.send_signal(signal.SIGHUP)
+    screen.process.wait(60)
+    wait_for(lambda: not shells_of(place), "the end of all that the shell started")
+    # The replica goes on.
+    assert place.count("RUNNING") == 1
+
+
+def test_a_shell_ends_with_its_replica(place: Home) -> None:
+    """The last test: the job ends, and another one is started."""
+    screen = Terminal([VXTUI], place.env | {"SHELL": "/bin/bash"}, 80, 24)
+    try:
+        screen.wait(lambda text: "two-nodes" in text and "live" in text)
+        # In the list of jobs it asks for the replica.
+        screen.press("x")
+        screen.wait("A shell in which replica")
+        screen.press("pool1")
+        screen.press("enter")
+        screen.wait(prompt_of_the_shell)
+        screen.press("cat", "enter")
+        place.run("cancel", "two-nodes", "--yes", "--no-wait")
+        screen.wait("workerpool1-0 has ended, and its shell with it")
+        screen.wait("two-nodes")
+        screen.press("ctrl+q")
+        assert screen.wait_exit() == 0
+        assert echoes(screen)
+    finally:
+        screen.close()
+
+
+def test_the_journal_names_the_replica_and_no_command(place: Home) -> None:
+    wait_for(lambda: place.count("CANCELLED"), "the end of the job")
+    job = launch(place)
+    command = ("--", "sh", "-c", "echo hunter3; exit 4")
+    ran = place.run("shell", job, "--json", "--replica", "workerpool1-0", *command)
+    done = json.loads(ran.stdout)
+    assert ran.returncode == 4
+    assert (done["replica"], done["exit_code"], done["stdout"]) == ("workerpool1-0", 4, "hunter3\n")
+    lines = [json.loads(line) for line in (place.root / "s" / "audit.jsonl").read_text().splitlines()]
+    shells = [line for line in lines if line["action"] == "job.shell"]
+    assert {(line["surface"], line["result"]) for line in shells} >= {("console", "done"), ("verb", "done")}
+    assert all(re.search(r"customJobs/\d+ workerpool\d-0$", line["target"]) for line in shells)
+    assert "hunter" not in json.dumps(lines)
+
+
+def test_a_verb_passes_on_input_and_output(place: Home) -> None:
+    done = subprocess.run(
+        [VXTUI, "shell", "two-nodes", "--", "sh", "-c", "cat; echo $RANK >&2; exit 7"],
+        env=place.env, input="from a pipe", capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (7, "from a pipe", "0\n")
+    refused = place.run("shell", "two-nodes", "--read-only")
+    assert refused.returncode == 2 and "Opening a shell is refused" in refused.stderr
+    unknown = place.run("shell", "two-nodes", "--replica", "workerpool7-0")
+    assert unknown.returncode == 3 and "it has workerpool0-0, workerpool1-0" in unknown.stderr
+
+
+def echoes(screen: Terminal) -> bool:
+    """The terminal shows what is typed, and makes lines of it, as a shell needs it."""
+    return bool(screen.modes()[3] & termios.ECHO and screen.modes()[3] & termios.ICANON)

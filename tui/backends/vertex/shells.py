@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -43,11 +44,7 @@ class EmulatorShells(ShellService):
             try:
                 try:
                     await call.write(BytesPb(value=opening.encode()))
-                    begun = await call.read()
-                    if begun is grpc.aio.EOF:
-                        raise grpc.aio.AioRpcError(
-                            await call.code(), grpc.aio.Metadata(), grpc.aio.Metadata(), await call.details()
-                        )
+                    await call.read()
                 except (grpc.RpcError, OSError) as error:
                     raise self._endpoint.explain(translate(error, f"open a shell in {replica}")) from error
                 yield _Session(call)
@@ -58,6 +55,7 @@ class EmulatorShells(ShellService):
 class _Session(ShellSession):
     def __init__(self, call: Any) -> None:
         self._call = call
+        self._sending = asyncio.Lock()
 
     async def read(self) -> tuple[int, bytes] | None:
         while self.ended is None:
@@ -88,5 +86,7 @@ class _Session(ShellSession):
 
     async def _send(self, data: bytes) -> None:
         # Where the program has ended meanwhile, `read` says so.
-        with suppress(grpc.RpcError, grpc.aio.UsageError):
-            await self._call.write(BytesPb(value=data))
+        with suppress(grpc.RpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            # A stream takes one message at a time: keys and a new size may come at once.
+            async with self._sending:
+                await self._call.write(BytesPb(value=data))

@@ -23,7 +23,6 @@ from tui.session import BackendError
 from tui.widgets.state import state_content
 
 if TYPE_CHECKING:
-    from tui.backends.shells import ShellEnd, ShellSession
     from tui.screens.console_app import ConsoleApp
 
 READ_SECONDS = 30.0
@@ -63,29 +62,21 @@ async def _open(console: ConsoleApp, job: Job, replica: str) -> None:
     if not session.backend.offers_for(job.name, "shells"):
         await _in_the_browser(console, job, replica)
         return
-    from tui.terminal_attach import Streams, attach, request_for  # noqa: PLC0415 - rarely used
+    from tui.terminal_attach import Streams, request_for, taking_over  # noqa: PLC0415 - rarely used
 
     # The screen draws on a copy of the terminal (`tui.terminal_output`).
     streams = Streams(0, sys.__stderr__.fileno() if sys.__stderr__ else 1)
-
-    async def run(shell: ShellSession) -> ShellEnd:
-        with console.released():
-            await asyncio.to_thread(os.write, streams.output, _welcome(job, replica))
-            return await attach(shell, streams)
-
+    welcome = f"A shell in {plain(replica)} of {plain(job.display_name)}. exit or ctrl+d comes back to vxtui."
     try:
         request = request_for(streams, (), os.environ)
-        outcome = await operations.open(job, replica, request, run)
+        outcome = await operations.open(
+            job, replica, request, taking_over(streams, console.released, welcome)
+        )
     except SuspendNotSupported:
         console.notify("A shell needs a terminal.", severity="error", markup=False)
         return
     severity = "information" if outcome.ok else "error"
     console.notify(sentences(outcome.text, outcome.fix), severity=severity, markup=False)
-
-
-def _welcome(job: Job, replica: str) -> bytes:
-    where = f"{plain(replica)} of {plain(job.display_name)}"
-    return f"A shell in {where}. exit or ctrl+d comes back to vxtui.\r\n".encode()
 
 
 async def _in_the_browser(console: ConsoleApp, job: Job, replica: str) -> None:

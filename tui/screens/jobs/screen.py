@@ -23,6 +23,7 @@ from tui.screens.jobs.copy_command import copy_command
 from tui.screens.jobs.refusals import offered, unable
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.jobs.views import JobsViews
+from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.jobs.connection_state import not_reached
@@ -315,6 +316,8 @@ class JobsScreen(JobsViews):
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
         if found.id in {"jobs.cancel", "jobs.delete", "jobs.shell"}:
+            if found.id == "jobs.shell" and self.session is None:
+                return not_connected(self.app)
             # A shell is opened in one job, whatever is marked.
             jobs = [self.current] if found.id == "jobs.shell" and self.current else self.selected()
             return unable(found, self.session, jobs) or self.jobs_refusal(found, jobs)
