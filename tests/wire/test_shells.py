@@ -52,12 +52,13 @@ async def seen(session: ShellSession, text: str) -> str:
     return written
 
 
-def marked() -> list[psutil.Process]:
-    """Processes that a shell of these tests started."""
+def marked(running: Emulator) -> list[psutil.Process]:
+    """Processes that a shell in this emulator's replicas started."""
     found = []
     for process in psutil.process_iter():
         try:
-            if "VXTUI_SHELL" in process.environ():
+            environment = process.environ()
+            if "VXTUI_SHELL" in environment and str(running.state.root) in environment["VXTUI_ATTEMPT"]:
                 found.append(process)
         except psutil.Error:
             continue
@@ -98,7 +99,7 @@ async def test_a_shell_has_a_terminal_with_the_users_size_and_signals(
         await session.write(b"stty size\n")
         await seen(session, "9 50\r\n")
         await session.write(b"sleep 1000\n")
-        await until(lambda: any(p.name() == "sleep" for p in marked()), "the sleep")
+        await until(lambda: any(p.name() == "sleep" for p in marked(running)), "the sleep")
         await session.write(b"\x03")
         await session.write(b"echo st''atus $?\n")
         await seen(session, "status 130")
@@ -115,13 +116,13 @@ async def test_nothing_that_a_shell_started_outlives_it(served: Served, how: str
     request = ShellRequest(size=(80, 24), shell="/bin/bash")
     async with shells(running).open(job.name, "workerpool0-0", request) as session:
         await session.write(b"setsid nohup sleep 3600 > /dev/null 2>&1 & sleep 3601 &\n")
-        await until(lambda: sum(p.name() == "sleep" for p in marked()) == 2, "two programs")
+        await until(lambda: sum(p.name() == "sleep" for p in marked(running)) == 2, "two programs")
         if how == "exits":
             await session.write(b"exit 3\n")
             await rest_of(session)
             assert session.ended == ShellEnd(3)
-            assert not marked()
-    await until(lambda: not marked(), "the end of all that the shell started")
+            assert not marked(running)
+    await until(lambda: not marked(running), "the end of all that the shell started")
     assert await clients.state(job.name) == "JOB_STATE_RUNNING"
 
 
@@ -134,7 +135,7 @@ async def test_a_shell_ends_with_its_replica_and_with_the_emulator(served: Serve
         await rest_of(session)
     assert session.ended == ShellEnd(None, "workerpool0-0 has ended, and its shell with it.")
     await clients.reach(job.name, "CANCELLED")
-    assert not marked()
+    assert not marked(running)
 
 
 async def test_the_end_of_the_emulator_ends_its_shells() -> None:
@@ -145,7 +146,7 @@ async def test_the_end_of_the_emulator_ends_its_shells() -> None:
         session = await opened.__aenter__()
     await rest_of(session)
     assert session.ended is not None and session.ended.exit_code is None
-    assert not marked()
+    assert not marked(running)
     await opened.__aexit__(None, None, None)
 
 
@@ -214,5 +215,5 @@ async def test_what_fails_in_the_middle_of_a_shell_ends_it(served: Served) -> No
     await call.write(kind(value=opening.encode()))
     assert (await call.read()).value == b""
     await call.write(kind(value=frames.frame(frames.RESIZE, b"no size")))
-    await until(lambda: not marked(), "the end of the program")
+    await until(lambda: not marked(running), "the end of the program")
     assert running.reachable()

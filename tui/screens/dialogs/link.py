@@ -54,12 +54,8 @@ def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
     session = console.session
     if session is None or session.backend.runs_here(job.name):
         return []
-    return [
-        (
-            f"Page of {job.display_name}",
-            cloud_page(job.name, f"locations/{job.region}/{kind_of(job).page}/{job.id}"),
-        )
-    ]
+    path = f"locations/{job.region}/{kind_of(job).page}/{job.id}"
+    return [(f"Page of {job.display_name}", cloud_page(job.name, path))]
 
 
 def cloud_page(name: str, path: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalGroup, VerticalScroll
 from textual.content import Content
@@ -12,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.domain.text import plain
+from tui.session import BackendError
 from tui.widgets.labelled_lines import EMPTY
 from tui.widgets.long_lines import LongLines
 
@@ -50,7 +52,10 @@ def _bounded(line: str) -> str:
 
 def show_trouble(console: ConsoleApp) -> None:
     """Show every error in full, with its fix."""
-    blocks = []
-    for what, error in console.connection.failing():
-        blocks.append("\n".join(part for part in (f"{what}: {error.message}", error.fix) if part))
-    console.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
+    show_unread(console, console.connection.failing())
+
+
+def show_unread(app: App[Any], failing: Iterable[tuple[str, BackendError]]) -> None:
+    """Show what could not be read, and why, each with its fix."""
+    blocks = ["\n".join(x for x in (f"{what}: {error.message}", error.fix) if x) for what, error in failing]
+    app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))

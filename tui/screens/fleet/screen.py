@@ -13,7 +13,7 @@ from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, pieces
 from tui.domain.job import Job, shell_problem
 from tui.domain.text import clip, plain
-from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.message import show_unread
 from tui.screens.frame import FrameScreen
 from tui.screens.list_screen import SEP, connection_text, show_not_reached, summary
 from tui.screens.workers import background
@@ -287,9 +287,7 @@ class FleetScreen(FrameScreen):
 
     def action_why(self) -> None:
         """Show every read error in full."""
-        errors = self.feed.errors if self.feed else {}
-        blocks = ["\n".join(x for x in (f"{name}: {e.message}", e.fix) if x) for name, e in errors.items()]
-        self.app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
+        show_unread(self.app, self.feed.errors.items() if self.feed else ())
 
     async def action_back(self) -> None:
         """Back to the job, or to the jobs."""

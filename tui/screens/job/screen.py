@@ -21,7 +21,7 @@ from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, lost_runner
 from tui.screens import later
 from tui.screens.dialogs.link import show_link
-from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.message import show_unread
 from tui.screens.frame import FrameScreen
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
@@ -479,13 +479,8 @@ class JobScreen(FrameScreen):
 
     def action_why(self) -> None:
         """Show every read error in full."""
-        blocks = []
-        for source in self.feed.sources.values():
-            if source.error is not None:
-                blocks.append(
-                    "\n".join(x for x in (f"{source.name}: {source.error.message}", source.error.fix) if x)
-                )
-        self.app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
+        found = self.feed.sources.values()
+        show_unread(self.app, [(each.name, each.error) for each in found if each.error is not None])
 
     def action_back(self) -> None:
         """Cancel what was started here, else close the screen."""

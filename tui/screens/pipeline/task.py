@@ -15,7 +15,7 @@ from tui.domain.formatting import age, pieces
 from tui.domain.pipeline.facts import Fact, attempts, facts
 from tui.domain.task import Task
 from tui.domain.text import clip, plain
-from tui.screens.dialogs.message import show_link
+from tui.screens.dialogs.link import show_link
 from tui.screens.list_screen import ListScreen
 from tui.screens.pipeline.state import task_state
 from tui.screens.unconnected import not_connected
