@@ -129,3 +129,9 @@ async def test_a_failed_task_is_found_understood_and_run_again(
     made = [each async for each in await pipelines.client.list_pipeline_jobs(parent=PARENT)]
     states = [each.state.name for each in made if each.display_name == name]
     assert states == ["PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED"]
+    rows = place.json("compare", made[1].name.rpartition("/")[2], made[0].name.rpartition("/")[2])["rows"]
+    found = {f"{row['part']} {row['name']}": (row["a"], row["b"]) for row in rows}
+    assert found["result state"] == ("failed", "succeeded")
+    assert [value["state"] for value in found["task check"]] == ["failed", "succeeded"]
+    assert [value["cached"] for value in found["task prepare"]] == [False, True]
+    assert found["result report.out"] == (None, f"the report of {name}")

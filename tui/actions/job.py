@@ -204,6 +204,15 @@ _TASK = (
     _act("task.back", "escape", "back", "Clear the search, then back", footer=True),
 )
 
+_COMPARE = (
+    _act("compare.all", "a", "all", "Show all lines, or only those that differ", footer=True),
+    _act("compare.first", "A", "open A", "Open the run A", footer=True),
+    _act("compare.second", "B", "open B", "Open the run B", footer=True),
+    _act("compare.filter", "slash", "find", "Show the lines that hold a text", footer=True),
+    _act("compare.copy", "y", "copy", "Copy the line", footer=True),
+    _act("compare.back", "escape", "back", "Clear the search, then back", footer=True),
+)
+
 _FLEET = (
     _move("heatmap.down", "j,down", "cell below", "down"),
     _move("heatmap.up", "k,up", "cell above", "up"),
@@ -233,4 +242,4 @@ _FLEET = (
     _act("fleet.back", "escape", "back", "Back to the previous screen", footer=True),
 )
 
-ACTIONS: tuple[Action, ...] = (*_LOGS, *_PANES, *_TASK, *_FLEET, *_JOB)
+ACTIONS: tuple[Action, ...] = (*_LOGS, *_PANES, *_TASK, *_COMPARE, *_FLEET, *_JOB)

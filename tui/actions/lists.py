@@ -266,6 +266,14 @@ _JOBS = (
         "jobs.shell", "x", "shell", "Open a shell in a replica of the job", "jobs", "shell",
         operation="job.shell", footer=False, name="opening a shell",
     ),
+    Action(
+        "jobs.compare",
+        "P",
+        "compare",
+        "Compare the two marked runs: what they differ in",
+        "jobs",
+        "compare",
+    ),
     Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
     Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
     Action(

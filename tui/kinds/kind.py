@@ -81,6 +81,8 @@ class Kind:
     """Key of a profile's header that holds a job of this kind; "" where no profile does."""
     task_kinds: tuple[str, ...] = ()
     """Kinds of the jobs that its tasks have."""
+    compared: str = "tui.domain.comparison.facts:job_facts"
+    """What is compared of two of its jobs: a function from a job and its resource to `RunFacts`."""
     page: str = "training"
     """Path of its jobs' pages in the cloud console, between the region and the id."""
     spec_format: str = ""

@@ -26,6 +26,7 @@ PIPELINE_JOB = Kind(
     target="tui.screens.pipeline.rerun:PipelineTarget",
     task_kinds=("custom_job", "tuning_job"),
     page="pipelines/runs",
+    compared="tui.domain.comparison.facts:pipeline_facts",
     body="pipelineJob",
     spec_format="tui.store.profiles.templates:PIPELINE_JOB",
 )

@@ -15,6 +15,7 @@ TUNING_JOB = Kind(
     tabs=(OVERVIEW, TRIALS, LOGS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.tuning_jobs:TuningJobs"},
     task_kinds=("custom_job",),
+    compared="tui.domain.comparison.facts:tuning_facts",
     body="tuningJob",
     spec_format="tui.domain.vertex.spec_formats:TUNING_JOB",
 )

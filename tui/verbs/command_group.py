@@ -16,6 +16,10 @@ VERBS = {
     "jobs": ("tui.verbs.jobs", "List jobs over all regions of the context."),
     "describe": ("tui.verbs.jobs", "Show one job: state, pools, replicas, progress."),
     "tasks": ("tui.verbs.tasks", "List the parts of a job, e.g. a tuning job's trials, the best first."),
+    "compare": (
+        "tui.verbs.comparison.verb",
+        "Compare two runs: the parameters, results and tasks that differ.",
+    ),
     "launch": ("tui.verbs.launch", "Launch a profile."),
     "logs": ("tui.verbs.log.verb", "Print or follow the log of every replica, merged in time order."),
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),

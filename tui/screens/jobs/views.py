@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 from textual.content import Content
 
+from tui.actions.registry import Action
 from tui.domain.formatting import pieces
+from tui.domain.job import Job
 from tui.domain.text import plain
+from tui.kinds.registry import kind_of
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.list_screen import SEP, ListScreen
 from tui.screens.workers import background
@@ -22,6 +26,8 @@ VIEW = "jobs"
 """Name of the list in the kept state."""
 MOST_OPENED = 200
 """Jobs with shown parts that are kept."""
+COMPARED = 2
+"""Runs that are compared at a time."""
 ALL = "all"
 """The tab without a filter."""
 
@@ -67,6 +73,10 @@ class JobsViews(ListScreen):
         """The context, and its view as last kept."""
         self._now: JobsView | None = None
         """The view as last shown."""
+
+    def selected(self) -> list[Job]:
+        """The marked jobs, or the one under the cursor."""
+        raise TypeError(f"{type(self).__name__} selects no jobs")
 
     @property
     def rows(self) -> JobRows:
@@ -203,6 +213,18 @@ class JobsViews(ListScreen):
         self.filters = {name: kept for name, kept in self.filters.items() if kept != text}
         self._show_filter("")
 
+    # Comparison
+
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
+        return _not_comparable(self.selected()) if reason is None and found.id == "jobs.compare" else reason
+
+    def action_compare(self) -> None:
+        """What the two marked runs differ in."""
+        from tui.screens.jobs.compare import open_comparison  # noqa: PLC0415 - not before the first paint
+
+        open_comparison(self.console, self.selected())
+
     # Columns
 
     def action_columns(self) -> None:
@@ -210,3 +232,12 @@ class JobsViews(ListScreen):
         from tui.screens.jobs.columns import ColumnsScreen  # noqa: PLC0415 - not before the first paint
 
         self.app.push_screen(ColumnsScreen(self.query_one(JobTable)), lambda _: self.refresh_frame())
+
+
+def _not_comparable(jobs: Sequence[Job]) -> str | None:
+    """Why these jobs can't be compared; None where they can."""
+    if len(jobs) != COMPARED:
+        marked = f"; {len(jobs)} are marked" if len(jobs) > COMPARED else ""
+        return f"Mark two runs with space to compare them{marked}."
+    first, second = (kind_of(job).words.noun for job in jobs)
+    return None if first == second else f"A {first} can't be compared with a {second}."

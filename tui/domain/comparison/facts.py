@@ -1,0 +1,124 @@
+"""What is compared of a run, by kind: a function of the job and its resource (REST form)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.domain.comparison.runs import RunFacts, TaskOutcome
+from tui.domain.job import Job
+from tui.domain.masking import mask_value, masked
+from tui.domain.pipeline.facts import CACHED
+from tui.domain.pipeline.tree import above, tree
+from tui.domain.task import Task
+from tui.domain.tuning.study import best, study_of
+
+_BODIES = ("jobSpec", "trainingTaskInputs", "studySpec", "trialJobSpec")
+"""Fields of a resource that say what was asked for."""
+_FLAG = re.compile(r"--?(?P<name>[\w.-]+)=(?P<value>.*)", re.DOTALL)
+_WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
+
+
+def job_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
+    """Of a job: its specification field by field, and its last training step."""
+    progress = job.progress
+    said = {"step": progress.step, "loss": progress.last_loss, "speed": progress.speed}
+    results = {name: value for name, value in said.items() if value is not None}
+    return RunFacts(_asked(resource), {"state": job.state.value.lower(), **results})
+
+
+def tuning_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
+    """Of a tuning job: its study and its trials' specification, and the best trial."""
+    counts = ("maxTrialCount", "parallelTrialCount", "maxFailedTrialCount")
+    parameters = {name: resource[name] for name in counts if name in resource} | _asked(resource)
+    winner, study = best(job.tasks, study_of(job)), study_of(job)
+    results: dict[str, object] = {"state": job.state.value.lower()}
+    for word in dict.fromkeys(task.state.value.lower() for task in job.tasks):
+        results[f"trials {word}"] = sum(task.state.value.lower() == word for task in job.tasks)
+    if winner is not None:
+        results |= {f"best {each.id}": winner.metrics.get(each.id) for each in study.metrics}
+        results |= {f"best {name}": _safe(name, value) for name, value in winner.parameters.items()}
+    return RunFacts(parameters, results)
+
+
+def pipeline_facts(job: Job, resource: Mapping[str, Any]) -> RunFacts:
+    """Of a pipeline: its parameters with their defaults, its tasks' outputs and metrics, their states."""
+    branches = tree(job.tasks)
+    names: dict[str, str] = {}
+    for id, branch in branches.items():
+        way = [branches[each].task.name for each in reversed(above(branches, id))]
+        name = "/".join([*way, branch.task.name or id])
+        # Two tasks of one name stand side by side in no pipeline; what a service says may differ.
+        names[id] = name if name not in names.values() else f"{name} ({id})"
+    leaves = {names[id]: branch.task for id, branch in branches.items() if not branch.parts}
+    results: dict[str, object] = {"state": job.state.value.lower()}
+    for name, task in leaves.items():
+        results |= {f"{name}.{key}": value for key, value in _results(task)}
+    return RunFacts(
+        _parameters(resource), results, {names[id]: _outcome(branch.task) for id, branch in branches.items()}
+    )
+
+
+def _parameters(resource: Mapping[str, Any]) -> dict[str, object]:
+    """The values with which a pipeline ran."""
+    root = (resource.get("pipelineSpec") or {}).get("root") or {}
+    defined = (root.get("inputDefinitions") or {}).get("parameters") or {}
+    found = {name: each["defaultValue"] for name, each in defined.items() if "defaultValue" in each}
+    runtime = resource.get("runtimeConfig") or {}
+    found |= runtime.get("parameterValues") or {}
+    # Schema 2.0 has typed values.
+    for name, value in (runtime.get("parameters") or {}).items():
+        found[name] = next(iter(value.values()), None) if isinstance(value, Mapping) else value
+    return {name: _safe(name, value) for name, value in found.items()}
+
+
+def _results(task: Task) -> Iterator[tuple[str, object]]:
+    """Its outputs without URIs, which differ in every run, and the figures of its metrics."""
+    for name, value in task.outputs.items():
+        if name not in task.output_artifacts:
+            yield name, _safe(name, value)
+    for name, artifacts in task.output_artifacts.items():
+        for artifact in artifacts:
+            for key, figure in artifact.metrics.items():
+                yield f"{name}.{key}", figure
+
+
+def _outcome(task: Task) -> TaskOutcome:
+    cached = task.native_state == CACHED
+    word = _WORDS.get(task.native_state, task.state.value.lower())
+    ran = task.start_time is not None and task.end_time is not None
+    seconds = (task.end_time - task.start_time).total_seconds() if ran else None  # type: ignore[operator]
+    return TaskOutcome(word, seconds, cached)
+
+
+def _asked(resource: Mapping[str, Any]) -> dict[str, object]:
+    safe = masked({name: resource[name] for name in _BODIES if name in resource})[0]
+    return dict(_leaves(safe, ""))
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
+    """The fields with a value; flags and variables by their names, so that one more moves no other."""
+    if isinstance(value, Mapping):
+        if set(value) == {"name", "value"}:
+            yield f"{path.rpartition('[')[0]} {value['name']}", value["value"]
+            return
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            flag = _FLAG.fullmatch(inner) if isinstance(inner, str) else None
+            if flag is not None:
+                yield f"{path} {flag['name']}", flag["value"]
+            else:
+                yield from _leaves(inner, f"{path}[{at}]")
+    else:
+        yield path, value
+
+
+def _safe(name: str, value: object) -> object:
+    if isinstance(value, str):
+        return mask_value(name, value)
+    if isinstance(value, Mapping | list):
+        return str(masked(value)[0])
+    return int(value) if isinstance(value, float) and value.is_integer() else value

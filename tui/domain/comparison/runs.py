@@ -1,0 +1,121 @@
+"""What two runs differ in, as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from tui.domain.formatting import NOT_MEASURED, age
+
+PARAMETER, RESULT, TASK = "parameter", "result", "task"
+LEAST_SECONDS, LEAST_SHARE = 1.0, 0.1
+"""Two times differ if they do by more than both."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What became of a task: `cached` where an earlier run's outputs were taken."""
+
+    state: str
+    seconds: float | None = None
+    cached: bool = False
+
+    def __str__(self) -> str:
+        if self.cached or self.seconds is None:
+            return self.state
+        return f"{self.state} {age(timedelta(seconds=self.seconds))}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run, by name: its parameters, its results, its tasks. Secrets are masked."""
+
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    results: Mapping[str, object] = field(default_factory=dict)
+    tasks: Mapping[str, TaskOutcome] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One name with the values of both runs; `None` where a run has none."""
+
+    part: str
+    name: str
+    first: object
+    second: object
+    differs: bool
+    change: float | None = None
+    """Second less first, of numbers; seconds of tasks."""
+
+    @property
+    def percent(self) -> float | None:
+        """The change in percent of the first value; `None` where that is 0 or no number."""
+        base = self.first.seconds if isinstance(self.first, TaskOutcome) else self.first
+        if self.change is None or not isinstance(base, int | float) or not base:
+            return None
+        return 100 * self.change / abs(base)
+
+    @property
+    def key(self) -> str:
+        """Unique in a table."""
+        return f"{self.part}/{self.name}"
+
+
+def rows_of(first: RunFacts, second: RunFacts) -> list[Row]:
+    """The rows of both runs: parameters, results, tasks, each in the order of the first run."""
+    return [
+        *_values(PARAMETER, first.parameters, second.parameters),
+        *_values(RESULT, first.results, second.results),
+        *_tasks(first.tasks, second.tasks),
+    ]
+
+
+def text_of(value: object) -> str:
+    """A value as a cell shows it."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def change_text(row: Row) -> str:
+    """`+0.25`, `-14m`; "" where there is no change to tell."""
+    if row.change is None:
+        return ""
+    sign = "+" if row.change > 0 else "-" if row.change < 0 else ""
+    if row.part == TASK:
+        return sign + age(timedelta(seconds=abs(row.change)))
+    return f"{sign}{abs(row.change):.4g}"
+
+
+def percent_text(row: Row) -> str:
+    """`+12 %`."""
+    return "" if row.percent is None else f"{row.percent:+.3g} %"
+
+
+def _values(part: str, first: Mapping[str, object], second: Mapping[str, object]) -> list[Row]:
+    rows = []
+    for name in dict.fromkeys([*first, *second]):
+        one, other = first.get(name), second.get(name)
+        numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (one, other))
+        change = float(other) - float(one) if numbers else None  # type: ignore[arg-type]
+        rows.append(Row(part, name, one, other, one != other, change))
+    return rows
+
+
+def _tasks(first: Mapping[str, TaskOutcome], second: Mapping[str, TaskOutcome]) -> list[Row]:
+    rows = []
+    for name in dict.fromkeys([*first, *second]):
+        one, other = first.get(name), second.get(name)
+        change = None
+        ran = [each for each in (one, other) if each is not None and not each.cached]
+        if len(ran) == 2 and ran[0].seconds is not None and ran[1].seconds is not None:
+            change = ran[1].seconds - ran[0].seconds
+        states = [each.state if each is not None else "" for each in (one, other)]
+        longer = change is not None and _far(change, max(each.seconds or 0.0 for each in ran))
+        rows.append(Row(TASK, name, one, other, states[0] != states[1] or longer, change))
+    return rows
+
+
+def _far(change: float, longest: float) -> bool:
+    return abs(change) > LEAST_SECONDS and abs(change) > LEAST_SHARE * longest

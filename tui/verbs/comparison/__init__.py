@@ -1,0 +1,1 @@
+"""`vxtui compare`: two runs side by side."""
