@@ -69,6 +69,7 @@ class FormBody:
                 frozenset(self.toggled),
                 analysis.problems,
                 self._estimates.reducers_text(analysis),
+                inputs=analysis.inputs,
             )
         )
 
@@ -76,7 +77,14 @@ class FormBody:
         """The rows with every group open."""
         found = self._editor.analysis
         return build_rows(
-            FormState(found.value, found.value, found.spec_path, expanded=True, problems=found.problems)
+            FormState(
+                found.value,
+                found.value,
+                found.spec_path,
+                expanded=True,
+                problems=found.problems,
+                inputs=found.inputs,
+            )
         )
 
     def toggle(self, key: str) -> None:

@@ -13,10 +13,11 @@ from textual.content import Content
 from tui.actions.registry import action
 from tui.domain.quota import Quota
 from tui.domain.text import plain, sentences
-from tui.domain.vertex.cost import Estimate, estimate, money, parts_of
+from tui.domain.vertex.cost import Estimate, estimate, money
+from tui.domain.vertex.dry_run import price_words
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.prices import Prices
-from tui.domain.vertex.quota_fit import Fit, fit, with_running
+from tui.domain.vertex.quota_fit import Fit, fit, needs, with_running
 from tui.domain.vertex.reducers import Proposal, propose
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.draft_editor import DraftEditor, in_thread
@@ -94,6 +95,8 @@ class Estimates:
         if self._cost is None:
             return Content.styled("? price not known yet", "$text-muted")
         found = self._cost.estimate
+        if found.tasks:
+            return Content(plain(price_words(found, billed=not self._editor.local)))
         if found.hour is None:
             missing = f": {found.missing[0]}" if found.missing else ""
             return Content.styled(f"? price not known{plain(missing)}", "$text-muted")
@@ -138,7 +141,7 @@ class Estimates:
     def quota_text(self) -> Content:
         """Whether the quota is enough for the job."""
         job = self._editor.analysis.job
-        if job is None or not parts_of(job):
+        if job is None or not needs(job):
             return Content("")
         if self._quotas is None:
             why = f": {self._quota_problem}" if self._quota_problem else " not known yet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from functools import partial
 
@@ -157,4 +158,7 @@ def typed_text(root: object, row: Row) -> str:
     if row.parameter:
         setting = at(root, ("parameters", row.parameter))
         return scalar_text(setting.get("default") if isinstance(setting, dict) else setting)
+    if row.field is not None and row.field.kind.name == "value" and isinstance(row.raw, list | dict):
+        # What is too long for a line has several.
+        return json.dumps(row.raw, ensure_ascii=False, indent=None if row.value != "…" else 2)
     return "" if isinstance(row.raw, list | dict) else scalar_text(row.raw)

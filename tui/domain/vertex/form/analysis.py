@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
 from tui.domain.profile.source import Path, read
-from tui.domain.spec_format import bodies, first_format, format_of, standing_alone
+from tui.domain.spec_format import BodyInput, bodies, first_format, format_of, standing_alone
 from tui.domain.vertex.field_check import camel
 from tui.domain.vertex.form.values import at, reference, scalar_text
 from tui.domain.vertex.rules.base import Severity
@@ -26,6 +26,8 @@ class Analysis:
     problems: tuple[Problem, ...] = ()
     job: Mapping[str, Any] | None = None
     region: str = ""
+    inputs: tuple[BodyInput, ...] = ()
+    """Values of the body that its file declares."""
 
     @property
     def readable(self) -> bool:
@@ -52,12 +54,13 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
     try:
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
-        return Analysis(text, value, profile.spec_path, tuple(error.problems))
+        return Analysis(text, value, profile.spec_path, tuple(error.problems), inputs=_inputs(value, file))
     # A launch sets these parameters; their stand-in values have no problems of their own.
     problems = tuple(p for p in checked.problems if reference(value, at(value, p.path)) not in texts)
     return Analysis(
-        text, value, profile.spec_path, problems, checked.request.custom_job, checked.request.region
-    )
+        text, value, profile.spec_path, problems, checked.request.custom_job, checked.request.region,
+        _inputs(value, file),
+    )  # fmt: skip
 
 
 def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analysis:
@@ -70,7 +73,17 @@ def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analy
     if not isinstance(value, Mapping):
         return Analysis(text, problems=problems)
     names = {camel(str(key)) for key in value}
-    return Analysis(text, value, _spec_path(names), problems, region=region)
+    return Analysis(text, value, _spec_path(names), problems, region=region, inputs=_inputs(value, file))
+
+
+def _inputs(value: Mapping[str, Any], file: str) -> tuple[BodyInput, ...]:
+    """What the body declares, whether the file is valid or not."""
+    for name, body in value.items():
+        if camel(str(name)) in bodies() and isinstance(body, Mapping):
+            format = format_of(camel(str(name)))
+            attached, _ = format.attach({camel(str(key)): inner for key, inner in body.items()}, file)
+            return format.inputs(attached)
+    return ()
 
 
 def _spec_path(names: set[str]) -> Path:

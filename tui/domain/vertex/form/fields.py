@@ -7,11 +7,23 @@ as its label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tui.domain.pipeline.fields import PIPELINE_JOB_BODY
+from tui.domain.spec_format import BodyInput
 from tui.domain.tuning.fields import METRIC_SPEC, PARAMETER_SPEC, TUNING_JOB_BODY
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, WORKER_POOL, FieldType
+from tui.domain.vertex.field_table import (
+    BOOLEAN,
+    DOUBLE,
+    HEADER,
+    INTEGER,
+    JOB_SPEC,
+    STRING,
+    VALUE,
+    WORKER_POOL,
+    FieldType,
+)
 
 Names = tuple[str, ...]
 
@@ -51,6 +63,7 @@ _ROOTS: Mapping[str, Mapping[str, FieldType]] = {
     "nfs": WORKER_POOL.fields["nfsMounts"].fields,
     "lustre": WORKER_POOL.fields["lustreMounts"].fields,
     "tuning": TUNING_JOB_BODY.fields,
+    "pipeline": PIPELINE_JOB_BODY.fields,
     "metric": METRIC_SPEC.fields,
     "parameter": PARAMETER_SPEC.fields,
     "condition": PARAMETER_SPEC.fields["conditionalParameterSpecs"].fields,
@@ -233,6 +246,50 @@ SECTIONS = (
 """Every group but the parameters, the pools and the study."""
 STUDY_SECTION = Section("study", "Study", "tuning", STUDY)
 """Of a tuning job; its base is the job's body."""
+
+PIPELINE = _fields(
+    "pipeline",
+    ("+templatePath", "compiled file", "What `kfp dsl compile` wrote, relative to the profile. A launch "
+     "reads it and sends it.", "a template or a pipeline"),
+    ("templateUri", "template", "Address of the compiled pipeline, for the service: gs://BUCKET/FILE, "
+     "or https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG."),
+    ("pipelineSpec", "pipeline", "The compiled pipeline itself, in the profile. E edits it."),
+    ("+runtimeConfig.gcsOutputDirectory", "root", "gs://BUCKET/FOLDER: the tasks keep their outputs there.",
+     "the pipeline's own default"),
+    ("+runtimeConfig.failurePolicy", "after a failure", "FAIL_SLOW runs what does not depend on the failed "
+     "task, FAIL_FAST starts nothing more.", "PIPELINE_FAILURE_POLICY_FAIL_SLOW"),
+    ("runtimeConfig.inputArtifacts", "input artifacts", "By name: {artifactId: ID} of an artifact of Vertex "
+     "ML Metadata."),
+    ("serviceAccount", "service account", "The account that the tasks run as.",
+     "the default of Compute Engine"),
+    ("network", "network", "Peered network: projects/NUMBER/global/networks/NAME."),
+    ("reservedIpRanges", "IP ranges", "Names of reserved ranges of the peered network."),
+    ("pscInterfaceConfig.networkAttachment", "attachment", "Network attachment of a PSC interface."),
+    ("preflightValidations", "validations", "true: the service checks the pipeline's resources first.",
+     "false"),
+)  # fmt: skip
+OWN_SECTIONS: Mapping[str, tuple[Section, ...]] = {
+    "pipelineJob": (Section("pipeline", "Pipeline", "pipeline", PIPELINE),)
+}
+"""By body, for one that wraps no custom job: its sections in the place of pools; their base is the body."""
+_TYPES = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
+
+
+def inputs_section(inputs: Sequence[BodyInput]) -> Section:
+    """The values in a body that a launch may set, by the names that their pipeline gives them."""
+    fields = tuple(
+        FormField(
+            tuple(map(str, each.path[1:])),
+            each.name,
+            ". ".join(filter(None, (each.type, each.help))),
+            _TYPES.get(each.type, VALUE),
+            common=True,
+            unset=each.default or ("a launch asks for it" if each.required else "not given"),
+        )
+        for each in inputs
+    )
+    return Section("inputs", "Pipeline parameters", "pipeline", fields)
+
 
 _VALUES: tuple[tuple[str, ...], ...] = (
     ("+parameterId", "id", "The flag that a trial gets, without its dashes: learning-rate."),

@@ -10,7 +10,7 @@ from typing import Any
 from tui.domain.masking import MASK, mask_text, mask_value
 from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import Problem, dotted
-from tui.domain.spec_format import first_format
+from tui.domain.spec_format import BodyInput, first_format
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
 from tui.domain.vertex.field_check import camel
 from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, FieldType
@@ -23,6 +23,7 @@ from tui.domain.vertex.form.values import (
     at,
     canonical,
     duration_text,
+    json_line,
     list_text,
     pair_value,
     reference,
@@ -101,6 +102,8 @@ class FormState:
     """Value, note and help of the Reduction Server's switch."""
     expanded: bool = False
     """All groups are open."""
+    inputs: Sequence[BodyInput] = ()
+    """Values of the body that its file declares."""
 
 
 def build_rows(state: FormState) -> list[Row]:
@@ -118,6 +121,11 @@ class _Builder:
         if self.state.spec_path:
             self._section(table.SECTIONS[0], ())
             self._parameters()
+        if own := table.OWN_SECTIONS.get(str(dotted(self.state.spec_path))):
+            for section in (*own, *([table.inputs_section(self.state.inputs)] if self.state.inputs else ())):
+                self._section(section, self.state.spec_path)
+            self._unknown(spec)
+            return self._with_problems()
         if self.state.spec_path[:1] == (TUNING_BODY,):
             self._section(table.STUDY_SECTION, (TUNING_BODY,))
         self._pools((*spec, "workerPoolSpecs"))
@@ -185,7 +193,8 @@ class _Builder:
             self._add(self._filled(row, each))
 
     def _filled(self, row: Row, each: FormField) -> Row:
-        text = mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…"
+        text = json_line(row.raw) if each.kind.name == "value" else ""
+        text = text or (mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…")
         name = reference(self.state.value, row.raw)
         shown = self._default(name) if name else text
         value = f"{text} = {shown}" if name else text

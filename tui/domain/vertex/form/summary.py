@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.domain.formatting import pieces
+from tui.domain.spec_format import custom_jobs, is_one
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.form.rows import role_of
@@ -16,6 +17,13 @@ from tui.domain.vertex.rules.base import Severity
 
 def roles(job: Mapping[str, Any]) -> str:
     """`primary 1 × a2-highgpu-8g · workers 3 × a2-highgpu-8g · reducers 13 × n1-highcpu-16`."""
+    known = custom_jobs(job)
+    if not is_one(known):
+        return (
+            f"{pieces(len(known), 'task')}   {', '.join(each.title for each in known)}"
+            if known
+            else "no tasks"
+        )
     parts = []
     for i, pool in enumerate(_pools(job)):
         if pool:
@@ -36,6 +44,8 @@ def accelerators(job: Mapping[str, Any]) -> Counter[str]:
 
 def totals(job: Mapping[str, Any]) -> str:
     """`32 A100   4 replicas   SPOT   at most 2d`."""
+    if not is_one(custom_jobs(job)):
+        return _machines(job)
     spec = job.get("jobSpec") or {}
     scheduling = spec.get("scheduling") or {}
     gpus = accelerators(job)
@@ -47,6 +57,14 @@ def totals(job: Mapping[str, Any]) -> str:
     return "   ".join(parts)
 
 
+def _machines(job: Mapping[str, Any]) -> str:
+    """`3 × e2-standard-4   2 T4`: of all tasks, whether they run at once or not."""
+    types = [str((pool.get("machineSpec") or {}).get("machineType", "?")) for pool in _pools(job)]
+    parts = [", ".join(f"{count} × {name}" for name, count in Counter(types).items())]
+    parts += [f"{count} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, count in accelerators(job).items()]
+    return "   ".join(filter(None, parts))
+
+
 def problem_counts(analysis: Analysis) -> str:
     """`2 errors, 1 warning`; empty if there are none."""
     words = [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.NOTE, "note")]
@@ -54,7 +72,8 @@ def problem_counts(analysis: Analysis) -> str:
 
 
 def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [pool or {} for pool in (job.get("jobSpec") or {}).get("workerPoolSpecs") or []]
+    jobs = [known.job for known in custom_jobs(job)]
+    return [pool or {} for each in jobs for pool in (each.get("jobSpec") or {}).get("workerPoolSpecs") or []]
 
 
 def _count(pool: Mapping[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -88,6 +89,18 @@ def duration_text(text: str) -> str:
     return " ".join(parts) if seconds >= 60 else ""
 
 
+MOST_JSON = 300
+"""Characters of a list or of fields that a line shows and edits."""
+
+
+def json_line(value: Any) -> str:
+    """A list or fields in one line; "" for another value, and for what is too long for a line."""
+    if not isinstance(value, Mapping | list):
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    return mask_text(text) if len(text) <= MOST_JSON else "…"
+
+
 def parse(kind: FieldType, text: str) -> Any:
     """Parse a typed text for a field of this kind. A text with `${name}` in it stays text.
 
@@ -112,7 +125,18 @@ def parse(kind: FieldType, text: str) -> Any:
             return truth
         case "duration":
             return _duration(text)
+        case "value":
+            return _json(text)
     return text
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(
+            f'A value in JSON is expected, such as [1, 2] or {{"a": 1}}, not {text!r}.'
+        ) from error
 
 
 def _duration(text: str) -> str:
