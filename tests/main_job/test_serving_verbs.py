@@ -82,6 +82,10 @@ async def test_a_canary_is_seen_moved_and_taken_back(place: tuple[Home, Serving]
     ]  # fmt: skip
     assert found["deployed"][2]["machine"] == "n1-standard-2" and third.endswith("@3")
     assert shares(endpoint, "--undeploy", new, "--yes") == {"1": 70, "3": 30}
+    broken = await serving.upload(name="broken", code="print('no weights'); raise SystemExit(7)")
+    failed = shell.run("endpoints", endpoint, "--deploy", "broken", "--percent", "5", "--yes")
+    assert failed.returncode != 0 and "exit code 7" in failed.stderr and "--logs" in failed.stderr, failed
+    assert "no weights" in shell.run("endpoints", endpoint, "--logs").stdout and broken.endswith("@1")
     refused = shell.json("endpoints", endpoint, "--undeploy", "3", "--yes", code=1)["error"]
     assert refused["code"] == "FAILED_PRECONDITION" and "30 % of the requests" in refused["message"], refused
     assert shares(endpoint, "--roll-back", "--yes") == {"1": 100, "3": 0}

@@ -10,6 +10,7 @@ from typing import Any
 from tests.ui.double import NOON, MemoryBackend, MemoryJobs, fleet
 from tui.backends.errors import BackendError, FailedPrecondition, NotFound
 from tui.backends.serving import Deployment, Found, ServingService
+from tui.domain.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import NEW
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
@@ -83,6 +84,7 @@ class MemoryServing(ServingService):
             }
         )
         self.error: BackendError | None = None
+        self.written: list[LogEntry] = []
 
     async def models(self) -> Found[Model]:
         if self.error is not None:
@@ -105,6 +107,9 @@ class MemoryServing(ServingService):
 
     async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
         return self.measured
+
+    async def log(self, endpoint: str, deployed_id: str = "", limit: int = 200) -> Sequence[LogEntry]:
+        return [each for each in self.written if deployed_id in {"", each.replica}][-limit:]
 
     async def split(self, endpoint: str, percents: Mapping[str, int], etag: str = "") -> ServingEndpoint:
         found = await self.endpoint(endpoint)

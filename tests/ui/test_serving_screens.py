@@ -7,11 +7,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from tests.ui.double import NOON
 from tests.ui.serving_double import PLACE, MemoryServing, backend
 from tests.ui.test_jobs_screen import footer, lines, on_screen, opened, painted, said, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied
 from tui.config.settings import Context
+from tui.domain.log_entry import LogEntry, Severity
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -96,6 +98,25 @@ async def test_a_version_takes_over_step_by_step_and_back(tmp_path: Path) -> Non
         audit = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
         done = [each["action"] for each in audit if each["result"] == "done"]
         assert done == ["endpoint.split"] * 2 + ["endpoint.roll_back"] * 2
+
+
+async def test_what_the_servers_wrote_is_shown_as_text(tmp_path: Path) -> None:
+    serving = MemoryServing()
+    serving.written = [
+        LogEntry(NOON, "a", "501", Severity.INFO, "loaded [red]weights[/]"),
+        LogEntry(NOON, "b", "502", Severity.ERROR, "CUDA out of memory\x1b[2J"),
+        LogEntry(NOON, "c", "99", Severity.INFO, "of one that is gone"),
+    ]
+    async with opened(backend(serving), tmp_path, size=(120, 40)) as (app, pilot):
+        await pilot.press("8")
+        await until(pilot, lambda: "3 endpoints" in lines(app), "the endpoints")
+        await pilot.press("L")
+        await until(pilot, lambda: "Log of front-door" in on_screen(app), "the log of all")
+        assert "version 2  loaded [red]weights[/]" in on_screen(app) and "99  of one that" in on_screen(app)
+        await pilot.press("escape", "j", "j", "L")
+        await until(pilot, lambda: "Log of arr-coc version 3" in on_screen(app), "the log of one")
+        assert "version 3  ERROR  CUDA out of memory" in on_screen(app) and "weights" not in on_screen(app)
+        assert "\x1b" not in on_screen(app)
 
 
 async def test_every_list_says_what_stands_and_costs_money(tmp_path: Path) -> None:

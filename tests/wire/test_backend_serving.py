@@ -25,6 +25,12 @@ async def test_a_split_is_never_overwritten_unseen_and_a_lost_reply_is_looked_fo
         made = await backend.serving.deploy(endpoint, Deployment(version, "n1-standard-4", {"0": 100}, "7"))
         assert [(each.id, each.percent) for each in made.deployed] == [("7", 100)] and made.etag
 
+        async def written() -> list[tuple[str, str]]:
+            return [(each.replica, each.message) for each in await backend.serving.log(endpoint, "7")]
+
+        await until(written, "the log of the server")
+        assert ("7", "serving 7") in await written() and not await backend.serving.log(endpoint, "9")
+
         await serving.endpoints.update_endpoint(
             endpoint={"name": endpoint, "traffic_split": {}}, update_mask={"paths": ["traffic_split"]}
         )

@@ -46,6 +46,10 @@ _ENDPOINTS = (
         "endpoints.undeploy", "D", "undeploy", "Take this version off the endpoint",
         "endpoints", "undeploy", operation="endpoint.undeploy", confirm=True, needs="serving",
     ),
+    Action(
+        "endpoints.log", "L", "log", "Show the last lines of this version's server, or of all servers",
+        "endpoints", "log", needs="serving",
+    ),
     Action("endpoints.filter", "slash", "filter", "Filter by name, version, machine", "endpoints", "filter"),
     Action("endpoints.copy", "y", "copy name", "Copy the resource name", "endpoints", "copy", footer=False),
     Action("endpoints.back", "escape", "back", "Back to the jobs", "endpoints", "back", footer=False),

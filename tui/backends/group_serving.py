@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from tui.backends.errors import BackendError
 from tui.backends.interface import Backend, JobPage
 from tui.backends.serving import Deployment, Found, ServingService
+from tui.domain.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import Model, ServingEndpoint
 
@@ -60,6 +61,9 @@ class GroupServing(ServingService):
         for _, answer in await self._group.ask(one, asked):
             found |= answer
         return found
+
+    async def log(self, endpoint: str, deployed_id: str = "", limit: int = 200) -> Sequence[LogEntry]:
+        return await self._of(endpoint).log(endpoint, deployed_id, limit)
 
     async def deploy(self, endpoint: str, wanted: Deployment) -> ServingEndpoint:
         return await self._of(endpoint).deploy(endpoint, wanted)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tui.backends.errors import BackendError
+from tui.domain.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import Model, ServingEndpoint
 
@@ -61,6 +62,13 @@ class ServingService(ABC):
         """Requests, errors and latencies of the last minutes, by (endpoint's name, id of the deployed model).
 
         Those of which nothing was measured are left out. Raises BackendError.
+        """
+
+    @abstractmethod
+    async def log(self, endpoint: str, deployed_id: str = "", limit: int = 200) -> Sequence[LogEntry]:
+        """The newest lines of the model servers of an endpoint, or of one deployed model, oldest first.
+
+        `replica` of an entry is the id of its deployed model. Raises BackendError.
         """
 
     @abstractmethod

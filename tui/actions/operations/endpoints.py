@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
-from tui.backends.interface import Backend, BackendError
+from tui.backends.interface import Backend, BackendError, FailedPrecondition
 from tui.backends.serving import Deployment
 from tui.domain.serving.rollout import (
     called,
@@ -64,7 +64,11 @@ class EndpointOperations:
             new = str(10**9 + secrets.randbelow(9 * 10**9))
             first = {} if before.deployed else percents
             wanted = Deployment(version, machine, first, new, built_in_accelerator(machine))
-            made = await self._backend.serving.deploy(endpoint.name, wanted)
+            try:
+                made = await self._backend.serving.deploy(endpoint.name, wanted)
+            except FailedPrecondition as error:
+                error.fix = f"`L`, or `vxtui endpoints {endpoint.id} --logs`, shows what its server wrote."
+                raise
             return await self._give_share(made, new, percent) if before.deployed and percent else made
 
         return await self._run("endpoint.deploy", endpoint, deploy)

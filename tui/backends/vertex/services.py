@@ -65,7 +65,7 @@ def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
         prices=PriceList(clients),
         storage=storage,
         preflight=Preflight(info, clients, storage, quotas),
-        serving=Serving(info, clients),
+        serving=Serving(info, clients, reader),
         resources=Resources(info, clients),
         schedules=Schedules(info, clients),
         shells=EmulatorShells(endpoint, shells) if shells else None,

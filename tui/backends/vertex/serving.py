@@ -10,12 +10,15 @@ from google.api_core.exceptions import Aborted
 from tui.backends.interface import BackendError, ContextInfo, FailedPrecondition, Stopped, Unavailable
 from tui.backends.serving import Deployment, Found, ServingService
 from tui.backends.vertex.jobs.operations import wait_for
+from tui.backends.vertex.logs.reader import LogReader
 from tui.backends.vertex.regions import RegionLists, newest_first, region_in
 from tui.backends.vertex.serving_load import read_loads
+from tui.backends.vertex.serving_log import read_log
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
+from tui.domain.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import percents_of, shares
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
@@ -35,9 +38,10 @@ class _Overtaken(BackendError):
 class Serving(ServingService):
     """Models and endpoints of one context's project, in its regions."""
 
-    def __init__(self, info: ContextInfo, clients: Clients) -> None:
+    def __init__(self, info: ContextInfo, clients: Clients, reader: LogReader) -> None:
         self._info = info
         self._clients = clients
+        self._reader = reader
         self._lists = RegionLists(info, clients)
 
     async def models(self) -> Found[Model]:
@@ -108,6 +112,9 @@ class Serving(ServingService):
 
     async def loads(self, endpoints: Sequence[ServingEndpoint]) -> Mapping[tuple[str, str], Load]:
         return await read_loads(self._clients, self._info.project, endpoints)
+
+    async def log(self, endpoint: str, deployed_id: str = "", limit: int = 200) -> Sequence[LogEntry]:
+        return await read_log(self._reader, endpoint, deployed_id, limit)
 
     async def deploy(self, endpoint: str, wanted: Deployment) -> ServingEndpoint:
         kind, count = wanted.accelerator

@@ -31,8 +31,10 @@ class MessageScreen(ModalScreen[None]):
     CSS_PATH = "message.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "app.pop_screen", "Back")]
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, text: str, *, at_end: bool = False) -> None:
+        """`at_end` shows the end of the text first."""
         super().__init__()
+        self._at_end = at_end
         self._title = plain(title)
         self._text = text
 
@@ -44,6 +46,11 @@ class MessageScreen(ModalScreen[None]):
                 lines.show([(EMPTY, Content(_bounded(plain(line)))) for line in self._text.splitlines()])
                 yield lines
             yield Static(Content.styled("esc back", "$text-muted"))
+
+    def on_mount(self) -> None:
+        if self._at_end:
+            text = self.query_one("#text", VerticalScroll)
+            self.call_after_refresh(text.scroll_end, animate=False)
 
 
 def _bounded(line: str) -> str:

@@ -16,7 +16,7 @@ from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 from tui.domain.text import plain
 from tui.screens.list_screen import SEP, WIDE
-from tui.screens.serving import changes
+from tui.screens.serving import changes, server_log
 from tui.screens.serving.base import ServingScreen, muted
 from tui.screens.serving.models import ModelsScreen
 from tui.session import BackendError, Session
@@ -43,7 +43,7 @@ BARS = ((180, 30), (0, 9))
 BAD = 0.05
 """Share of errors from which it is red."""
 _ON_VERSION = {"endpoints.open", "endpoints.step", "endpoints.percent", "endpoints.undeploy"}
-_ON_ENDPOINT = {"endpoints.deploy", "endpoints.roll_back", "endpoints.copy"}
+_ON_ENDPOINT = {"endpoints.log", "endpoints.deploy", "endpoints.roll_back", "endpoints.copy"}
 
 
 class EndpointsScreen(ServingScreen):
@@ -219,6 +219,11 @@ class EndpointsScreen(ServingScreen):
         """Copy the endpoint's resource name."""
         if self.current is not None:
             self.console.send_copy(self.current[0].name, "the resource name")
+
+    def action_log(self) -> None:
+        """The last lines of the version's server, or of all servers of the endpoint."""
+        if self.current is not None:
+            server_log.show(self, *self.current)
 
     # Changes
 

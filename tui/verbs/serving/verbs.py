@@ -11,10 +11,12 @@ import click
 from tui.backends.interface import Backend, BackendError, NotFound
 from tui.backends.serving import Found
 from tui.domain import formatting
+from tui.domain.log_entry import LogEntry
 from tui.domain.serving.load import Load, latency_text, rate_text
+from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 from tui.domain.text import sentences
-from tui.verbs.output import note, print_json, table, when
+from tui.verbs.output import note, out, print_json, table, when
 from tui.verbs.run import READS, Failure, Run, verb
 from tui.verbs.serving import changes
 
@@ -55,20 +57,27 @@ async def models(run: Run, model: str | None) -> int:
 @click.option("--machine", default="", help="Machine type for --deploy; by default that of the others.")
 @click.option("--roll-back", is_flag=True, help="Go back to the split before the last change by vxtui.")
 @click.option("--undeploy", metavar="VERSION", default="", help="Take a deployed version off it.")
+@click.option("--logs", is_flag=True, help="Print the last lines of its model servers.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @verb("endpoint.split", split=True)
-async def endpoints(run: Run, endpoint: str | None, split: tuple[str, ...], yes: bool, **more: Any) -> int:
+async def endpoints(
+    run: Run, endpoint: str | None, split: tuple[str, ...], logs: bool, yes: bool, **more: Any
+) -> int:
     """List endpoints with what is deployed to them; deploy to ENDPOINT, and split its traffic.
 
     ENDPOINT is an id, a resource name or a display name.
     """
     wanted = changes.Wanted(_percents(split), **more)
     changes.check(run, wanted, endpoint)
+    if logs and (wanted.options or endpoint is None):
+        raise Failure("--logs needs an endpoint, and no change.", code="USAGE")
     async with run.backend() as backend:
         found = await backend.serving.endpoints()
         shown: Sequence[ServingEndpoint] = found.items
         if endpoint is not None:
             shown = [_one(backend, found, endpoint, "endpoint")]
+        if logs:
+            return _print_log(run, shown[0], await backend.serving.log(shown[0].name))
         if wanted.options:
             shown = [await changes.change(run, backend, shown[0], wanted, yes=yes)]
         loads = await _loads(run, backend, shown)
@@ -81,6 +90,24 @@ async def endpoints(run: Run, endpoint: str | None, split: tuple[str, ...], yes:
         if not shown and not found.errors:
             note("No endpoints here yet. The SDK's Endpoint.create makes one.")
     return _end(run, found)
+
+
+def _print_log(run: Run, endpoint: ServingEndpoint, entries: Sequence[LogEntry]) -> int:
+    if run.json:
+        lines = [
+            {
+                "time": when(entry.timestamp), "deployed_model": entry.replica,
+                "severity": entry.severity.name, "message": entry.message,
+            }
+            for entry in entries
+        ]  # fmt: skip
+        print_json({"endpoint": endpoint.name, "entries": lines})
+        return 0
+    for line in log_lines(entries, endpoint.deployed):
+        out(line)
+    if not entries:
+        note("Nothing was written in the last day.")
+    return 0
 
 
 def _percents(split: Sequence[str]) -> dict[str, int]:

@@ -1,0 +1,26 @@
+"""Lines of model servers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.serving.rollout import called
+from tui.domain.serving.traffic import Deployed
+from tui.domain.text import plain
+
+
+def log_lines(entries: Iterable[LogEntry], deployed: Sequence[Deployed]) -> list[str]:
+    """`14:02:11 version 2  ERROR out of memory`; an id stands for what is not deployed, e.g. not any more."""
+    names = {each.id: called(each, deployed) for each in deployed}
+    return [
+        "  ".join(
+            (
+                f"{entry.timestamp.astimezone():%H:%M:%S}",
+                names.get(entry.replica, plain(entry.replica) or "endpoint"),
+                *([entry.severity.name] if entry.severity >= Severity.WARNING else []),
+                plain(entry.message),
+            )
+        )
+        for entry in entries
+    ]

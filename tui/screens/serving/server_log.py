@@ -1,0 +1,36 @@
+"""The last lines of model servers, in a dialog: why a deployment failed, or what an error was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.domain.serving.log import log_lines
+from tui.domain.serving.traffic import Deployed, ServingEndpoint
+from tui.domain.text import plain
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.workers import background
+from tui.session import BackendError
+
+if TYPE_CHECKING:
+    from tui.screens.serving.base import ServingScreen
+
+
+def show(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
+    """Read them in the background, then show them, the newest at the end."""
+    session = screen.session
+    if session is None:
+        return
+
+    async def read() -> None:
+        try:
+            entries = await session.backend.serving.log(endpoint.name, deployed.id if deployed else "")
+        except BackendError as error:
+            screen.notify(f"The log can't be read: {error.message}", severity="error", markup=False)
+            return
+        name = plain(endpoint.display_name)
+        what = f"{plain(deployed.display_name)} version {deployed.version} on {name}" if deployed else name
+        lines = log_lines(entries, endpoint.deployed) or ["Nothing was written in the last day."]
+        if screen.is_current:
+            screen.app.push_screen(MessageScreen(f"Log of {what}", "\n".join(lines), at_end=True))
+
+    background(screen, read, "read log", exclusive=True)
