@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from google.longrunning import operations_pb2
@@ -151,17 +152,19 @@ class Children:
         message = job.pb.error.message or f"Its job ended in {State(job.pb.state).name}."
         return Outcome(message, job.pb.state == State.JOB_STATE_CANCELLED)
 
-    async def changed(self, name: str) -> None:
-        """Wait until there may be another outcome."""
+    def change(self, name: str) -> Callable[[], Awaitable[Any]] | None:
+        """Waits until there may be another outcome than now; None where there is nothing to wait for.
+
+        Take it before you look at the outcome, and none is missed.
+        """
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
-            await self.operations.ended(name)
-        elif collection == "customJobs":
+            return partial(self.operations.ended, name)
+        if collection == "customJobs":
             job = self.jobs.get(number)
-            if job is not None:
-                await job.changed.wait()
-        elif (tuning := self.tuning_jobs.get(number)) is not None:
-            await tuning.ended.wait()
+            return job.changed.wait if job is not None else None
+        tuning = self.tuning_jobs.get(number)
+        return tuning.ended.wait if tuning is not None else None
 
     async def cancel(self, name: str) -> None:
         """Request the end of a child; one that has just ended has ended."""

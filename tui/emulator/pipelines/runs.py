@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from google.rpc import code_pb2, status_pb2
 
@@ -145,8 +146,9 @@ class PipelineRun:
         try:
             self._pipeline = pipeline_of(self.job.pb)
             while not self.job.terminal:
+                changes = self._changes()
                 if not await self._advance():
-                    await self._wait()
+                    await self._wait(changes)
         except Exception:
             log.exception("pipeline job %s", self.job.record.name)
             await self._cancel_running()
@@ -370,14 +372,16 @@ class PipelineRun:
         for record in self._running().values():
             await self._children.cancel(record.jobs[-1])
 
-    async def _wait(self) -> None:
-        """Until a task's child changes, the pipeline is cancelled, or it is time to look."""
-        waits = [
-            asyncio.ensure_future(self._children.changed(record.jobs[-1]))
-            for record in self._running().values()
-        ]
+    def _changes(self) -> list[Callable[[], Awaitable[Any]]]:
+        """What waits for a change of a child, or for the request of the end."""
+        found = [self._children.change(record.jobs[-1]) for record in self._running().values()]
         if not self.job.cancelled.is_set():
-            waits.append(asyncio.ensure_future(self._cancelled()))
+            found.append(self.job.cancelled.wait)
+        return [change for change in found if change is not None]
+
+    async def _wait(self, changes: Sequence[Callable[[], Awaitable[Any]]]) -> None:
+        """Until one of the changes, or until it is time to look."""
+        waits = [asyncio.ensure_future(change()) for change in changes]
         if not waits:
             await asyncio.sleep(POLL_SECONDS)
             return
@@ -386,9 +390,6 @@ class PipelineRun:
         finally:
             for wait in waits:
                 wait.cancel()
-
-    async def _cancelled(self) -> None:
-        await self.job.cancelled.wait()
 
     # The end
 
