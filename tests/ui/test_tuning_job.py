@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,10 +18,12 @@ from tests.ui.test_jobs_screen import until
 from tests.ui.test_training_pipeline import Kind, column, question, seen
 from tui.app import VxtuiApp
 from tui.domain.job import Job
+from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.tuning.study import Metric, Parameter, Study
 from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.screen import JobsScreen
@@ -208,6 +211,35 @@ async def test_the_overview_has_the_study_and_no_figures_are_asked_for(tmp_path:
             assert words in seen(app), words
         await until(pilot, lambda: found.queries, "the log")
         assert {query.job_name for query in found.queries} == {SWEEP.name}
+
+
+async def test_its_log_has_the_lines_of_the_trials_with_their_ids(tmp_path: Path) -> None:
+    found = backend()
+    found.entries.clear()
+    step = '{"message": "step 9", "vxtui": {"kind": "step", "step": 9, "total_steps": 10, "loss": 2.5}}'
+    found.say(
+        LogEntry(NOON, "a", "service", Severity.INFO, "Trial 6 started"),
+        LogEntry(NOON + timedelta(seconds=1), "b", "6/workerpool0-0", Severity.INFO, "of six"),
+        LogEntry(
+            NOON + timedelta(seconds=2), "c", "5/workerpool0-0", Severity.INFO, "step 9", json.loads(step)
+        ),
+    )
+    app = console(found, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await on_trials(pilot, app)
+        screen = app.screen
+        assert isinstance(screen, JobScreen)
+        screen.action_tab_logs()
+        await until(pilot, lambda: "6/0-0 of six" in seen(app), "the lines")
+        assert "5/0-0 step 9/10" in seen(app)
+        assert all(query.tasks for query in found.queries)
+        # The steps of a trial are no progress of the study.
+        assert not screen.feed.training_steps
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the trials")
+        await pilot.press(*"5/work", "enter")
+        await until(pilot, lambda: "of six" not in seen(app), "the trial's lines alone")
+        assert "5/0-0 step 9/10" in seen(app)
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

@@ -9,13 +9,22 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import job, pool
-from tui.domain.replica import Replica, ReplicaGroup, group_of, replica_order, short_name
+from tui.domain.replica import (
+    Replica,
+    ReplicaGroup,
+    group_of,
+    is_of_task,
+    of_task,
+    replica_order,
+    short_name,
+)
 from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.jobs.snapshot import SnapshotFile
 from tui.verbs.output import job_json
+from tui.widgets.log.render import replica_style
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
@@ -102,3 +111,14 @@ def test_the_json_of_a_replica_names_its_group_and_its_position() -> None:
         ("workerpool2-0", "workerpool2", 1, 0, "reducer"),
     ]
     assert (shape["kind"], shape["parent"]) == ("custom_job", None)
+
+
+def test_a_replica_of_a_task_is_named_after_it() -> None:
+    name = of_task("7", "workerpool0-1")
+    assert name == "7/workerpool0-1" and short_name(name) == "7/0-1" and is_of_task(name)
+    assert short_name(of_task("7", "service")) == "7/service" and not is_of_task("workerpool0-1")
+    # Those of tasks stand behind the job's own.
+    assert replica_order("workerpool3-0") < replica_order(name)
+    # One colour for a task, another for the next.
+    assert replica_style(name) == replica_style(of_task("7", "workerpool1-3"))
+    assert replica_style(name) != replica_style(of_task("8", "workerpool0-1"))

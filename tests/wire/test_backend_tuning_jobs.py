@@ -7,7 +7,7 @@ import pytest
 from tests.waiting import until
 from tests.wire.test_backend_emulator import REGION, pool
 from tests.wire.test_backend_training_pipelines import FOREVER, backend, reach
-from tui.backends.interface import Backend, InvalidRequest, LaunchRequest, LogQuery, NotFound
+from tui.backends.interface import Backend, InvalidRequest, LaunchRequest, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, with_parents
 from tui.domain.states import JobState
 from tui.domain.tuning.study import best, study_of
@@ -106,3 +106,39 @@ async def test_a_request_that_is_no_tuning_job_is_refused() -> None:
             await found.jobs[TUNING].create(request)
         with pytest.raises(InvalidRequest, match="parallel_trial_count"):
             await found.jobs[TUNING].create(tuning(REPORT, parallelTrialCount=0))
+
+
+SPEAK = """
+import sys, time
+from hypertune import HyperTune
+values = dict(argument[2:].split("=") for argument in sys.argv[1:])
+for line in range(20):
+    print("x", values["x"], "line", line, flush=True)
+    time.sleep(0.05)
+HyperTune().report_hyperparameter_tuning_metric("score", 1.0, 7)
+"""
+
+
+# Seconds: three trials one after the other, each found while the log is followed.
+async def test_the_log_has_the_lines_of_all_trials_each_once() -> None:
+    async with backend() as found:
+        made = await found.jobs[TUNING].create(tuning(SPEAK, parallelTrialCount=1))
+        wanted = {(f"{x}/workerpool0-0", f"x {x} line {line}") for x in (1, 2, 3) for line in range(20)}
+
+        def said(batches: list[LogBatch], replica: str = "/workerpool0-0") -> list[tuple[str, str]]:
+            entries = [entry for batch in batches for entry in batch.entries]
+            return [(e.replica, e.message) for e in entries if e.replica.endswith(replica)]
+
+        query = LogQuery(made.name, tasks=True)
+        followed = [batch async for batch in found.logs.tail(query)]
+        assert len(said(followed)) == 60 and set(said(followed)) == wanted
+        own = [text for replica, text in said(followed, "service") if replica == "service"]
+        assert sum("started" in text for text in own) == 3 and own.count("Job completed successfully.") == 1
+        # The platform's lines about a trial have its id too.
+        assert {replica for replica, _ in said(followed, "/service")} == {f"{x}/service" for x in (1, 2, 3)}
+        assert set(said([batch async for batch in found.logs.read(query)])) == wanted
+        second = LogQuery(made.name, ("2",), tasks=True)
+        only = [entry async for batch in found.logs.read(second) for entry in batch.entries]
+        assert {entry.replica for entry in only} == {"2/workerpool0-0", "2/service"}
+        alone = [entry async for batch in found.logs.read(LogQuery(made.name)) for entry in batch.entries]
+        assert {entry.replica for entry in alone} == {"service"}

@@ -120,6 +120,11 @@ class LogQuery:
     """Only what the service received since, as `LogBatch.received` of an earlier read says it."""
     created: datetime | None = None
     """When the job was created, where that is known: the service need not be asked for it."""
+    tasks: bool = False
+    """With the entries of the jobs of its tasks, whose replicas are called TASK/REPLICA. `replicas` are then
+    ids of tasks."""
+    jobs: tuple[str, ...] = ()
+    """Full names of more jobs whose entries are wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.replica import Replica, ReplicaGroup
+from tui.domain.replica import Replica, ReplicaGroup, of_task
 from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.text import plain
@@ -230,6 +230,14 @@ def shell_problem(job: Job) -> str:
     if not job.runner or not known_replicas(job):
         return f"{name} has no replicas of its own; open one of its parts."
     return ""
+
+
+def logged_replicas(job: Job) -> list[str]:
+    """Names that the lines of its log have; of a composite job those of its tasks' replicas."""
+    if not job.composite:
+        return [each.id for each in job.replicas]
+    names = [group.replica(index) for group in job.groups for index in range(group.replicas)]
+    return [of_task(task.id, name) for task in job.tasks if task.jobs for name in names]
 
 
 def with_parents(jobs: Iterable[Job]) -> list[Job]:

@@ -53,10 +53,24 @@ class Replica:
         return short_name(self.id)
 
 
+def of_task(task: str, replica: str) -> str:
+    """The name of a replica in the log of the job whose task it works for."""
+    return f"{task}/{replica}"
+
+
+def is_of_task(replica: str) -> bool:
+    """Whether `of_task` made this name."""
+    return "/" in replica
+
+
 def short_name(replica: str) -> str:
-    """`1-3` for `workerpool1-3`: group number and index; a name without a group number stays whole."""
-    found = _NAME.fullmatch(replica)
-    return f"{found['number']}-{found['index']}" if found and found["number"] else replica
+    """`1-3` for `workerpool1-3`: group number and index; a name without a group number stays whole.
+
+    `7/0-0` for that of the task 7.
+    """
+    task, slash, own = replica.rpartition("/")
+    found = _NAME.fullmatch(own)
+    return f"{task}{slash}{found['number']}-{found['index']}" if found and found["number"] else replica
 
 
 def group_of(replica: str) -> str:
@@ -67,7 +81,8 @@ def group_of(replica: str) -> str:
 
 def replica_order(replica: str) -> tuple[int, int, str]:
     """A key that sorts `workerpool0-2` before `workerpool0-10`; names without a group number come last."""
-    found = _NAME.fullmatch(replica)
-    if found and found["number"]:
+    task, _, own = replica.rpartition("/")
+    found = _NAME.fullmatch(own)
+    if found and found["number"] and not task:
         return (int(found["number"]), int(found["index"]), found["group"])
     return (_OTHER, 0, replica)

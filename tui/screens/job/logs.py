@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from tui.actions.registry import Action
 from tui.domain.formatting import age, pieces
+from tui.domain.job import logged_replicas
 from tui.domain.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.pattern import Pattern, PatternError, compile_pattern
 from tui.domain.text import plain
@@ -84,7 +85,7 @@ class LogsPane(JobPane):
     def show(self, changed: Changed) -> None:
         job = self.source.job
         if job is not None:
-            self.log_view.replicas_seen = [SERVICE[:3], *(r.id for r in job.replicas)]
+            self.log_view.replicas_seen = [SERVICE[:3], *logged_replicas(job)]
             self.log_view.set_start(job.start_time or job.create_time)
         self.log_view.tick()
         self._update_status()
@@ -237,7 +238,7 @@ class LogsPane(JobPane):
     def action_replica(self) -> None:
         """Choose the replica whose lines are shown."""
         job = self.source.job
-        names = [r.id for r in job.replicas] if job else []
+        names = logged_replicas(job) if job else []
         options = [("", Content("all replicas"))]
         options += [
             (name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}")) for name in names

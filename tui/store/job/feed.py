@@ -15,19 +15,17 @@ from typing import Any
 
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, known_replicas
-from tui.domain.log_entry import SERVICE, LogEntry, LogGap
-from tui.domain.progress.line_text import may_report
+from tui.domain.log_entry import LogEntry, LogGap
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.progress import Progress, TrainingStep
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.job.data_source import DataSource
-from tui.store.job.line_facts import Lifted, LineFacts
+from tui.store.job.line_facts import Lifted, LineFacts, may_tell
 from tui.store.job.series import SeriesStore
 from tui.store.job.since_end import SinceEnd
 from tui.store.jobs.connection_state import broken
-from tui.store.log.lines import Lines
 from tui.store.log.read_position import ReadPosition, oldest_of
 from tui.store.log.retention import prune_logs, remove_logs
 from tui.store.log.store import MEGABYTE, LogStore
@@ -241,7 +239,7 @@ class JobFeed:
     async def _recall(self) -> None:
         """Lift events and progress from the newest lines an earlier console kept."""
         for _, lines in [*self.buffer.columns(self.buffer.end - RECALLED, self.buffer.end)]:
-            found = [lines.line(at) for at in range(len(lines)) if _tells(lines, at)]
+            found = [lines.line(at) for at in range(len(lines)) if may_tell(lines, at)]
             await self._facts.add([line for line in found if isinstance(line, LogEntry)])
             await asyncio.sleep(0)
         self._on_change(Changed.LOGS)
@@ -372,14 +370,18 @@ class JobFeed:
     def _newer(self) -> LogQuery:
         """What was not read yet: by receipt, or by the lines' own times where no receipt is known."""
         if self._position.received is not None:
-            return LogQuery(self.logged_as, received=self._position.received)
+            return self._query(received=self._position.received)
         newest = self.buffer.newest
         overlap = LOCAL_OVERLAP if self.local else OVERLAP
-        return LogQuery(self.logged_as, since=newest - overlap if newest is not None else None)
+        return self._query(since=newest - overlap if newest is not None else None)
+
+    def _query(self, **fields: Any) -> LogQuery:
+        """A query of its log, with that of its tasks where they are pieces of work of their own."""
+        return LogQuery(self.logged_as, tasks=bool(self.job and self.job.composite), **fields)
 
     async def _read_recent(self) -> None:
         count, oldest, received = 0, self._position.oldest, None
-        query = LogQuery(self.logged_as)
+        query = self._query()
         async for batch in self.session.backend.logs.read(query, newest_first=True, limit=RECENT):
             count += len(batch.entries)
             oldest, received = oldest_of(batch.entries, oldest), batch.received
@@ -401,7 +403,7 @@ class JobFeed:
         while read and not added:
             # After a console that was killed all of a reading may be known.
             read, oldest = 0, self._position.oldest
-            query = LogQuery(self.logged_as, until=oldest)
+            query = self._query(until=oldest)
             pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
             try:
                 async for batch in pages:
@@ -488,10 +490,6 @@ class JobFeed:
         if self.job is not None and self.job.state.terminal:
             over = self._since_end.seconds(self.job, self.now(), self.session.monotonic())
             self.sources["metrics"].done = over > overlap.total_seconds()
-
-
-def _tells(lines: Lines, at: int) -> bool:
-    return at in lines.payloads or lines.replicas[at] == SERVICE or may_report(lines.texts[at])
 
 
 def _settled(job: Job) -> bool:

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import Flag, auto
 
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.log_entry import SERVICE, LogEntry, LogGap
+from tui.domain.progress.line_text import may_report
+from tui.domain.replica import is_of_task
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures
 from tui.store.job.training import JobTraining
+from tui.store.log.lines import Lines
 
 AT_ONCE = 0.004
 """Seconds of reading lines before the event loop gets its turn: progress lines of other trainers cost about
@@ -39,7 +42,12 @@ class LineFacts:
         self._one_reader = asyncio.Lock()
 
     async def add(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Lifted:
-        """Read lines in any order; calls that overlap are read one after the other."""
+        """Read lines in any order; calls that overlap are read one after the other.
+
+        Not those of tasks, which are told on their own screens: the steps of ten trials are no progress of
+        one job.
+        """
+        entries = [entry for entry in entries if not is_of_task(entry.replica)]
         async with self._one_reader:
             lifted = Lifted(0)
             if self.events.add(entries, gaps):
@@ -73,3 +81,11 @@ class LineFacts:
             if self._clock() >= until:
                 await asyncio.sleep(0)
                 until = self._clock() + AT_ONCE
+
+
+def may_tell(lines: Lines, at: int) -> bool:
+    """Whether a stored line may tell something, at a glance."""
+    replica = lines.replicas[at]
+    return not is_of_task(replica) and (
+        at in lines.payloads or replica == SERVICE or may_report(lines.texts[at])
+    )

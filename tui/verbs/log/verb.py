@@ -40,7 +40,7 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
     "replicas",
     multiple=True,
     metavar="R",
-    help="Only this replica, e.g. workerpool1-0.",
+    help="Only this replica, e.g. workerpool1-0; of a tuning job this trial, e.g. 7.",
 )
 @click.option(
     "--follow", "-f", is_flag=True, help="Follow the log until the job ends; a file, until interrupted."
@@ -76,12 +76,16 @@ async def logs(  # noqa: PLR0917 - one for each option
     async with run.backend() as backend:
         found = await find_job(backend, job)
         known = [r.id for r in known_replicas(found)]
+        if found.composite:
+            known = [task.id for task in found.tasks if task.jobs]
         for replica in replicas:
             if replica not in known and replica != "service":
                 raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
         runner = runner_of(found, "logs")
         created = found.create_time if runner == found.name else None
-        query = LogQuery(runner, tuple(replicas), since=begin, severity=lowest, created=created)
+        query = LogQuery(
+            runner, tuple(replicas), since=begin, severity=lowest, created=created, tasks=found.composite
+        )
         async for batch in _batches(backend, found, query, follow):
             if batch.note:
                 note(batch.note)

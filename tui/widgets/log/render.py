@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
@@ -83,7 +84,12 @@ def replica_style(replica: str) -> str:
     """The style of a replica's name, the same in the log, the tree and the plots."""
     if replica == SERVICE:
         return "service"
-    pool, index, _ = replica_order(replica)
+    task, _, own = replica.rpartition("/")
+    if task:
+        # The replicas of a task have one colour: it tells the tasks apart.
+        number = int(task) if task.isdecimal() else zlib.crc32(task.encode())
+        return f"hue{number * 3 % HUES}"
+    pool, index, _ = replica_order(own)
     return f"hue{(pool * 3 + index) % HUES}"
 
 

@@ -68,7 +68,7 @@ def log_filter(
     Raises:
         InvalidRequest: when it is longer than the service takes.
     """
-    parts = [job_entries([job_id(query.job_name)])]
+    parts = [job_entries(map(job_id, (query.job_name, *query.jobs)))]
     if query.replicas:
         parts.append(any_of("resource.labels.task_name", query.replicas))
     elif not query.include_service:

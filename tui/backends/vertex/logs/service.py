@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from tui.backends.interface import LogBatch, LogQuery, LogService
 from tui.backends.vertex.logs.reader import Get, LogReader
 from tui.backends.vertex.logs.tail import Tail
+from tui.backends.vertex.logs.with_tasks import TasksLog
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.resource_name import log_project
 
@@ -23,8 +24,17 @@ class Logs(LogService):
     def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:
+        if query.tasks:
+            return self._with_tasks(query).read(newest_first=newest_first, limit=limit)
         return self._reader.read(query, newest_first=newest_first, limit=limit)
 
     def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
+        return self._with_tasks(query).follow() if query.tasks else self._tail(query).follow()
+
+    def _tail(self, query: LogQuery) -> Tail:
         project = log_project(query.job_name, self._project)
-        return Tail(self._clients, project, self._get, self._reader, query).follow()
+        return Tail(self._clients, project, self._get, self._reader, query)
+
+    def _with_tasks(self, query: LogQuery) -> TasksLog:
+        look = self._clients.endpoint.pace.state_poll
+        return TasksLog(query, self._get, self._reader, self._tail, look)

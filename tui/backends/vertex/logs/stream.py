@@ -34,6 +34,8 @@ class StreamEvent:
     receipt: Receipt = NO_RECEIPT
     suppressed: tuple[tuple[str, int], ...] = ()
     cut: BackendError | None = None
+    stop: Exception | None = None
+    """Ends the reading with this."""
     listed: int | Exception | None = None
     """How many entries of a list were new, or why it could not be read."""
 

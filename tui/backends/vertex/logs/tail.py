@@ -279,7 +279,13 @@ class Tail:
             self._lease.release()
             self._lease = None
 
+    async def interrupt(self, error: Exception) -> None:
+        """End `follow` with this error, once what has arrived is taken."""
+        await self._events.put(StreamEvent(stop=error))
+
     async def _take(self, event: StreamEvent, now: float) -> None:
+        if event.stop is not None:
+            raise event.stop
         if event.cut is not None:
             await self._cut(event.cut, now)
             return
