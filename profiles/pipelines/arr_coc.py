@@ -33,6 +33,11 @@ def named(component, name: str):
     return found
 
 
+def repeated(task):
+    """A task that calls Vertex AI: it may be tried again, since each step first looks at what there is."""
+    return task.set_retry(num_retries=2)
+
+
 def step(image: str, name: str, *args) -> dsl.ContainerSpec:
     """A step of the trainer; args are names of flags and their values."""
     return dsl.ContainerSpec(image=image, command=["python", "-m", "trainer.pipeline", name], args=list(args))
@@ -157,6 +162,7 @@ def release(*, baseline, candidate, image, model_name, endpoint_name, **given):
         project=PROJECT, location=LOCATION, endpoint_name=endpoint_name, model_name=model_name,
         baseline=baseline, image=image, **machine,
     ).set_caching_options(False)  # fmt: skip
+    repeated(prepared)
     served = {
         "imageUri": image, "command": ["python", "-m", "trainer.serving"],
         "predictRoute": "/predict", "healthRoute": "/health", "ports": [{"containerPort": 8080}],
@@ -175,13 +181,15 @@ def release(*, baseline, candidate, image, model_name, endpoint_name, **given):
         endpoint=prepared.outputs["endpoint"], model=uploaded.outputs["model"],
         percent=given["canary_percent"], **machine,
     ).set_caching_options(False)  # fmt: skip
+    repeated(canary)
     place = {"endpoint": prepared.outputs["endpoint"], "deployed": canary.outputs["deployed"]}
     checked = check_canary(
         **place, requests=given["canary_requests"], max_error_rate=given["max_error_rate"],
         max_latency=given["max_latency"], questions=given["questions"],
     ).set_caching_options(False)  # fmt: skip
+    repeated(checked)
     with dsl.If(checked.outputs["passed"] == True, name="canary-is-good"):  # noqa: E712 - a channel
-        promote(**place).set_caching_options(False)
+        repeated(promote(**place).set_caching_options(False))
     with dsl.Else(name="canary-is-bad"):
         roll_back(**place).set_caching_options(False)
 
@@ -226,6 +234,7 @@ def arr_coc(
     stages = plan_stages(
         tuning_job=tuned.outputs["gcp_resources"], pools=pools, steps=steps, samples=samples, folder=folder
     )
+    repeated(stages)
     before = None
     for name in ("texture", "scorers", "quality", "integration", "evaluation"):
         job = named(CustomTrainingJobOp, name)(

@@ -76,6 +76,7 @@ async def test_models_are_uploaded_deployed_and_deleted_by_components() -> None:
         assert told.done and "UploadModelResponse" in told.response.type_url
         model = await serving.models.get_model(name=second)
         assert model.artifact_uri == "gs://pipelines/weights" and "canary" in model.version_aliases
+        assert model.pipeline_job == job.name
         # Labels of a model are those of its first version.
         (run,) = (value for name, value in model.labels.items() if name.startswith("vertex-ai-pipelines"))
         assert model.labels["team"] == "a" and model.labels["run"] == "one" and run.isdigit()

@@ -37,14 +37,14 @@ class Release:
     def said(self, name: str) -> str:
         return (self.out / name).read_text()
 
-    async def prepare(self) -> str:
+    async def prepare(self, name: str = "scores") -> str:
         """Prepare the endpoint; the stable version."""
         made = {"name": "stable", "uri": "", "metadata": {}}
         given = {
             "outputs": {"artifacts": {"stable": {"artifacts": [made]}}, "outputFile": str(self.out / "made")}
         }
         await self.step(
-            "prepare-endpoint", "--project", "p", "--location", "us-central1", "--endpoint-name", "scores",
+            "prepare-endpoint", "--project", "p", "--location", "us-central1", "--endpoint-name", name,
             "--model-name", "arr-coc", "--baseline", "gs://none", "--image", "python", *MACHINE,
             "--endpoint-out", str(self.out / "endpoint"), "--executor-input", json.dumps(given),
         )  # fmt: skip
@@ -109,3 +109,17 @@ async def test_a_good_canary_is_promoted_and_a_bad_one_taken_off(release: Releas
     await release.step("roll-back", "--endpoint", endpoint, "--deployed", good, code=1)
     await release.step("promote", "--endpoint", f"{PARENT}/endpoints/1", "--deployed", good, code=1)
     assert await serving.split(endpoint) == {good: 100}
+
+
+async def test_an_endpoint_begins_with_the_baseline_that_an_earlier_attempt_has_uploaded(
+    release: Release,
+) -> None:
+    serving = release.serving
+    await serving.upload(name="arr-coc", code=ANSWERS, artifact_uri="gs://another")
+    version = await serving.upload(name="arr-coc", code=ANSWERS, artifact_uri="gs://none")
+    assert await release.prepare("fresh") == version
+    (endpoint,) = [each async for each in await serving.endpoints.list_endpoints(parent=PARENT)]
+    (deployed,) = endpoint.deployed_models
+    assert endpoint.display_name == "fresh" and dict(endpoint.traffic_split) == {deployed.id: 100}
+    assert f"{deployed.model}@{deployed.model_version_id}" == version
+    assert len([each async for each in await serving.models.list_models(parent=PARENT)]) == 2

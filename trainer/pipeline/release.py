@@ -68,16 +68,26 @@ def prepared_endpoint(vertex: Vertex, name: str, baseline: Baseline, machine: Ma
         endpoint = begun.result(timeout=LONGEST)
         emit("phase", f"created the endpoint {endpoint.name}", phase="release")
     if not endpoint.deployed_models:
-        uploaded = vertex.models.upload_model(parent=vertex.parent, model=baseline.model()).result(
-            timeout=LONGEST
-        )
-        version = f"{uploaded.model}@{uploaded.model_version_id}"
+        version = _registered(vertex, baseline)
         _deploy(vertex, endpoint.name, version, machine, {_NEW: 100})
         emit("phase", f"{version} is the first model of {endpoint.name}", phase="release")
         return endpoint.name, version
     share = dict(endpoint.traffic_split)
     stable = max(endpoint.deployed_models, key=lambda each: share.get(each.id, 0))
     return endpoint.name, f"{stable.model}@{stable.model_version_id}"
+
+
+def _registered(vertex: Vertex, baseline: Baseline) -> str:
+    """The version of the baseline; an earlier attempt may have uploaded it."""
+    listed = vertex.models.list_models(
+        request={"parent": vertex.parent, "filter": f'display_name="{baseline.name}"'}
+    )
+    for each in listed:
+        if each.artifact_uri == baseline.checkpoint:
+            return f"{each.name}@{each.version_id}"
+    begun = vertex.models.upload_model(parent=vertex.parent, model=baseline.model())
+    uploaded = begun.result(timeout=LONGEST)
+    return f"{uploaded.model}@{uploaded.model_version_id}"
 
 
 def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, machine: Machine) -> str:

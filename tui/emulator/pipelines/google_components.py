@@ -69,6 +69,8 @@ class Launch:
     """The display name of a job that has none."""
     parent: str
     """The location that the flags name, or else that of the pipeline."""
+    pipeline: str
+    """The pipeline job's name."""
 
 
 def is_googles(leaf: Leaf) -> bool:
@@ -81,8 +83,8 @@ def is_custom_job(leaf: Leaf) -> bool:
     return _kind(_module(leaf)) == CUSTOM_JOB
 
 
-def read_launch(node: Node, args: list[str], labels: Mapping[str, str], name: str, parent: str) -> Launch:
-    """What the launcher of a leaf is asked by its arguments. `labels` and `parent` are the pipeline's.
+def read_launch(node: Node, args: list[str], labels: Mapping[str, str], name: str, pipeline: str) -> Launch:
+    """What the launcher of a leaf is asked by its arguments. `pipeline` is the job's name, and has `labels`.
 
     Raises:
         BadComponent: for a component that the emulator does not run, or a payload that is no JSON object.
@@ -107,9 +109,9 @@ def read_launch(node: Node, args: list[str], labels: Mapping[str, str], name: st
             raise BadComponent(f"the payload of {node.title!r} is no JSON: {error}") from error
         if not isinstance(payload, dict):
             raise BadComponent(f"the payload of {node.title!r} is no JSON object")
-    project, location = _place(parent)
+    project, location = _place(pipeline.rpartition("/pipelineJobs/")[0])
     where = f"projects/{flags.get('--project') or project}/locations/{flags.get('--location') or location}"
-    return Launch(kind, flags, payload, node.inputs, labels, name, where)
+    return Launch(kind, flags, payload, node.inputs, labels, name, where, pipeline)
 
 
 def custom_job(launch: Launch) -> Pb:
@@ -194,6 +196,9 @@ def _upload(launch: Launch, children: Children) -> Call:
         # Its empty outputs mean something.
         payload["explanation_spec"] = {**payload.get("explanation_spec", {}), "metadata": explained}
     request = model_service.UploadModelRequest.pb()(parent=launch.parent)
+    if payload.get("pipeline_job"):
+        # The component names the run by its number, which is no name of it here.
+        payload["pipeline_job"] = launch.pipeline
     request.parent_model = launch.flags.get("--parent_model_name", "").rsplit("@", 1)[0]
     _parsed(payload, request.model, "model")
     metadata = model_service.UploadModelOperationMetadata.pb()()

@@ -290,8 +290,7 @@ class PipelineRun:
         """What a component of Google is asked. Raises CannotStart, BadComponent."""
         args = arguments(node, self._place(node), self._task_facts(node))
         labels = {**self.job.pb.labels, RUN_LABEL: str(self.job.number)}
-        parent = self.job.record.name.rpartition("/pipelineJobs/")[0]
-        return read_launch(node, args, labels, self._child_name(node), parent)
+        return read_launch(node, args, labels, self._child_name(node), self.job.record.name)
 
     async def _without_a_child(self, node: Node) -> Record | None:
         """The record of a leaf that starts nothing: an importer, a reader, or one with outputs in the cache.
