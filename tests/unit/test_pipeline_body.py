@@ -18,7 +18,9 @@ from tui.domain.spec_format import custom_jobs
 from tui.domain.vertex.cost import estimate
 from tui.domain.vertex.dry_run import price_json, price_words, task_lines
 from tui.domain.vertex.quota_fit import needs
+from tui.store.profiles.draft import Draft
 from tui.store.profiles.entries import size_of
+from tui.store.profiles.files import copy_profile
 from tui.store.profiles.library import entries, entry, read_profile
 
 READY = Path(__file__).parents[2] / "profiles"
@@ -101,6 +103,21 @@ def test_a_compiled_pipeline_beside_its_profile_is_no_profile(tmp_path: Path) ->
     profile(tmp_path, spec())
     (tmp_path / "broken.yaml").write_text("nope: 1\n")
     assert {each.name for each in entries(tmp_path) if each.mine} == {"broken", "p"}
+
+
+def test_a_copy_of_a_profile_brings_its_compiled_file(tmp_path: Path) -> None:
+    ready, mine = READY / "local-pipeline.yaml", tmp_path / "mine"
+    made = copy_profile(ready, mine, "again")
+    compiled = mine / "pipelines/local-pipeline.yaml"
+    assert compiled.read_bytes() == (READY / "pipelines/local-pipeline.yaml").read_bytes()
+    assert read_profile(made).check().errors == []
+    compiled.write_text("mine: 1")
+    copy_profile(ready, mine, "once-more")
+    assert compiled.read_text() == "mine: 1", "what is there stays"
+
+    other = tmp_path / "other/x.yaml"
+    Draft(ready, ready.read_text(), tmp_path / "drafts").save_as(other)
+    assert read_profile(other).check().errors == []
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -98,6 +98,9 @@ class SpecFormat(Protocol):
     def instead(self, names: Collection[str]) -> str:
         """What a file with these fields at its top level is, instead of a profile; "" for nothing."""
 
+    def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        """The files that a body names relative to the profile's own."""
+
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
         """The body with the content of the file that it names, if it does; `file` is the profile's own."""
 

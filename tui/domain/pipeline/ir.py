@@ -134,6 +134,36 @@ def read_pipeline(spec: Json) -> Pipeline:
     return pipeline
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a spec: see `Reader`."""
+
+    spec: Json
+    pipeline: Pipeline
+    problems: tuple[Problem, ...]
+    not_emulated: tuple[Problem, ...]
+
+
+_KEPT = 8
+_readings: dict[int, Reading] = {}
+
+
+def reading_of(spec: Json) -> Reading:
+    """What is known of a spec that nobody changes any more: it is read once, by its identity.
+
+    A launch asks again at each key that is typed, and for price, quota and shape each.
+    """
+    found = _readings.get(id(spec))
+    if found is None or found.spec is not spec:
+        reader = Reader(spec)
+        pipeline = reader.pipeline()
+        found = Reading(spec, pipeline, tuple(reader.problems), tuple(reader.not_emulated))
+        while len(_readings) >= _KEPT:
+            _readings.pop(next(iter(_readings)))
+        _readings[id(spec)] = found
+    return found
+
+
 class Reader:
     """Reads a spec as far as it can be read.
 

@@ -46,6 +46,10 @@ class PipelineJobFormat:
     def instead(self, names: Collection[str]) -> str:
         return "a compiled pipeline" if is_compiled(names) else ""
 
+    def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        named = str(body.get("templatePath") or "")
+        return (named,) if named and "://" not in named and "${" not in named else ()
+
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
         made, named = dict(body), body.get("templatePath")
         if not named or "pipelineSpec" in body:

@@ -44,9 +44,10 @@ def machine_spec(resources: Mapping[str, Any]) -> dict[str, Any]:
     cores = _amount(resources, "cpuLimit", "resourceCpuLimit", cpu=True)
     memory = _amount(resources, "memoryLimit", "resourceMemoryLimit", cpu=False)
     if not kind:
-        size = next((each for each in CORES if each >= cores and each * GB_A_CORE >= memory), None)
-        fitting = _smallest([m for m in machines().values() if not m.accelerators], cores, memory)
-        return {"machineType": f"e2-standard-{size}" if size else fitting or f"e2-standard-{CORES[-1]}"}
+        size = next((each for each in CORES if each >= cores and each * GB_A_CORE >= memory), 0)
+        bare = [] if size else [m for m in machines().values() if not m.accelerators]
+        name = f"e2-standard-{size}" if size else _smallest(bare, cores, memory)
+        return {"machineType": name or f"e2-standard-{CORES[-1]}"}
     able = [
         m for m in machines().values() if any(k == kind and count in counts for k, counts in m.accelerators)
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tui.domain.pipeline.ir import SCHEMAS, Reader, bare, inputs_of
+from tui.domain.pipeline.ir import SCHEMAS, bare, inputs_of, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.pipeline.parameters import intended, misfit
 from tui.domain.pipeline.tasks import spec_at
@@ -77,9 +77,7 @@ def broken(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
     if spec is None:
         return
-    reader = Reader(spec)
-    reader.pipeline()
-    for where, what in reader.problems:
+    for where, what in reading_of(spec).problems:
         if where != ("schemaVersion",):
             fix = "Compile the pipeline again: what the compiler writes has no such part."
             yield Finding(_at(case, where), f"the compiled pipeline is broken: it {what}.", fix)
@@ -89,9 +87,7 @@ def not_emulated(case: Case) -> Iterator[Finding]:
     spec = _spec(case) if case.local else None
     if spec is None:
         return
-    reader = Reader(spec)
-    reader.pipeline()
-    for where, what in reader.not_emulated:
+    for where, what in reading_of(spec).not_emulated:
         yield Finding(_at(case, where), f"it {what}.", "Run this pipeline in a cloud context.")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tui.domain.pipeline.ir import Component, Pipeline, Reader, Task, bare
+from tui.domain.pipeline.ir import Component, Pipeline, Task, bare, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.profile.source import Path
 from tui.domain.spec_format import KnownJob
@@ -35,9 +35,9 @@ class _Step:
 def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
     """One for each task of a PipelineJob (REST form) that runs a container; none of a spec that is broken."""
     spec = bare(job.get("pipelineSpec") or {})
-    reader = Reader(spec)
-    pipeline = reader.pipeline()
-    if reader.problems:
+    reading = reading_of(spec)
+    pipeline = reading.pipeline
+    if reading.problems:
         return ()
     values = within(job, "runtimeConfig", "parameterValues")
     given = dict(values) if isinstance(values, Mapping) else {}

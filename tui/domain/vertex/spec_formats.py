@@ -35,6 +35,9 @@ class OneJobFormat:
     def instead(self, names: Collection[str]) -> str:
         return ""
 
+    def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
     def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
         return dict(body), None
 

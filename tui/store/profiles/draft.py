@@ -14,7 +14,7 @@ from pathlib import Path
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.document_edit import Path as FieldPath
 from tui.domain.profile.edit import apply, shared
-from tui.store.profiles.files import replace_text
+from tui.store.profiles.files import bring_files, replace_text
 from tui.store.profiles.unsaved import Editor, Unsaved, UnsavedCopy
 
 MAX_BYTES = 1_000_000
@@ -180,6 +180,7 @@ class Draft:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(self.text.encode())
+        bring_files(self.path, path)
         self.discard()
         self.path = path
         was_open = self._unsaved.is_open

@@ -9,9 +9,10 @@ import tempfile
 from pathlib import Path
 
 from tui.config.paths import write_whole
+from tui.domain.profile import load
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.edit import apply
-from tui.domain.profile.source import ProfileInvalid, read
+from tui.domain.profile.source import ProfileInvalid, decode, read
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
@@ -71,7 +72,24 @@ def copy_profile(source: Path, folder: Path, name: str) -> Path:
     target = folder / f"{name}.yaml"
     with target.open("xb") as file:
         file.write(text)
+    bring_files(source, target)
     return target
+
+
+def bring_files(source: Path, target: Path) -> None:
+    """Copy the files that a profile names relative to itself to where its copy names them.
+
+    What is there already stays, and what is not there is left to the rules to tell. Raises OSError.
+    """
+    try:
+        found = load(decode(target.read_bytes(), str(target)), str(target), target.stem)
+    except ProfileInvalid:
+        return
+    for named in found.format.files(found.body):
+        before, after = source.parent / named, target.parent / named
+        if before.is_file() and not Path(named).is_absolute() and not after.exists():
+            after.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(after, before.read_bytes())
 
 
 def _named(source: Path, name: str) -> bytes:
