@@ -306,6 +306,32 @@ def test_each_task_has_a_price_and_only_what_is_known_is_counted(tmp_path: Path)
     assert size_of(job).startswith("5 tasks, ")
 
 
+def test_the_job_of_googles_component_is_priced_where_its_pools_are_known(tmp_path: Path) -> None:
+    launcher = "google_cloud_pipeline_components.container.v1.custom_job.launcher"
+    container = {"image": "g", "command": ["python3", "-u", "-m", launcher]}
+    machine = {
+        "machine_type": "a2-highgpu-1g",
+        "accelerator_type": "NVIDIA_TESLA_A100",
+        "accelerator_count": 1,
+    }
+    pools = [{"machine_spec": machine, "replica_count": 2.0, "container_spec": {"image_uri": "i"}}]
+    given = {"runtimeValue": {"constant": pools}}
+    made = {"taskOutputParameter": {"producerTask": "known", "outputParameterKey": "x"}}
+    tasks = {
+        name: {
+            "componentRef": {"name": "comp-a"},
+            "inputs": {"parameters": {"worker_pool_specs": source}},
+        }
+        for name, source in (("known", given), ("made", made))
+    }
+    compiled = spec(tasks, deploymentSpec={"executors": {"exec-a": {"container": container}}})
+    job = profile(tmp_path, compiled).check().request.custom_job
+    known, later = price_json(estimate(job, "us-central1"))["tasks"]
+    assert known["machine"] == "a2-highgpu-1g with 1 A100" and known["hour"]["low"] > 4
+    assert later["hour"] is None and "known when it runs" in later["note"]
+    assert needs(job)["custom_model_training_nvidia_a100_gpus"] == 2
+
+
 def test_the_ready_made_one_says_what_it_runs() -> None:
     found = entry(READY / "local-pipeline.yaml", mine=False)
     assert not found.problem

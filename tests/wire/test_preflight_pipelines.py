@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.unit.test_pipeline_body import spec
 from tests.wire.test_preflight import ACCOUNT, REGION, TRAINER, checking, looked
+from tui.backends.interface import LaunchRequest
+from tui.domain.job import LAUNCH_LABEL
 from tui.domain.profile.document_edit import edited
 from tui.domain.vertex.preflight import CheckStatus
+from tui.store.profiles.templates import PIPELINE_JOB
 
 
 def pipeline(image: str = TRAINER, **more: Any) -> dict[str, Any]:
@@ -72,3 +76,18 @@ async def test_a_template_is_looked_for_at_its_address() -> None:
         await clients.admin(do="checks", missing=["*"])
         job["pipelineJob"]["templateUri"] = f"{package}/v1"
         assert (await looked(backend, job))["template"].fatal
+
+
+async def test_a_create_whose_reply_is_lost_makes_one_pipeline() -> None:
+    async with checking() as (_, clients, backend):
+        service = backend.jobs["pipeline_job"]
+        body = pipeline()
+        request = LaunchRequest(REGION, PIPELINE_JOB.resource(body), "mark")
+        for code in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
+            await clients.admin(
+                do="api", method="CreatePipelineJob", kind="error", code=code, applied=True, times=1
+            )
+            made = await service.create(replace(request, mark=code.lower()))
+            assert made.labels[LAUNCH_LABEL] == code.lower() and made.kind == "pipeline_job"
+        jobs = [job async for page in service.list_all() for job in page.jobs]
+        assert len(jobs) == 2, "it was never sent twice"

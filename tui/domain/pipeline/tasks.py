@@ -11,7 +11,7 @@ from typing import Any
 
 from tui.domain.pipeline.ir import Component, Pipeline, Task, bare, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
-from tui.domain.profile.source import Path
+from tui.domain.profile.source import Path, camel
 from tui.domain.spec_format import KnownJob
 from tui.domain.vertex.custom_job_spec import within
 
@@ -19,6 +19,7 @@ MOST_TASKS = 10_000
 """Tasks that a run may have (vertex facts 2.7)."""
 LAUNCHER = "google_cloud_pipeline_components.container."
 """Begins the module that Google's components run: it creates a job of its own and waits for it."""
+_POOLS = "worker_pool_specs"
 _LOOP, _CONDITION = "in a loop over what only the run knows", "its condition decides"
 
 
@@ -30,6 +31,8 @@ class _Step:
     component: Component
     runs: int | None
     why: str
+    values: Mapping[str, Any]
+    """Its parameters, as far as they are known."""
 
 
 def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
@@ -42,8 +45,8 @@ def known_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
     values = within(job, "runtimeConfig", "parameterValues")
     given = dict(values) if isinstance(values, Mapping) else {}
     defaults = {name: each.default for name, each in pipeline.root.parameters.items() if each.has_default}
-    whole = _Step((), pipeline.root, 1, "")
-    steps = list(islice(_steps(pipeline, whole, {**defaults, **given}), MOST_TASKS))
+    whole = _Step((), pipeline.root, 1, "", {**defaults, **given})
+    steps = list(islice(_steps(pipeline, whole), MOST_TASKS))
     counts = Counter(step.titles[-1] for step in steps)
     shared = {title for title, count in counts.items() if count > 1}
     return tuple(
@@ -65,7 +68,7 @@ def _known(step: _Step, job: Mapping[str, Any], title: str) -> KnownJob:
         if executor is not None and executor.other:
             raise NotKnown(f"it is a {executor.other}")
         if launches(container):
-            raise NotKnown("it creates a job of its own, whose machines its payload names")
+            return _launched(step, title)
         pool["machineSpec"] = machine_spec(resources_of(container))
     except (NoMachine, NotKnown) as error:
         why = "; ".join(filter(None, (why, str(error))))
@@ -73,6 +76,26 @@ def _known(step: _Step, job: Mapping[str, Any], title: str) -> KnownJob:
     label = executor.label if executor is not None else ""
     image = (*spec_at(job), "deploymentSpec", "executors", label, "container", "image")
     return KnownJob({"displayName": title, "jobSpec": spec}, title, step.runs, why, image)
+
+
+def _launched(step: _Step, title: str) -> KnownJob:
+    """The job that a component of Google's creates, where the pools that it is given are known."""
+    found = step.values.get(_POOLS)
+    if isinstance(found, list) and found:
+        pools = [pool for pool in (_camel(each) for each in found) if isinstance(pool, Mapping)]
+        return KnownJob(
+            {"displayName": title, "jobSpec": {"workerPoolSpecs": pools}}, title, step.runs, step.why
+        )
+    known = "what it creates is known when it runs"
+    why = "; ".join(filter(None, (step.why, f"a component of Google's, and {known}")))
+    return KnownJob({"displayName": title, "jobSpec": {"workerPoolSpecs": [{}]}}, title, step.runs, why)
+
+
+def _camel(value: Any) -> Any:
+    """The same JSON with the names of fields as REST has them."""
+    if isinstance(value, Mapping):
+        return {camel(str(name)): _camel(inner) for name, inner in value.items()}
+    return [_camel(inner) for inner in value] if isinstance(value, list) else value
 
 
 def spec_at(job: Mapping[str, Any]) -> Path:
@@ -87,8 +110,9 @@ def launches(container: Mapping[str, Any]) -> bool:
     return isinstance(command, Sequence) and any(str(word).startswith(LAUNCHER) for word in command)
 
 
-def _steps(pipeline: Pipeline, around: _Step, values: Mapping[str, Any]) -> Iterator[_Step]:
-    """The leaves of a DAG; `values` are its parameters as far as they are known."""
+def _steps(pipeline: Pipeline, around: _Step) -> Iterator[_Step]:
+    """The leaves of a DAG."""
+    values = around.values
     for task in around.component.dag.tasks if around.component.dag else ():
         runs, why = around.runs, around.why
         if task.iterator is not None:
@@ -97,9 +121,15 @@ def _steps(pipeline: Pipeline, around: _Step, values: Mapping[str, Any]) -> Iter
             why = why or ("" if count is not None else _LOOP)
         if task.condition:
             runs, why = None, why or _CONDITION
-        step = _Step((*around.titles, task.title), pipeline.components[task.component], runs, why)
+        inner = pipeline.components[task.component]
+        defaults = {name: each.default for name, each in inner.parameters.items() if each.has_default}
+        given, passed = task.inputs.get("parameters"), _passed(task, values)
+        # What another task gives is known when that has run; a default is for what nobody gives.
+        open_ended = set(given if isinstance(given, Mapping) else ()) - passed.keys()
+        known = {name: value for name, value in (defaults | passed).items() if name not in open_ended}
+        step = _Step((*around.titles, task.title), inner, runs, why, known)
         if step.component.dag is not None:
-            yield from _steps(pipeline, step, _passed(task, values))
+            yield from _steps(pipeline, step)
         else:
             yield step
 
@@ -107,7 +137,8 @@ def _steps(pipeline: Pipeline, around: _Step, values: Mapping[str, Any]) -> Iter
 def _passed(task: Task, values: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a task whose values are known."""
     found = {}
-    for name, given in (task.inputs.get("parameters") or {}).items():
+    taken = task.inputs.get("parameters")
+    for name, given in taken.items() if isinstance(taken, Mapping) else ():
         source = within(given, "componentInputParameter")
         if isinstance(source, str) and source in values and not within(given, "parameterExpressionSelector"):
             found[name] = values[source]

@@ -82,7 +82,8 @@ def _tasks_words(price: Estimate) -> str:
     if not hours:
         return f"not known: {', '.join(price.missing)}"
     span = Range(min(hour.low for hour in hours), max(hour.high for hour in hours))
-    return f"{money(span)} an hour a task; {whole} (estimate, prices of {price.date})"
+    of = f" ({len(hours)} of {len(price.tasks)} known)" if len(hours) < len(price.tasks) else ""
+    return f"{money(span)} an hour a task{of}; {whole} (estimate, prices of {price.date})"
 
 
 def task_lines(price: Estimate) -> list[str]:
