@@ -32,6 +32,7 @@ from tui.emulator.runs.cluster import (
 from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
+from tui.emulator.shells.access_uris import PORT_VARIABLE, PRIMARY, dashboard_ports
 from tui.emulator.storage.server import bucket_url
 
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
@@ -56,8 +57,9 @@ Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 
 def ports_needed(job: CustomJobPb) -> int:
-    """One for each replica, and MASTER_PORT, on which rank 0 waits for the others."""
-    return sum(int(pool.replica_count) for pool in job.job_spec.worker_pool_specs) + 1
+    """One for each replica, MASTER_PORT, on which rank 0 waits for the others, and that of a dashboard."""
+    replicas = sum(int(pool.replica_count) for pool in job.job_spec.worker_pool_specs)
+    return replicas + 1 + dashboard_ports(job)
 
 
 def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
@@ -86,8 +88,10 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
     replicas = []
     for address, asked, mine in zip(addresses, wanted, devices, strict=True):
         workdir = attempt_dir.workdir(address.id)
-        env = common | cluster_variables(job, record, addresses, address, ports[-1])
+        env = common | cluster_variables(job, record, addresses, address, ports[len(addresses)])
         env |= _replica_variables(address, record, attempt, workdir, state) | gpus.variables(mine)
+        if address.id == PRIMARY and dashboard_ports(job):
+            env[PORT_VARIABLE] = str(ports[-1])
         task = _task(pools[address.pool])
         for variable in task.env:
             env[variable.name] = to_local_paths(expand(variable.value, env), state)

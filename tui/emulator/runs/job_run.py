@@ -29,6 +29,7 @@ from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.ports import NoPorts, Ports
 from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, AttemptEnd, Restart, decide
+from tui.emulator.shells.access_uris import access_uris
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.quota import Quotas, describe_lack, strategy
 from tui.emulator.vertex.resource_table import timestamp
@@ -290,7 +291,7 @@ class JobRun:
             # An event of a replica can be on record before the replica's state.
             begun = up or status.outcome is not None or bool(status.events)
             if begun and self.job.pb.state == State.JOB_STATE_PENDING:
-                await self._store(_to_running)
+                await self._store(self._to_running)
                 if self._started_at is None:
                     self._started_at = time.monotonic()
                 # A replica may have ended before this read, and "Job is running." has to precede its events:
@@ -308,6 +309,15 @@ class JobRun:
                 await asyncio.sleep(POLL_SECONDS)
             else:
                 await self._cancelled_within(POLL_SECONDS)
+
+    def _to_running(self, pb: Pb) -> None:
+        if pb.state != State.JOB_STATE_PENDING:
+            return
+        pb.state = State.JOB_STATE_RUNNING
+        if not pb.HasField("start_time"):
+            pb.start_time.CopyFrom(timestamp(clock.time()))
+        control = self.job.control
+        pb.web_access_uris.update(access_uris(pb, range(control.port, control.port + control.ports)))
 
     def _stop_runner(self) -> bool:
         try:
@@ -415,11 +425,3 @@ async def store_with_retry(store: Callable[[], Awaitable[None]], name: str) -> N
 def _to_pending(pb: Pb) -> None:
     if pb.state != State.JOB_STATE_CANCELLING:
         pb.state = State.JOB_STATE_PENDING
-
-
-def _to_running(pb: Pb) -> None:
-    if pb.state != State.JOB_STATE_PENDING:
-        return
-    pb.state = State.JOB_STATE_RUNNING
-    if not pb.HasField("start_time"):
-        pb.start_time.CopyFrom(timestamp(clock.time()))

@@ -74,6 +74,16 @@ def end_trial(trial: Pb, study: Pb, reason: str) -> None:
     trial.end_time.CopyFrom(timestamp(clock.time()))
 
 
+def update_access(trial: Pb, job: Pb | None) -> bool:
+    """Give a running trial the addresses of its custom job's replicas; True where they have changed."""
+    has = dict(job.web_access_uris) if job is not None and trial.state in RUNNING else {}
+    if dict(trial.web_access_uris) == has:
+        return False
+    trial.web_access_uris.clear()
+    trial.web_access_uris.update(has)
+    return True
+
+
 def past_trials(tuning: Pb) -> list[PastTrial]:
     """The trials that exist, as the search needs them."""
     return [

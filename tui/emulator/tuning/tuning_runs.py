@@ -215,7 +215,8 @@ class TuningRun:
             and await asyncio.to_thread(is_hopeless, now, known, study)
         ):  # fmt: skip
             now.state = Trial.STOPPING
-        if changed or now.state != trial.state:
+        reached = trials.update_access(now, job.pb if job is not None else None)
+        if changed or reached or now.state != trial.state:
             await self._store(lambda pb: _trial(pb, trial.id).CopyFrom(now))
         if now.state == Trial.STOPPING and job is not None:
             await self._cancel(job)

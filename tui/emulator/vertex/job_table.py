@@ -108,6 +108,9 @@ class JobTable(ResourceTable[Job]):
             if change is not None:
                 change(pb)
                 pb.update_time.CopyFrom(timestamp(clock.time()))
+            if pb.state != State.JOB_STATE_RUNNING:
+                # Shells and dashboards are those of replicas that run.
+                pb.web_access_uris.clear()
             # Only declared counters come here; `replace` refuses any other name.
             new: Control = replace(job.control, **control)
             await self._database.save_job(JobRow(job.record, pb, new))

@@ -65,8 +65,10 @@ def cloud_page(name: str, path: str) -> str:
 
 
 def access_pages(job: Job) -> list[Page]:
-    """Shells and dashboards of its replicas, which it has only while it runs."""
-    return [(access_title(key), uri) for key, uri in sorted(job.web_access_uris.items())]
+    """Pages of its replicas, shells and dashboards, which it has only while it runs."""
+    found = sorted(job.web_access_uris.items())
+    # The emulator's shells are no pages.
+    return [(access_title(key), uri) for key, uri in found if uri.startswith(("https:", "http:"))]
 
 
 def access_title(key: str) -> str:

@@ -252,8 +252,10 @@ class OverviewPane(JobPane):
         if job.own_labels:
             labels = "  ".join(f"{key}={value}" for key, value in sorted(job.own_labels.items()))
             rows.append(("labels", Content(plain(labels))))
-        for replica, uri in sorted(job.web_access_uris.items()):
-            rows.append((f"shell {short_replica(replica)}", Content(plain(uri))))
+        for key, uri in sorted(job.web_access_uris.items()):
+            replica, _, port = key.partition(":")
+            what = "dashboard" if port else "web shell"
+            rows.append((f"{what} {short_replica(replica)}", Content(plain(uri))))
         return table(rows)
 
 
