@@ -169,6 +169,12 @@ class VxtuiApp(ConsoleApp):
 
         self._one(reference, partial(confirm_preempt, self))
 
+    def action_tensorboard(self, reference: str) -> None:
+        """Show a job's events in TensorBoard."""
+        from tui.screens.job.tensorboard import start_tensorboard
+
+        self._one(reference, partial(start_tensorboard, self))
+
     def action_emulator_stop(self) -> None:
         """Stop the emulator of this machine."""
         from tui.screens.jobs.job_actions import confirm_emulator_stop

@@ -92,6 +92,10 @@ _APP = (
         local=True,
     ),
     Action(
+        "app.tensorboard", "", "tensorboard", "Show a job's events in the installed TensorBoard", "app",
+        "tensorboard", footer=False, argument="NAME",
+    ),
+    Action(
         "app.emulator_stop",
         "",
         "stop the emulator",
@@ -130,7 +134,7 @@ _APP = (
     Action("app.refresh", "ctrl+r", "refresh", "Read again now, or reconnect", "app", "refresh_now"),
     Action("app.help", "question_mark", "help", "Show the keys that work here", "app", "help"),
     Action("app.quit", "ctrl+q", "quit", "Quit; jobs keep running", "app", "quit", footer=False),
-)
+)  # fmt: skip
 
 _TABLE = (
     Action("table.down", "j,down", "down", "Next row", "table", "cursor_down", footer=False, direct=True),

@@ -361,6 +361,10 @@ class StorageService(ABC):
     async def size_of(self, uri: str) -> int | None:
         """Bytes of the object gs://BUCKET/NAME; `None` when the bucket has no such object."""
 
+    def local_folder(self, uri: str) -> Path | None:
+        """The folder of this machine that holds what is below gs://…; `None` where none does."""
+        return None
+
     @abstractmethod
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
         """Put a file at gs://BUCKET/NAME, whole or not at all. Cancelling it ends it."""

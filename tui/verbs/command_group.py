@@ -24,6 +24,7 @@ VERBS = {
     "logs": ("tui.verbs.log.verb", "Print or follow the log of every replica, merged in time order."),
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
     "shell": ("tui.verbs.programs.shell", "Open a shell in a running replica, or run a command there."),
+    "tensorboard": ("tui.verbs.programs.tensorboard", "Show a job's events in the installed TensorBoard."),
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),
     "rerun": ("tui.verbs.job_changes", "Run a pipeline again, with what succeeded taken from the cache."),

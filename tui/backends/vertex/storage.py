@@ -101,6 +101,10 @@ class Storage(StorageService):
 
         return await self._call(f"read {uri}", look, bucket)
 
+    def local_folder(self, uri: str) -> Path | None:
+        root = self._endpoint.bucket_folder()
+        return None if root is None else root / uri.removeprefix("gs://")
+
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
         """Upload the file to gs://BUCKET/NAME, checked by CRC32C; the object is complete or absent.
 

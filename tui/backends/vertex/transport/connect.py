@@ -139,6 +139,10 @@ class Endpoint(ABC):
         """Base address of Cloud Storage's API; `None` for Google's own."""
         return None
 
+    def bucket_folder(self) -> Path | None:
+        """The folder of this machine whose folders are the buckets; `None` for buckets elsewhere."""
+        return None
+
     def shells(self) -> str | None:
         """gRPC target of programs in running replicas; `None` where the service has none."""
         return None
@@ -165,6 +169,9 @@ class LocalEndpoint(Endpoint):
 
     def storage(self) -> str | None:
         return bucket_url(self.state) or UNBOUND
+
+    def bucket_folder(self) -> Path | None:
+        return self.state.buckets
 
     def shells(self) -> str | None:
         return self.state.admin_target

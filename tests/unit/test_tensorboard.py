@@ -1,0 +1,113 @@
+"""TensorBoard of a job: where its events are, which program shows them, and how that is started and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tui import tensorboard
+from tui.domain.training.event_folder import event_folder
+from tui.tensorboard import HOST, TensorBoardError, check_reads, choose_port, find_program, interpreter
+
+BASE = {"baseOutputDirectory": {"outputUriPrefix": "gs://b/run/"}}
+SERVES = f"""#!{sys.executable}
+import http.server, sys
+if "--fail" in sys.argv or "missing" in sys.argv[sys.argv.index("--logdir") + 1]:
+    sys.exit("no such folder")
+host, port = (sys.argv[sys.argv.index(name) + 1] for name in ("--host", "--port"))
+http.server.ThreadingHTTPServer((host, int(port)), http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+@pytest.mark.parametrize(
+    ("resource", "folder"),
+    [
+        ({"jobSpec": BASE}, "gs://b/run/logs"),
+        ({"trialJobSpec": BASE}, "gs://b/run"),
+        ({"jobSpec": {}}, ""),
+        ({"jobSpec": {"baseOutputDirectory": {}}}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_events_are_below_the_jobs_output(resource: dict[str, object], folder: str) -> None:
+    assert event_folder(resource) == folder
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that serves as TensorBoard does, the only one that is found."""
+    found = tmp_path / "bin" / "tensorboard"
+    found.parent.mkdir()
+    found.write_text(SERVES)
+    found.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(found.parent))
+    return found
+
+
+def test_the_program_beside_this_python_comes_first(program: Path, tmp_path: Path) -> None:
+    assert find_program() == str(program)
+    beside = tmp_path / "venv" / "bin" / "tensorboard"
+    beside.parent.mkdir(parents=True)
+    beside.write_text("")
+    assert find_program() == str(beside)
+
+
+def test_it_says_what_to_install(program: Path) -> None:
+    program.unlink()
+    with pytest.raises(TensorBoardError) as found:
+        find_program()
+    assert "not installed" in found.value.message
+    assert found.value.fix == f"{sys.executable} -m pip install tensorboard"
+
+
+async def test_it_says_what_reads_a_bucket(program: Path) -> None:
+    assert interpreter(str(program)) == SERVES.splitlines()[0][2:]
+    await check_reads(str(program), "/a/folder")
+    has = [name for name in ("gcsfs", "tensorflow") if _installed(name)]
+    if has:
+        await check_reads(str(program), "gs://b/run/logs")
+        return
+    with pytest.raises(TensorBoardError) as found:
+        await check_reads(str(program), "gs://b/run/logs")
+    assert found.value.fix.endswith("-m pip install gcsfs")
+
+
+def _installed(name: str) -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec(name) is not None
+
+
+def test_a_port_that_is_in_use_is_refused_or_left_out() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(TensorBoardError, match=f"The port {port} is in use"):
+            choose_port(port)
+        assert choose_port(None) != port
+    assert choose_port(0) > 0
+
+
+async def test_it_answers_and_ends_with_whoever_started_it(program: Path, tmp_path: Path) -> None:
+    async with tensorboard.tensorboard(str(tmp_path), 0) as running:
+        process = psutil.Process(running.pid)
+        reply = await asyncio.to_thread(urllib.request.urlopen, running.url, None, 30)
+        with contextlib.closing(reply):
+            assert reply.status == 200
+        assert process.is_running()
+    assert not process.is_running()
+
+
+async def test_its_last_words_are_told_where_it_does_not_start(program: Path) -> None:
+    with pytest.raises(TensorBoardError, match="TensorBoard did not start: no such folder"):
+        async with tensorboard.tensorboard("/missing", 0):
+            pass

@@ -1,0 +1,55 @@
+"""`vxtui tensorboard`: TensorBoard on a job's events, until Ctrl+C."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from tui import tensorboard as boards
+from tui.tensorboard import TensorBoardError
+from tui.verbs.output import note, out, print_json
+from tui.verbs.run import READS, Failure, Run, find_job, verb
+from tui.web_browser import open_page
+
+
+@click.command()
+@click.argument("job")
+@click.option("--port", type=click.IntRange(0, 65535), help="By default the first free one from 6006 on.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@verb(READS)
+async def tensorboard(run: Run, job: str, port: int | None, no_browser: bool) -> int:
+    """Show the events of JOB in TensorBoard, until Ctrl+C. A tuning job shows each trial as a run.
+
+    It starts the TensorBoard that is installed, on baseOutputDirectory/logs.
+    """
+    context = run.one_context
+    try:
+        async with run.backend(context) as backend:
+            folder = await boards.events_of(backend, await find_job(backend, job))
+        async with boards.tensorboard(folder, port) as running:
+            return await _follow(run, running, no_browser)
+    except TensorBoardError as error:
+        raise Failure(error.message, fix=error.fix, code="UNAVAILABLE", exit_code=5) from error
+
+
+async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:
+    """Tell where it is, and wait for its end or the user's. Raises TensorBoardError."""
+    if run.json:
+        print_json({"url": running.url, "log_dir": running.folder, "pid": running.pid})
+    else:
+        out(running.url)
+        note(f"TensorBoard shows {running.folder}; ctrl+c ends it.")
+    sys.stdout.flush()
+    if not no_browser:
+        await asyncio.to_thread(open_page, running.url)
+    try:
+        code = await running.process.wait()
+    except asyncio.CancelledError:
+        # Ctrl+C and SIGTERM are the way to end it.
+        return 0
+    if code > 0:
+        raise TensorBoardError(f"TensorBoard has ended with exit code {code}.")
+    # The terminal's Ctrl+C reaches it too, and may end it first.
+    return 0
