@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.events import AppBlur, AppFocus
 from textual.pilot import Pilot
 
@@ -412,13 +413,16 @@ async def test_pause_holds_the_screen_still(tmp_path: Path) -> None:
         assert painted(app) != before and "paused" not in lines(app)
 
 
-async def test_copy_and_link(tmp_path: Path) -> None:
+async def test_copy_and_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"):
+        monkeypatch.delenv(name, raising=False)
     backend = MemoryBackend(fleet(), local=False)
     async with opened(backend, tmp_path) as (app, pilot):
         await pilot.press("Y")
         assert app.clipboard == table(app).cursor and "Sent" in said(app)
         await pilot.press("o")
-        assert isinstance(app.screen, MessageScreen) and "console.cloud.google.com" in app.clipboard
+        await until(pilot, lambda: isinstance(app.screen, MessageScreen), "the link")
+        assert "console.cloud.google.com" in app.clipboard
         assert "?project=p" in app.clipboard
 
 

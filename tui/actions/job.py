@@ -34,7 +34,7 @@ _JOB = (
     _act("job.pause", "p", "pause", "Pause or resume the display"),
     _act("job.copy_command", "y", "copy command", "Copy the gcloud command that creates the job"),
     _act("job.copy_name", "Y", "copy name", "Copy the job's resource name"),
-    _act("job.link", "o", "link", "Show and copy the job's page in the cloud console"),
+    _act("job.link", "o", "link", "Open the job's page in the cloud console, or show and copy its address"),
     _act("job.why", "W", "why", "Show what could not be read, why, and how to fix it"),
     _act("job.back", "escape", "back", "Clear the mark or the search, then back to the jobs", footer=True),
     _act("job.next_tab", "tab,right_square_bracket", "next tab", "Next tab", footer=True),

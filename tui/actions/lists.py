@@ -364,7 +364,7 @@ _JOBS = (
         "jobs.link",
         "o",
         "link",
-        "Show and copy the job's page in the cloud console",
+        "Open the job's page in the cloud console, or show and copy its address",
         "jobs",
         "link",
         footer=False,

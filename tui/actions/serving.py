@@ -19,8 +19,17 @@ _MODELS = (
     ),
     Action("models.filter", "slash", "filter", "Filter by name, alias or label", "models", "filter"),
     Action("models.copy", "y", "copy name", "Copy the version's resource name", "models", "copy"),
+    Action(
+        "models.link",
+        "o",
+        "link",
+        "Open the model's page, or show and copy its address",
+        "models",
+        "link",
+        footer=False,
+    ),
     Action("models.back", "escape", "back", "Back to the jobs", "models", "back", footer=False),
-)
+)  # fmt: skip
 
 _ENDPOINTS = (
     Action("endpoints.open", "enter", "model", "Show this version among the models", "endpoints", "open"),
@@ -52,6 +61,10 @@ _ENDPOINTS = (
     ),
     Action("endpoints.filter", "slash", "filter", "Filter by name, version, machine", "endpoints", "filter"),
     Action("endpoints.copy", "y", "copy name", "Copy the resource name", "endpoints", "copy", footer=False),
+    Action(
+        "endpoints.link", "o", "link", "Open the endpoint's page, or show and copy its address",
+        "endpoints", "link", footer=False,
+    ),
     Action("endpoints.back", "escape", "back", "Back to the jobs", "endpoints", "back", footer=False),
 )  # fmt: skip
 

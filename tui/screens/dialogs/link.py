@@ -49,6 +49,15 @@ def show_link(console: ConsoleApp, job: Job) -> None:
         console.notify("A job on this machine has no page in the cloud console.", markup=False)
 
 
+def show_resource(console: ConsoleApp, name: str, title: str, path: str) -> None:
+    """Show the page of a resource with this full name, e.g. a model; `path` is below the cloud console's."""
+    session = console.session
+    if session is None or session.backend.runs_here(name):
+        console.notify(f"{title} is on this machine and has no page in the cloud console.", markup=False)
+        return
+    show_page(console, (f"Page of {title}", cloud_page(name, path)))
+
+
 def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
     """The job's page in the cloud console; none for a job on this machine."""
     session = console.session

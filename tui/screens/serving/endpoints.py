@@ -15,6 +15,7 @@ from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 from tui.domain.text import plain
+from tui.screens.dialogs.link import show_resource
 from tui.screens.list_screen import SEP, WIDE
 from tui.screens.serving import changes, server_log
 from tui.screens.serving.base import ServingScreen, muted
@@ -214,6 +215,13 @@ class EndpointsScreen(ServingScreen):
     @on(Table.Chosen)
     async def _chosen(self) -> None:
         await self.action_do("endpoints.open")
+
+    def action_link(self) -> None:
+        """Open the endpoint's page."""
+        if self.current is not None:
+            endpoint = self.current[0]
+            path = f"locations/{endpoint.region}/endpoints/{endpoint.id}"
+            show_resource(self.console, endpoint.name, endpoint.display_name, path)
 
     def action_copy(self) -> None:
         """Copy the endpoint's resource name."""

@@ -16,6 +16,7 @@ from tui.domain.resources.regional import with_kept
 from tui.domain.serving.origin import candidates, made_by, output_folder
 from tui.domain.serving.traffic import Model
 from tui.domain.text import plain
+from tui.screens.dialogs.link import show_resource
 from tui.screens.serving import changes
 from tui.screens.serving.base import AT_ONCE, ServingScreen, muted
 from tui.session import BackendError, Session
@@ -208,6 +209,13 @@ class ModelsScreen(ServingScreen):
         """Ask for an endpoint, a machine and a percentage, and deploy this version."""
         if self.current is not None:
             changes.deploy_model(self, self.current)
+
+    def action_link(self) -> None:
+        """Open the page of the version."""
+        if self.current is not None:
+            model = self.current
+            path = f"models/locations/{model.name.partition('/locations/')[2]}/versions/{model.version}"
+            show_resource(self.console, model.name, model.display_name, path)
 
     def action_copy(self) -> None:
         """Copy the resource name with the version."""

@@ -183,7 +183,8 @@ ACCESS = _fields(
     "spec",
     ("+serviceAccount", "service account", "Account that the job acts as; you need actAs on it.",
      "the custom code service agent"),
-    ("enableWebAccess", "web shell", "A shell into each replica while it runs.", "no"),
+    ("enableWebAccess", "web shell", "A shell into each replica while it runs, in the browser; x opens it. "
+     "The image needs bash.", "no"),
     ("enableDashboardAccess", "dashboard", "The primary container's dashboard in the browser.", "no"),
     ("persistentResourceId", "persistent resource", "Id of a persistent resource that the job runs on "
      "instead of machines of its own.", "machines of its own"),
