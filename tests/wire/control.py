@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -139,11 +140,11 @@ def processes_of(root: Path) -> list[psutil.Process]:
 
 
 @asynccontextmanager
-async def emulator(**config: Any) -> AsyncIterator[tuple[Emulator, Clients]]:
-    """An emulator in this process."""
-    with state_dir() as state:
+async def emulator(state: StateDir | None = None, **config: Any) -> AsyncIterator[tuple[Emulator, Clients]]:
+    """An emulator in this process, on `state` or one of its own."""
+    with state_dir() if state is None else contextlib.nullcontext(state) as place:
         async with (
-            Emulator(state, EmulatorConfig.model_validate({**QUICK, **config})) as running,
+            Emulator(place, EmulatorConfig.model_validate({**QUICK, **config})) as running,
             connect(running.target) as clients,
         ):
             yield running, clients

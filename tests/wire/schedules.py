@@ -16,6 +16,7 @@ from google.cloud.aiplatform_v1.services.schedule_service.transports import (
 from tests.waiting import until
 from tests.wire.control import PARENT, Clients, emulator
 from tests.wire.pipelines import ROOT, Pipelines
+from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
 
 IMPORT: dict[str, Any] = {
@@ -98,9 +99,11 @@ class Schedules:
 
 
 @asynccontextmanager
-async def schedules(moment: datetime, **config: Any) -> AsyncIterator[Schedules]:
-    """An emulator in this process with its clock set to `moment`."""
-    async with emulator(**config) as (running, clients):
+async def schedules(
+    moment: datetime, state: StateDir | None = None, **config: Any
+) -> AsyncIterator[Schedules]:
+    """An emulator in this process, on `state` or one of its own, with its clock set to `moment`."""
+    async with emulator(state, **config) as (running, clients):
         found = Schedules(clients)
         found.running = running
         await found.set_clock(moment)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -212,6 +214,24 @@ async def test_a_run_that_is_refused_is_told_of_and_the_next_one_starts() -> Non
         await found.set_clock(at(11) + timedelta(seconds=2))
         await found.started(made.name, 1)
         assert await found.runs(made.name) == ids(11)
+
+
+async def test_a_schedule_that_fails_stands_in_no_others_way(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as one whose time zone this machine does not know any more."""
+    with state_dir() as state:
+        async with schedules(START, state) as found:
+            bad, good = await found.create(HOURLY, id="bad"), await found.create(HOURLY, id="good")
+        with contextlib.closing(sqlite3.connect(state.database)) as db, db:
+            (body,) = db.execute("SELECT body FROM resources WHERE name = ?", (bad.name,)).fetchone()
+            stored = Schedule.pb().FromString(body)
+            stored.cron = "TZ=Atlantis/Capital 0 * * * *"
+            db.execute("UPDATE resources SET body = ? WHERE name = ?", (stored.SerializeToString(), bad.name))
+        async with schedules(at(10) + timedelta(seconds=2), state) as found:
+            await found.started(good.name, 1)
+            await found.set_clock(at(11) + timedelta(seconds=2))
+            await found.started(good.name, 2)
+            told = [record for record in caplog.records if "Atlantis" in str(record.exc_info)]
+            assert len(told) == 1 and await found.runs(bad.name) == []
 
 
 async def test_lists_are_filtered_ordered_and_paged() -> None:

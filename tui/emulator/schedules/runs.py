@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Protocol
 
 from google.rpc import code_pb2
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 """Between two looks while a schedule is active: the clock may be set, and a queued run get its turn."""
+AFTER_ERROR_SECONDS = 60.0
+"""Before the next look at a schedule on which the emulator itself failed."""
 STARTED = "OK"
 """The response of a run that was started."""
 
@@ -60,6 +63,7 @@ class ScheduleRuns:
         self.now = now
         self.lock = asyncio.Lock()
         self._woken = asyncio.Event()
+        self._not_before: dict[str, float] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -81,10 +85,13 @@ class ScheduleRuns:
             self._woken.clear()
             busy = False
             for found in self._store.all(SCHEDULE):
+                if monotonic() < self._not_before.get(found.name, 0.0):
+                    continue
                 try:
                     busy |= await self.step(found.name)
                 except Exception:
                     log.exception("schedule %s", found.name)
+                    self._not_before[found.name] = monotonic() + AFTER_ERROR_SECONDS
             if busy:
                 continue
             active = any(found.state == State.ACTIVE for found in self._store.all(SCHEDULE))

@@ -20,9 +20,11 @@ def detail_lines(each: Schedule, now: datetime) -> Iterator[str]:
     yield f"cron      {each.cron}"
     if each.when != each.cron:
         yield f"          {each.when}"
-    if each.next_run_time is not None:
+    if each.state == PAUSED:
+        yield "next      none while it is paused"
+    elif each.next_run_time is not None:
         yield f"next      {_at(each.next_run_time)}, {until(each.next_run_time, now)}"
-    elif each.state != PAUSED:
+    else:
         yield "next      none"
     yield f"runs      {each.started} started, {f'at most {each.max_runs}' if each.max_runs else 'no limit'}"
     yield f"active    {_limit(each)}"
