@@ -141,6 +141,8 @@ def test_a_drawing_looks_so(name: str, tmp_path: Path, snap_compare: Any) -> Non
         pane.table_view.move_to("107")
         await pilot.press("v")
         await until(pilot, lambda: app.screen.focused is drawn(pane), "the focus")
+        await until(pilot, lambda: app.costs.prices is not None, "the prices")
+        app.screen.refresh_frame()  # type: ignore[attr-defined]
         app.clear_notifications()
         await pilot.pause()
 

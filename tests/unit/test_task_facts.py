@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
+from tests.ui.double import NOON
+from tests.ui.test_pipeline import PIPELINE
+from tui.domain.job import Job
 from tui.domain.masking import MASK
-from tui.domain.pipeline.facts import attempts, cached_from, facts
+from tui.domain.pipeline.facts import attempts, cached_from, facts, same_work
+from tui.domain.pipeline.run import PipelineRun
 from tui.domain.states import JobState
 from tui.domain.task import Artifact, Task
 
@@ -59,3 +66,19 @@ def test_only_an_artifact_of_metrics_has_figures() -> None:
 
 def test_the_jobs_of_all_attempts_are_parts() -> None:
     assert TRAIN.jobs == ("customJobs/7", "customJobs/8", "customJobs/9") and Task("1").jobs == ()
+
+
+def test_cached_outputs_without_a_uri_are_found_in_an_earlier_run() -> None:
+    def run(number: int, state: str, loss: float, pipeline: str = "nightly") -> Job:
+        job = replace(PIPELINE, name=f"{RUN}{number}", create_time=NOON + timedelta(hours=number))
+        own = Task("1", name="train", native_state=state, parameters={"rate": 0.1}, outputs={"loss": loss})
+        return replace(job, tasks=(own,), details=PipelineRun(pipeline))
+
+    now = run(9, "SKIPPED", 2.5)
+    made = "SUCCEEDED"
+    runs = [run(1, made, 2.5), run(2, made, 2.5), run(3, "SKIPPED", 2.5), run(4, made, 2.0),
+            run(5, made, 2.5, "weekly"), now]  # fmt: skip
+    (task,) = now.tasks
+    assert same_work(task, now, runs) == f"{RUN}2", "the newest run of this pipeline that made them"
+    assert facts(task, {}, now.name, f"{RUN}2")[0].name == "cached, as in"
+    assert same_work(task, now, [now]) == "" and same_work(TRAIN, now, runs) == ""

@@ -236,6 +236,8 @@ async def test_the_same_work_is_taken_from_the_cache() -> None:
         other = two("other")
         other["root"]["dag"]["tasks"]["a"]["cachingOptions"] = {"enableCache": True}
         assert set(states(await found.run(other)).values()) == {"SUCCEEDED"}
+        renamed = {**made, "pipelineInfo": {"name": "other-pipeline"}}
+        assert states(await found.run(renamed))["a"] == "SUCCEEDED", "each pipeline has a cache of its own"
 
 
 async def test_a_cancel_ends_the_tasks_that_run() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tui.domain.job import Job
 from tui.domain.masking import mask_text, mask_value
+from tui.domain.pipeline.run import run_of
 from tui.domain.states import JobState
 from tui.domain.task import Artifact, Task
 
@@ -51,15 +53,38 @@ def cached_from(task: Task, pipeline: str) -> str:
     return ""
 
 
+def same_work(task: Task, job: Job, runs: Iterable[Job]) -> str:
+    """Name of the newest earlier run of this pipeline in which the task ended with these inputs and outputs.
+
+    For a cached task whose outputs name no run: the cache may hold those of another one with equal outputs.
+    """
+    if task.native_state != CACHED:
+        return ""
+    wanted = task.name, task.parameters, task.outputs
+    pipeline, created = run_of(job).pipeline, job.created or 0.0
+    earlier = [
+        each for each in runs
+        if each.name != job.name and (each.created or 0.0) < created and run_of(each).pipeline == pipeline
+    ]  # fmt: skip
+    for each in sorted(earlier, key=lambda run: run.created or 0.0, reverse=True):
+        ended = [one for one in each.tasks if one.native_state == "SUCCEEDED"]
+        if any((one.name, one.parameters, one.outputs) == wanted for one in ended):
+            return each.name
+    return ""
+
+
 def attempts(task: Task) -> list[tuple[str, JobState]]:
     """The job of each attempt with its state, the oldest first."""
     return [(job, task.state if job == task.job else JobState.FAILED) for job in task.jobs]
 
 
-def facts(task: Task, others: Mapping[str, Task], pipeline: str) -> list[Fact]:
-    """The lines of a task but its state and times. `others` are the tasks of the pipeline of this name."""
+def facts(task: Task, others: Mapping[str, Task], pipeline: str, origin: str = "") -> list[Fact]:
+    """The lines of a task but its state and times. `others` are the tasks of the pipeline of this name.
+
+    `origin` is the run that `same_work` finds; what the outputs themselves say counts more.
+    """
     return [
-        *_task(task, others, pipeline),
+        *_task(task, others, cached_from(task, pipeline), origin),
         *_attempts(task),
         *_values("input", task.parameters),
         *_artifacts("input", task.input_artifacts),
@@ -69,12 +94,13 @@ def facts(task: Task, others: Mapping[str, Task], pipeline: str) -> list[Fact]:
     ]
 
 
-def _task(task: Task, others: Mapping[str, Task], pipeline: str) -> Iterator[Fact]:
+def _task(task: Task, others: Mapping[str, Task], said: str, found: str) -> Iterator[Fact]:
     if task.reason:
         yield Fact("task", "error", mask_text(task.reason))
-    origin = cached_from(task, pipeline)
-    if origin:
-        yield Fact("task", "cached from", origin.rpartition("/")[2], job=origin)
+    if said:
+        yield Fact("task", "cached from", said.rpartition("/")[2], job=said)
+    elif found:
+        yield Fact("task", "cached, as in", found.rpartition("/")[2], job=found)
     around = others.get(task.parent)
     if around is not None:
         yield Fact("task", "part of", around.name or around.id, task=around.id)

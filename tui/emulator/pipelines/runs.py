@@ -312,9 +312,10 @@ class PipelineRun:
 
     def _cache_key(self, node: Node) -> str:
         leaf = node.leaf
-        assert leaf is not None and leaf.executor.container is not None
+        assert leaf is not None and leaf.executor.container is not None and self._pipeline is not None
         outputs = {**leaf.component.outputs, **leaf.component.artifacts}
-        return cache_key(self.job.record.project, leaf.executor.container, node.inputs, outputs)
+        place = self.job.record.project, self._pipeline.name
+        return cache_key(place, leaf.executor.container, node.inputs, outputs)
 
     async def _observe(self) -> bool:
         """Store the end of each task whose child has ended; whether there was one."""

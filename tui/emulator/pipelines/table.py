@@ -230,10 +230,15 @@ class PipelineTable(ResourceTable[PipelineJob]):
             change.show()
 
 
-def cache_key(project: str, executor: Mapping[str, Any], inputs: Values, outputs: Mapping[str, Any]) -> str:
-    """What makes two runs of a component the same: what runs, with which inputs, for which outputs."""
+def cache_key(
+    place: tuple[str, str], executor: Mapping[str, Any], inputs: Values, outputs: Mapping[str, Any]
+) -> str:
+    """What makes two runs of a component the same: what runs, with which inputs, for which outputs.
+
+    `place` is the project and the name of the pipeline: only runs of one pipeline share their outputs.
+    """
     artifacts = {name: [one.get("uri") for one in found] for name, found in inputs.artifacts.items()}
-    said = [project, executor, dict(inputs.parameters), artifacts, dict(outputs)]
+    said = [*place, executor, dict(inputs.parameters), artifacts, dict(outputs)]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, pieces
-from tui.domain.pipeline.facts import Fact, attempts, facts
+from tui.domain.pipeline.facts import Fact, attempts, facts, same_work
 from tui.domain.task import Task
 from tui.domain.text import clip, plain
 from tui.screens.dialogs.link import show_link
@@ -82,7 +82,8 @@ class TaskScreen(ListScreen):
         if job is None or task is None:
             self.query_one(Notice).show("This task is not there any more.", "", "esc goes back", bad=True)
             return
-        found = facts(task, {each.id: each for each in job.tasks}, job.name)
+        origin = same_work(task, job, self.console.store.jobs.values())
+        found = facts(task, {each.id: each for each in job.tasks}, job.name, origin)
         wanted = self.query_one(FilterBar).text.casefold()
         self._facts = {
             fact.key: fact
