@@ -41,6 +41,7 @@ class VxtuiApp(ConsoleApp):
         "profiles": lazy_screens.profiles,
         "fleet": lazy_screens.fleet,
         "quotas": lazy_screens.quotas,
+        "studies": lazy_screens.studies,
         "events": lazy_screens.events,
         "models": lazy_screens.models,
         "endpoints": lazy_screens.endpoints,
@@ -119,6 +120,10 @@ class VxtuiApp(ConsoleApp):
     def action_schedules(self) -> None:
         """Pipelines that run again and again."""
         self._switch_to("schedules")
+
+    def action_studies(self) -> None:
+        """Jobs that are made of tasks, and what has come of them."""
+        self._switch_to("studies")
 
     def action_events(self) -> None:
         """Events of this console."""

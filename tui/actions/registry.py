@@ -19,6 +19,7 @@ from tui.actions.profile_form import ACTIONS as _FORM
 from tui.actions.resources import ACTIONS as _RESOURCES
 from tui.actions.schedules import ACTIONS as _SCHEDULES
 from tui.actions.serving import ACTIONS as _SERVING
+from tui.actions.studies import ACTIONS as _STUDIES
 from tui.actions.verbs import ACTIONS as _VERBS
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kinds
@@ -78,7 +79,7 @@ def register(found: Iterable[Action]) -> None:
 
 
 # Those of the command line first: their labels name an operation where no key was pressed.
-register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB, *_SERVING, *_RESOURCES, *_SCHEDULES))
+register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB, *_SERVING, *_RESOURCES, *_SCHEDULES, *_STUDIES))
 
 
 def actions(scope: str | None = None) -> list[Action]:

@@ -29,7 +29,8 @@ MAX_CHOICES = 8
 ALIASES = {"q": "quit", "q!": "quit", "ctx": "context", "h": "help"}
 PLACES = {
     "jobs": ("Jobs", "app.jobs"), "profiles": ("Profiles", "app.profiles"), "fleet": ("Fleet", "app.fleet"),
-    "quota_grid": ("Quotas", "app.quotas"), "events": ("Events", "app.events"), "job": ("a job", "jobs.open"),
+    "quota_grid": ("Quotas", "app.quotas"), "events": ("Events", "app.events"),
+    "studies": ("Studies & pipelines", "app.studies"), "job": ("a job", "jobs.open"),
     "logs": ("a job's Logs", "jobs.open"), "metrics": ("a job's Metrics", "jobs.open"),
     "replicas": ("a job's Replicas", "jobs.open"), "spec": ("a job's Spec", "jobs.open"),
 }  # fmt: skip

@@ -49,6 +49,13 @@ def schedules() -> Screen[Any]:
     return SchedulesScreen()
 
 
+def studies() -> Screen[Any]:
+    """Studies and pipelines."""
+    from tui.screens.studies.screen import StudiesScreen
+
+    return StudiesScreen()
+
+
 def events() -> Screen[Any]:
     """Events of this console."""
     from tui.screens.events import EventsScreen

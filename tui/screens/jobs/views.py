@@ -217,7 +217,7 @@ class JobsViews(ListScreen):
 
     def blocked_reason(self, found: Action) -> str | None:
         reason = super().blocked_reason(found)
-        return _not_comparable(self.selected()) if reason is None and found.id == "jobs.compare" else reason
+        return not_comparable(self.selected()) if reason is None and found.id == "jobs.compare" else reason
 
     def action_compare(self) -> None:
         """What the two marked runs differ in."""
@@ -234,7 +234,7 @@ class JobsViews(ListScreen):
         self.app.push_screen(ColumnsScreen(self.query_one(JobTable)), lambda _: self.refresh_frame())
 
 
-def _not_comparable(jobs: Sequence[Job]) -> str | None:
+def not_comparable(jobs: Sequence[Job]) -> str | None:
     """Why these jobs can't be compared; None where they can."""
     if len(jobs) != COMPARED:
         marked = f"; {len(jobs)} are marked" if len(jobs) > COMPARED else ""
