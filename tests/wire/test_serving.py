@@ -6,6 +6,8 @@ import asyncio
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,7 +21,7 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 from tests.processes import running_in
 from tests.waiting import until
 from tests.wire.control import PARENT, emulator, served, state_dir
-from tests.wire.serving import DEDICATED, Serving
+from tests.wire.serving import DEDICATED, SERVER, Serving
 from tui.domain.log_entry import Severity
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
@@ -129,6 +131,44 @@ async def test_errors_and_raw_bodies_of_the_server_reach_the_client(place: tuple
         assert answer.headers["x-vertex-ai-deployed-model-id"] == deployed
         answer = await rest.post(f"/v1/{endpoint}:predict", json={"instances": ["a"]})
         assert answer.json()["predictions"] == [["a", None]] and answer.json()["deployedModelId"] == deployed
+
+
+async def test_an_undeployed_server_answers_what_it_was_asked_before(
+    place: tuple[Emulator, Serving], tmp_path: Path
+) -> None:
+    running, serving = place
+    asked, go = tmp_path / "asked", tmp_path / "go"
+    waits = f"""
+        if first == "wait":
+            import pathlib, time
+            pathlib.Path({str(asked)!r}).touch()
+            while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.02)
+        if first == "exit":"""
+    code = SERVER.replace('\n        if first == "exit":', waits)
+    endpoint = await serving.endpoint()
+    deployed = await serving.deploy(endpoint, await serving.upload(code=code), {"0": 100})
+    # It says what happened, not what the HTTP library thinks of it.
+    with pytest.raises(exceptions.ServiceUnavailable, match=r"(?s)^(?!.*role=).*(closed|reset)"):
+        await serving.predictions.predict(endpoint=endpoint, instances=["exit"], retry=None)
+
+    async def answered() -> Any:
+        with suppress(exceptions.ServiceUnavailable):
+            return await serving.predictions.predict(endpoint=endpoint, instances=["x"], retry=None)
+
+    await until(answered, "the server again")
+    pending = asyncio.create_task(serving.ask(endpoint, "wait", retry=None, timeout=60))
+    await until(asked.exists, "the prediction")
+    undeployed = asyncio.create_task(serving.undeploy(endpoint, deployed))
+
+    async def gone() -> bool:
+        return not (await serving.endpoints.get_endpoint(name=endpoint)).deployed_models
+
+    await until(gone, "the end of its traffic")
+    assert servers(running.state) == 1
+    go.touch()
+    assert list((await pending)[0]) == ["wait", None]
+    await undeployed
+    await until(lambda: servers(running.state) == 0, "the end of the server")
 
 
 async def test_a_deployment_whose_server_is_not_healthy_fails_with_its_reason(

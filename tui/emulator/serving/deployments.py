@@ -79,8 +79,15 @@ class Deployments:
             await self.remove(endpoint.name, deployed.id)
             raise
 
+    async def retire(self, endpoint: str, deployed_id: str) -> None:
+        """End a server that gets no more predictions, once it has answered those that it has."""
+        server = self.server(endpoint, deployed_id)
+        if server is not None:
+            await server.drained()
+        await self.remove(endpoint, deployed_id)
+
     async def remove(self, endpoint: str, deployed_id: str) -> None:
-        """End a server. Idempotent."""
+        """End a server at once. Idempotent."""
         server = self._servers.pop((endpoint, deployed_id), None)
         if server is not None:
             await server.close()

@@ -195,7 +195,7 @@ class EndpointService(ResourceServer):
             await running.end(_Deployed(deployed_model=deployed), change)
 
     async def undeploy(self, request: Pb) -> operations_pb2.Operation:
-        """Take a model off the endpoint, then end its server."""
+        """Take a model off the endpoint, then end its server, which answers what it was asked before."""
         async with self._lock:
             endpoint = self._changed(request.endpoint)
             gone = self._deployed(endpoint, request.deployed_model_id)
@@ -207,7 +207,7 @@ class EndpointService(ResourceServer):
             await self._store.put(touched(endpoint))
 
         async def work(running: Running) -> None:
-            await self._deployments.remove(endpoint.name, gone.id)
+            await self._deployments.retire(endpoint.name, gone.id)
             await running.end(_Undeployed(), NOTHING)
 
         return await self._operations.start(endpoint.name, _Undeploy(), work)

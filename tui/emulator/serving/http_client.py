@@ -10,6 +10,7 @@ import h11
 
 MAX_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer; a server that sends more fails."""
+CUT_OFF = "the server closed the connection without an answer, or did not answer with HTTP"
 IDLE = 32
 """Open connections that are kept."""
 
@@ -65,7 +66,7 @@ class _Connection:
             elif isinstance(event, h11.EndOfMessage):
                 return Answer(status, content_type, b"".join(parts))
             elif not isinstance(event, h11.InformationalResponse):
-                raise ServerUnreachable("the server closed the connection without an answer")
+                raise ServerUnreachable(CUT_OFF)
 
     def reusable(self) -> bool:
         """Make it ready for another request, if both sides keep it open."""
@@ -116,7 +117,8 @@ class HttpClient:
                 if connection.used:
                     # The server may have closed it meanwhile, as it is free to do between requests.
                     continue
-                raise ServerUnreachable(str(error)) from error
+                said = CUT_OFF if isinstance(error, h11.ProtocolError) else str(error)
+                raise ServerUnreachable(said) from error
             except BaseException:
                 connection.close()
                 raise

@@ -47,6 +47,9 @@ class ModelServer:
         self._client: HttpClient | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._healthy = False
+        self._unanswered = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
         self._first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(), name=f"model server {place.name}")
 
@@ -74,7 +77,18 @@ class ModelServer:
         """Send a prediction. Raises ServerUnreachable, TimeoutError."""
         if self._client is None or not self._healthy:
             raise ServerUnreachable("the model server is not healthy")
-        return await self._client.request("POST", path, body, content_type, seconds)
+        self._unanswered += 1
+        self._quiet.clear()
+        try:
+            return await self._client.request("POST", path, body, content_type, seconds)
+        finally:
+            self._unanswered -= 1
+            if not self._unanswered:
+                self._quiet.set()
+
+    async def drained(self) -> None:
+        """Wait until no prediction is unanswered; each has a limit of its own."""
+        await self._quiet.wait()
 
     async def close(self) -> None:
         """End it and its processes; its working directory is deleted."""
