@@ -21,7 +21,7 @@ from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.states import JobState
 from tui.domain.task import Task
-from tui.domain.tuning.study import Metric, Parameter, Study
+from tui.domain.tuning.study import Metric, Parameter, Study, trials_of
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -248,3 +248,25 @@ async def test_columns_leave_room_for_the_metric(tmp_path: Path, width: int) -> 
     async with app.run_test(size=(width, 24)) as pilot:
         await on_trials(pilot, app)
         assert "LOSS" in seen(app) and "TRIAL" in seen(app)
+
+
+async def test_of_many_parameters_the_first_ones_and_the_costs_stay(tmp_path: Path) -> None:
+    many = tuple(Parameter(f"parameter_{number}", "double", 0.0, 1.0) for number in range(13))
+    trials = tuple(replace(each, parameters={"parameter_0": 0.5}) for each in SWEEP.tasks)
+    found = backend()
+    found.stored[SWEEP.name] = replace(SWEEP, details=replace(STUDY, parameters=many), tasks=trials)
+    app = console(found, tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        pane = await on_trials(pilot, app)
+        await until(pilot, lambda: pane.table_view.placed_columns, "the columns")
+        shown = pane.table_view.placed_columns
+        assert {"p:parameter_0", "p:parameter_1", "p:parameter_2", "duration", "cost"} <= shown
+        assert "p:parameter_12" not in shown
+        hidden = 13 - sum(key.startswith("p:") for key in shown)
+        assert f"{hidden} parameters not shown" in pane.status().plain
+
+
+def test_a_grid_that_is_through_has_no_more_trials() -> None:
+    through = replace(SWEEP, state=JobState.SUCCEEDED, tasks=SWEEP.tasks[:3])
+    assert trials_of(SWEEP) == 8 and trials_of(through) == 3
+    assert trials_of(replace(through, tasks=())) == 8

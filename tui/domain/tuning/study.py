@@ -68,6 +68,12 @@ class Study:
         return self.metrics[0] if self.metrics else None
 
 
+def trials_of(job: Job) -> int:
+    """How many trials it has in the end: a grid that is through may have fewer than were allowed."""
+    done = job.state is JobState.SUCCEEDED and job.tasks
+    return len(job.tasks) if done else study_of(job).trials or len(job.tasks)
+
+
 def study_of(job: Job | None) -> Study:
     """The study of a tuning job; an empty one of any other job."""
     return job.details if job is not None and isinstance(job.details, Study) else Study()

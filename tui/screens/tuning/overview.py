@@ -8,7 +8,7 @@ from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.text import clip, plain
-from tui.domain.tuning.study import Study, best, study_of
+from tui.domain.tuning.study import Study, best, study_of, trials_of
 from tui.screens.job.overview import OverviewPane, Row, table
 from tui.screens.tuning.pictures import number_text
 from tui.widgets.labelled_lines import Labelled
@@ -29,11 +29,14 @@ class TuningOverviewPane(OverviewPane):
         for at, metric in enumerate(study.metrics):
             rows.append(("goal" if not at else "also", Content(f"{metric.goal} {plain(metric.id)}")))
         if study.trials:
-            words = [f" {ended} of {study.trials} trials", f"{study.parallel} at once"]
+            words = [f" {ended} of {trials_of(job)} trials", f"{study.parallel} at once"]
             if failed:
                 allowed = f" of at most {study.failures}" if study.failures else ""
                 words.append(f"{failed} failed{allowed}")
-            drawn = (bar(ended / study.trials, BAR), "$text-success" if job.state.active else "$text-muted")
+            drawn = (
+                bar(ended / (trials_of(job) or 1), BAR),
+                "$text-success" if job.state.active else "$text-muted",
+            )
             rows.append(("trials", Content.assemble(drawn, "   ".join(words))))
         rows += self._found(job, study)
         search = study.algorithm or "the service's own"

@@ -9,11 +9,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.formatting import NOT_MEASURED, age
+from tui.domain.formatting import NOT_MEASURED, age, pieces
 from tui.domain.job import Job
 from tui.domain.task import Task
 from tui.domain.text import plain
-from tui.domain.tuning.study import Study, best, by_goal, study_of
+from tui.domain.tuning.study import Study, best, by_goal, study_of, trials_of
 from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.job_actions import confirm_cancel
 from tui.screens.tuning.pictures import TrialPictures, number_text
@@ -28,6 +28,8 @@ BEST = "★"
 PICTURE_FROM = 16
 """Rows of the tab from which there is room for a picture below the table."""
 READ_SECONDS = 30.0
+FIRST_PARAMETERS = 3
+"""Those that stay longest in a narrow table."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _FIRST = (
     Column("id", "TRIAL", 6, max_width=8, whole=True),
@@ -37,13 +39,18 @@ _LAST = (
     Column("step", "STEP", 6, max_width=12, rank=5, right=True, whole=True),
     Column("duration", "RAN", 5, max_width=6, rank=4, right=True, whole=True),
     Column("cost", "COST", 6, max_width=12, rank=5, right=True, whole=True),
-    Column("job", "JOB", 10, max_width=20, rank=7),
+    Column("job", "JOB", 10, max_width=20, rank=1_000),
     Column("reason", "", 4, rank=6, flex=True),
 )
 
 
 class TrialsTable(Table):
     """A table whose columns are the study's metrics and parameters."""
+
+    @property
+    def placed_columns(self) -> frozenset[str]:
+        """Keys of the columns that are shown now."""
+        return frozenset(placed.column.key for placed in self._placed)
 
     def use(self, columns: tuple[Column, ...]) -> None:
         """Show these columns."""
@@ -109,7 +116,7 @@ class TrialsPane(TasksPane):
             return Content("")
         study = study_of(job)
         ended = sum(task.state.terminal for task in job.tasks)
-        words = [f"{ended} of {study.trials or len(job.tasks)} trials ended"]
+        words = [f"{ended} of {trials_of(job)} trials ended"]
         if job.running_tasks:
             words.append(f"{job.running_tasks} running")
         goal, winner = study.goal, self._best
@@ -118,6 +125,9 @@ class TrialsPane(TasksPane):
             words.append(f"best {name} {number_text(winner.metrics[goal.id])} by trial {plain(winner.id)}")
         elif goal is not None:
             words.append(f"{goal.goal}s {plain(goal.id)}")
+        shown = self.table_view.placed_columns
+        if shown and (hidden := sum(f"p:{each.id}" not in shown for each in study.parameters)):
+            words.append(f"{pieces(hidden, 'parameter')} not shown")
         words.append("newest first" if self._newest_first else "best first")
         return Content.styled("   ".join(words), "$text-muted")
 
@@ -232,9 +242,15 @@ def trial_columns(study: Study) -> tuple[Column, ...]:
     ]
     parameters = [
         Column(
-            f"p:{each.id}", plain(each.id).upper(), 6, max_width=18, rank=3, right=each.kind != "categorical"
+            f"p:{each.id}",
+            plain(each.id).upper(),
+            6,
+            max_width=18,
+            right=each.kind != "categorical",
+            # Of many parameters the last ones give way, before what a trial costs.
+            rank=3 if at < FIRST_PARAMETERS else 10 + at,
         )
-        for each in study.parameters
+        for at, each in enumerate(study.parameters)
     ]
     return (*_FIRST, *metrics, *parameters, *_LAST)
 
