@@ -56,6 +56,10 @@ def test_a_sweep_is_launched_listed_and_imported() -> None:
         jobs = {job["display_name"]: job for job in place.jobs()}
         assert jobs.keys() == {"sweep", *(f"sweep-trial-{number}" for number in (1, 2, 3))}
         assert jobs["sweep-trial-2"]["parent"] == jobs["sweep"]["name"]
+        rows = place.json("compare", *(jobs[f"sweep-trial-{number}"]["id"] for number in (1, 2)))["rows"]
+        assert {row["name"].split()[-1]: (row["a"], row["b"], row["percent"]) for row in rows} == {
+            "x": (1, 2, 100.0), "CLOUD_ML_TRIAL_ID": ("1", "2", None),
+        }  # fmt: skip
         said = place.run("describe", jobs["sweep-trial-2"]["id"]).stdout
         assert f"custom job, part of the tuning job sweep ({jobs['sweep']['id']})" in said
         assert "Trial 3 completed: score=3 at step 5." in place.run("logs", "sweep").stdout

@@ -80,7 +80,7 @@ def test_a_job_has_its_flags_and_variables_by_name() -> None:
     found = job_facts(replace(job(1, "run"), progress=Progress(step=5, last_loss=2.5)), resource)
     path = "jobSpec.workerPoolSpecs[0].containerSpec"
     assert found.parameters == {
-        f"{path}.args steps": "5", f"{path}.args rate": "0.1", f"{path}.args[2]": "data.txt",
+        f"{path}.args steps": 5, f"{path}.args rate": 0.1, f"{path}.args[2]": "data.txt",
         f"{path}.env HF_TOKEN": MASK,
     }  # fmt: skip
     assert (found.results["step"], found.results["loss"]) == (5, 2.5)

@@ -103,6 +103,19 @@ def test_a_fan_is_straight() -> None:
     assert middle.split() == ["─┼──▸", "───┼▸"], "it bends nowhere in the middle"
 
 
+def test_thirty_tasks_are_drawn_within_a_frame() -> None:
+    nodes = [Node(str(n), 20, tuple({str(n * 3 // 4), str(n * 5 // 8)} - {str(n)})) for n in range(30)]
+    assert 46 <= len(edges_of(nodes)) <= 60
+
+    def seconds() -> float:
+        begin = time.process_time()
+        draw(nodes)
+        return time.process_time() - begin
+
+    # A machine that does other work as well takes longer now and then.
+    assert min(seconds() for _ in range(5)) < 0.03
+
+
 def test_what_does_not_read_well_is_declined_at_once() -> None:
     begin = time.process_time()
     for nodes, why in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -109,11 +110,22 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, object]]:
         for at, inner in enumerate(value):
             flag = _FLAG.fullmatch(inner) if isinstance(inner, str) else None
             if flag is not None:
-                yield f"{path} {flag['name']}", flag["value"]
+                yield f"{path} {flag['name']}", _number(flag["value"])
             else:
                 yield from _leaves(inner, f"{path}[{at}]")
     else:
         yield path, value
+
+
+def _number(text: str) -> object:
+    """The number that a flag's text is, so that its change is told; the text where it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(number):
+        return text
+    return int(text) if text.lstrip("-").isdecimal() else number
 
 
 def _safe(name: str, value: object) -> object:
