@@ -258,8 +258,8 @@ async def test_of_many_parameters_the_first_ones_and_the_costs_stay(tmp_path: Pa
     app = console(found, tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
         pane = await on_trials(pilot, app)
-        await until(pilot, lambda: pane.table_view.placed_columns, "the columns")
-        shown = pane.table_view.placed_columns
+        await until(pilot, lambda: pane._trials_table.placed_columns, "the columns")
+        shown = pane._trials_table.placed_columns
         assert {"p:parameter_0", "p:parameter_1", "p:parameter_2", "duration", "cost"} <= shown
         assert "p:parameter_12" not in shown
         hidden = 13 - sum(key.startswith("p:") for key in shown)

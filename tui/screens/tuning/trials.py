@@ -125,7 +125,7 @@ class TrialsPane(TasksPane):
             words.append(f"best {name} {number_text(winner.metrics[goal.id])} by trial {plain(winner.id)}")
         elif goal is not None:
             words.append(f"{goal.goal}s {plain(goal.id)}")
-        shown = self.table_view.placed_columns
+        shown = self._trials_table.placed_columns
         if shown and (hidden := sum(f"p:{each.id}" not in shown for each in study.parameters)):
             words.append(f"{pieces(hidden, 'parameter')} not shown")
         words.append("newest first" if self._newest_first else "best first")
