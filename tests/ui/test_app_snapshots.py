@@ -16,6 +16,7 @@ from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
 from tui.domain.formatting import NOT_MEASURED
+from tui.screens.dialogs.help import HelpScreen
 from tui.store.jobs.connection_state import ConnectionState
 from tui.store.profiles.library import entry
 
@@ -92,6 +93,10 @@ async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> 
         await until(pilot, lambda: app.profiles, "the profiles")
         await until(pilot, lambda: NOT_MEASURED not in "".join(painted(app)), "what the rules say of them")
     await pilot.pause()
+    if isinstance(app.screen, HelpScreen):
+        # On a busy machine its first layout may come before its styles.
+        panel = app.screen.query_one("#help")
+        await until(pilot, lambda: panel.region.x > 0, "the dialog to be in the middle")
     await pilot.wait_for_scheduled_animations()
 
 
