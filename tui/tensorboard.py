@@ -29,11 +29,21 @@ GCS_READERS = ("gcsfs", "tensorflow")
 
 
 class TensorBoardError(Exception):
-    """It can't be shown: what is missing, and what to do."""
+    """It can't be shown: what is missing, and what to do. `code` and `exit_code` are those of a verb."""
+
+    code = "UNAVAILABLE"
+    exit_code = 5
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
         self.message, self.fix = message, fix
+
+
+class NoEvents(TensorBoardError):
+    """The job has no folder for them."""
+
+    code = "FAILED_PRECONDITION"
+    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +67,13 @@ async def events_of(backend: Backend, job: Job) -> str:
     """
     name = job.name if job.composite else job.runner
     if not name:
-        raise TensorBoardError(
+        raise NoEvents(
             f"{job.display_name} has no events of its own; the jobs of its tasks have.",
             f"`vxtui tasks {job.id}` names them.",
         )
     uri = event_folder(await backend.job_service(name).spec(name))
     if not uri:
-        raise TensorBoardError(
+        raise NoEvents(
             f"{job.display_name} has no folder of its own for events: it was launched without "
             "baseOutputDirectory.",
             "Set jobSpec.baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH; its trainer then writes "

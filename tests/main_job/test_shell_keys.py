@@ -16,6 +16,9 @@ from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.waiting import wait_for
 
+# Its consoles and its job are started once.
+pytestmark = pytest.mark.xdist_group("shell by keys")
+
 PROFILE = """
 displayName: two-nodes
 jobSpec:
@@ -65,6 +68,13 @@ def screen(request: pytest.FixtureRequest, place: Home) -> Iterator[Terminal]:
         yield found
     finally:
         found.close()
+
+
+def running(place: Home) -> str:
+    """The id of the job that runs, or of a new one where the last has ended."""
+    wait_for(lambda: not place.count("CANCELLING"), "the end of the last job")
+    found = [job["id"] for job in place.jobs() if job["state"] == "RUNNING"]
+    return str(found[0]) if found else launch(place)
 
 
 def settled(text: str) -> list[str]:
@@ -161,7 +171,6 @@ def test_a_lost_connection_leaves_nothing_of_a_shell(place: Home, screen: Termin
 
 
 def test_a_shell_ends_with_its_replica(place: Home) -> None:
-    """The last test: the job ends, and another one is started."""
     screen = Terminal([VXTUI], place.env | {"SHELL": "/bin/bash"}, 80, 24)
     try:
         screen.wait(lambda text: "two-nodes" in text and "live" in text)
@@ -183,8 +192,7 @@ def test_a_shell_ends_with_its_replica(place: Home) -> None:
 
 
 def test_the_journal_names_the_replica_and_no_command(place: Home) -> None:
-    wait_for(lambda: place.count("CANCELLED"), "the end of the job")
-    job = launch(place)
+    job = running(place)
     command = ("--", "sh", "-c", "echo hunter3; exit 4")
     ran = place.run("shell", job, "--json", "--replica", "workerpool1-0", *command)
     done = json.loads(ran.stdout)
@@ -192,12 +200,13 @@ def test_the_journal_names_the_replica_and_no_command(place: Home) -> None:
     assert (done["replica"], done["exit_code"], done["stdout"]) == ("workerpool1-0", 4, "hunter3\n")
     lines = [json.loads(line) for line in (place.root / "s" / "audit.jsonl").read_text().splitlines()]
     shells = [line for line in lines if line["action"] == "job.shell"]
-    assert {(line["surface"], line["result"]) for line in shells} >= {("console", "done"), ("verb", "done")}
+    assert {(line["surface"], line["result"]) for line in shells} >= {("verb", "asked"), ("verb", "done")}
     assert all(re.search(r"customJobs/\d+ workerpool\d-0$", line["target"]) for line in shells)
     assert "hunter" not in json.dumps(lines)
 
 
 def test_a_verb_passes_on_input_and_output(place: Home) -> None:
+    running(place)
     done = subprocess.run(
         [VXTUI, "shell", "two-nodes", "--", "sh", "-c", "cat; echo $RANK >&2; exit 7"],
         env=place.env, input="from a pipe", capture_output=True, text=True, timeout=120, check=False,
@@ -205,6 +214,8 @@ def test_a_verb_passes_on_input_and_output(place: Home) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, "from a pipe", "0\n")
     refused = place.run("shell", "two-nodes", "--read-only")
     assert refused.returncode == 2 and "Opening a shell is refused" in refused.stderr
+    lacking = place.run("tensorboard", "two-nodes", "--no-browser")
+    assert lacking.returncode == 1 and "baseOutputDirectory" in lacking.stderr
     unknown = place.run("shell", "two-nodes", "--replica", "workerpool7-0")
     assert unknown.returncode == 3 and "it has workerpool0-0, workerpool1-0" in unknown.stderr
 

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from tests.ui.double import job
 from tests.ui.job_double import JobBackend
 from tests.ui.test_job_screen import opened, tab
+from tests.ui.test_job_screen import text_of as text_in
 from tests.ui.test_jobs_screen import until
 from tui.domain.job import Job
 from tui.domain.states import JobState
@@ -92,6 +93,9 @@ async def test_the_links_of_a_running_job(tmp_path: Path) -> None:
     backend = JobBackend(one(workerpool0_0=f"{SHELL}0", **{"workerpool0_0:8888": f"{SHELL}d"}), local=False)
     async with opened(backend, tmp_path, size=(120, 40)) as (screen, pilot):
         await until(pilot, lambda: screen.job is not None, "the job")
+        shown = text_in(screen.pane, "#facts").split()
+        assert shown[shown.index("shell") + 1 :][:2] == ["0-0", f"{SHELL}0"]
+        assert shown[shown.index("dashboard") + 1 :][:2] == ["0-0", f"{SHELL}d"]
         await pilot.press("o")
         await until(pilot, lambda: isinstance(screen.app.screen, PickScreen), "the choice")
         await pilot.press(*"dashboard", "enter")
@@ -105,3 +109,11 @@ async def test_a_job_of_this_machine_has_no_page(tmp_path: Path) -> None:
         await until(pilot, lambda: screen.job is not None, "the job")
         await pilot.press("o")
         await until(pilot, lambda: "no page" in said(screen), "the reason")
+
+
+async def test_tensorboard_says_what_a_job_lacks(tmp_path: Path) -> None:
+    backend = JobBackend(one(), local=False)
+    backend.spec = {"jobSpec": {"workerPoolSpecs": []}}
+    async with opened(backend, tmp_path, size=(120, 40)) as (screen, pilot):
+        await pilot.press("colon", *"tensorboard two-nodes", "enter")
+        await until(pilot, lambda: "baseOutputDirectory" in said(screen), "the reason")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +22,11 @@ from tui.backends.interface import (
     LogQuery,
     NotFound,
     NotOffered,
+    ShellService,
     Unauthenticated,
     Unavailable,
 )
+from tui.backends.shells import ShellRequest, ShellSession
 from tui.config.settings import ALL, Context, Settings, SettingsError, all_contexts, choose_context
 from tui.config.settings_file import read_settings
 from tui.domain.job import Job
@@ -214,3 +218,34 @@ def test_a_group_of_the_settings(tmp_path: Path) -> None:
     file.write_text("contexts:\n- {name: both, kind: group}\n")
     with pytest.raises(SettingsError, match="members"):
         read_settings(file, {})
+
+
+class _Shells(ShellService):
+    """Notes what is opened."""
+
+    def __init__(self) -> None:
+        self.opened: list[tuple[str, str]] = []
+
+    @asynccontextmanager
+    async def open(self, job_name: str, replica: str, request: ShellRequest) -> AsyncIterator[ShellSession]:
+        self.opened.append((job_name, replica))
+        raise NotFound("no such replica")
+        yield
+
+
+async def test_a_shell_is_opened_where_its_job_lives_and_only_where_there_are_shells() -> None:
+    one, two = member("one", 1), member("two", 1)
+    shells = _Shells()
+    one.use(shells=shells)
+    async with GroupBackend(ALL, [one, two]) as group:
+        await until_ready(group, 2)
+        await pages(group)
+        here, there = next(iter(one.stored)), next(iter(two.stored))
+        assert group.offers_for(here, "shells") and not group.offers_for(there, "shells")
+        assert not group.offers_for("projects/of-nobody/locations/r/customJobs/1", "shells")
+        with pytest.raises(NotFound):
+            async with group.shells.open(here, "workerpool0-0", ShellRequest()):
+                pass
+        assert shells.opened == [(here, "workerpool0-0")]
+        with pytest.raises(NotOffered):
+            group.shells.open(there, "workerpool0-0", ShellRequest())

@@ -31,14 +31,14 @@ async def shell(run: Run, job: str, command: tuple[str, ...], replica: str | Non
     It has the replica's environment and working folder. The exit code is that of the program. Vertex AI opens
     shells in the browser alone: there the verb prints the address.
     """
-    if run.json and not command:
-        raise click.UsageError("--json needs a COMMAND: a shell is for a person.")
     async with run.backend() as backend:
         found = await find_job(backend, job)
         where = _replica(found, replica)
         if not backend.offers_for(found.name, "shells"):
             return await _in_the_browser(run, backend, found, where, command)
         operations = run.shell_operations(backend)
+        if run.json and not command:
+            raise Failure("--json needs a COMMAND: a shell is for a person.", code="USAGE")
         if run.json:
             end = await _captured(operations, found, where, command)
         else:

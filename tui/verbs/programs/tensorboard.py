@@ -31,7 +31,7 @@ async def tensorboard(run: Run, job: str, port: int | None, no_browser: bool) ->
         async with boards.tensorboard(folder, port) as running:
             return await _follow(run, running, no_browser)
     except TensorBoardError as error:
-        raise Failure(error.message, fix=error.fix, code="UNAVAILABLE", exit_code=5) from error
+        raise Failure(error.message, fix=error.fix, code=error.code, exit_code=error.exit_code) from error
 
 
 async def _follow(run: Run, running: boards.Running, no_browser: bool) -> int:
