@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -76,11 +77,40 @@ def test_the_exit_code_is_the_end_of_the_pipeline(profile: str) -> None:
         run_both_ways(found, profile)
 
 
+def verbs_of_its_parts(home: Home, pipeline: dict[str, Any]) -> None:
+    """Each verb says the same of it by id, full name and display name, and leads to its tasks."""
+    (task,) = pipeline["tasks"]
+    for reference in (pipeline["id"], pipeline["name"], pipeline["display_name"]):
+        assert home.json("describe", reference, "--json")["name"] == pipeline["name"]
+        refused = home.json("logs", reference, "--json", code=2)["error"]
+        assert refused["message"] == "A pipeline has no logs of its own."
+        assert f"`vxtui logs {pipeline['id']} --task TASK`" in refused["fix"] and "  say  " in refused["fix"]
+    of_task = home.run("logs", pipeline["id"], "--task", "say")
+    assert of_task.returncode == 0 and of_task.stdout == home.run("logs", task["job"]).stdout
+    listed = home.json("jobs", "--json")
+    whole, part = sorted(listed["jobs"], key=lambda job: job["name"] != pipeline["name"])
+    assert (whole["kind"], part["kind"], part["parent"]) == ("pipeline_job", "custom_job", pipeline["name"])
+    # The pipeline costs what the job of its task does: the sum has that once.
+    assert whole["cost"]["usd"] == part["cost"]["own_usd"] == listed["totals"]["usd"]
+    assert whole["cost"]["own_usd"] == {"low": 0.0, "high": 0.0} and part["cost"]["usd"]["high"] > 0
+    assert [job["name"] for job in home.json("jobs", "--filter", "kind:pipeline", "--json")["jobs"]] == [
+        pipeline["name"]
+    ]
+    # Where its log can't be read, the rest is told.
+    fault = ("emulator", "fault", "api", "LoggingServiceV2.*", "--error", "PERMISSION_DENIED")
+    assert home.run(*fault).returncode == 0
+    told = home.run("describe", task["job"])
+    assert told.returncode == 0 and "can't be read" in told.stderr and "workerpool0-0" in told.stdout
+    assert home.run("emulator", "fault", "clear").returncode == 0
+
+
 def run_both_ways(home: Home, profile: str) -> None:
     good = home.json("launch", profile, "--set", "word=ha", "--set", "times=3", "--yes", "--wait", "--json")
     assert (good["state"], good["kind"]) == ("SUCCEEDED", "pipeline_job")
     (said,) = home.json("tasks", good["id"], "--json")["tasks"]
     assert said["outputs"] == {"said": "hahaha"}
+
+    verbs_of_its_parts(home, good)
 
     bad = home.run("launch", profile, "--set", "word=fail", "--yes", "--wait")
     assert bad.returncode == 1 and "words: failed" in bad.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -41,9 +42,14 @@ async def jobs(run: Run, query: str) -> int:
             if page.error is not None:
                 failed.append(page.error)
                 errors.append({"region": page.region, "code": page.error.code, "message": page.error.message})
-        progress = await backend.progress.read(
-            [j for j in found if j.state is JobState.RUNNING and j.runs_itself]
-        )
+        progress: Mapping[str, Progress] = {}
+        try:
+            progress = await backend.progress.read(
+                [j for j in found if j.state is JobState.RUNNING and j.runs_itself]
+            )
+        except BackendError as unread:
+            # The list itself was answered.
+            note(sentences(f"The progress of running jobs can't be read: {unread.message}", unread.fix))
     found = with_parents(replace(j, progress=progress.get(j.runner, j.progress)) for j in found)
     now, listed = datetime.now(UTC), found
     found = [job for job in found if wanted.matches(job, now)]
@@ -108,6 +114,14 @@ async def read_progress(backend: Backend, job: Job) -> Progress:
     return (await backend.progress.read([runner])).get(job.runner, Progress())
 
 
+async def _progress_or_error(backend: Backend, job: Job) -> Progress | BackendError:
+    """Its progress, or why its log can't be read."""
+    try:
+        return await read_progress(backend, job)
+    except BackendError as error:
+        return error
+
+
 @click.command()
 @click.argument("job")
 @click.option("--reveal", is_flag=True, help="Show secrets instead of masking them.")
@@ -121,13 +135,17 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         found = await find_job(backend, job)
         service = backend.job_service(found.name)
         # Each is a round trip of its own.
-        found, progress, spec, parent = await asyncio.gather(
+        found, said, spec, parent = await asyncio.gather(
             service.get(found.name),
-            read_progress(backend, found),
+            _progress_or_error(backend, found),
             service.spec(found.name),
             parent_of(backend, found),
         )
     found = replace(found, parent=parent.name if parent else "")
+    progress = found.progress if isinstance(said, BackendError) else said
+    if isinstance(said, BackendError):
+        # The rest is known: what its log would tell is what is missing.
+        note(sentences(f"The progress in its log can't be read: {said.message}", said.fix))
     if run.json:
         print_json({**job_json(found, progress), "resource": spec if reveal else masked(spec)[0]})
         return
@@ -139,10 +157,8 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     )
     for task in found.tasks:
         out(f"  task {task.name or task.id}: {task.job or 'no job yet'}  {task.state.value.lower()}")
-    out(
-        f"  age {formatting.age(found.age(now))}, ran {formatting.age(found.duration(now))}, "
-        f"{found.strategy.lower()}"
-    )
+    strategy = f", {found.strategy.lower()}" if found.groups else ""
+    out(f"  age {formatting.age(found.age(now))}, ran {formatting.age(found.duration(now))}{strategy}")
     if found.persistent_resource:
         waits = "waits for replicas of" if found.state is JobState.PENDING else "on"
         out(f"  {waits} the persistent resource {found.persistent_resource}")
@@ -150,6 +166,9 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         out(f"  step {_progress(replace(found, progress=progress))}")
     if found.error:
         note(f"  error {found.error.code}: {found.error.message}")
+    if not found.replicas:
+        # A job made of tasks has none itself.
+        return
     out("")
     rows = [
         [r.id, r.role, r.state.value.lower(), "" if r.exit_code is None else str(r.exit_code)]

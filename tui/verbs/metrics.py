@@ -10,16 +10,20 @@ import click
 from tui.domain.formatting import NOT_MEASURED, age, figure
 from tui.domain.metric import Series
 from tui.verbs.output import note, print_json, table, when
-from tui.verbs.run import READS, Run, find_job, naming_lost_runner, runner_of, verb
+from tui.verbs.run import READS, Run, find_job, naming_lost_runner, runner_of, task_named, verb
 
 
 @click.command()
 @click.argument("job")
+@click.option("--task", metavar="TASK", help="Those of this task of JOB, by its name or id.")
 @verb(READS)
-async def metrics(run: Run, job: str) -> None:
+async def metrics(run: Run, job: str, task: str | None) -> None:
     """Show the utilization of each replica of JOB, and the metrics that were not measured."""
     async with run.backend() as backend:
         found, _ = await asyncio.gather(find_job(backend, job), backend.metrics.prepare())
+        if task is not None:
+            name = task_named(found, task, "metrics").jobs[-1]
+            found = await backend.job_service(name).get(name)
         with naming_lost_runner(found):
             runner = runner_of(found, "metrics")
             reading = await backend.metrics.read(runner, job=found if runner == found.name else None)

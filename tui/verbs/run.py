@@ -40,6 +40,8 @@ from tui.config.settings import (
     profile_folder,
 )
 from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.domain.task import Task
 from tui.domain.vertex import catalog
 from tui.interrupts import ending_at_once, raising
 from tui.kinds.registry import kind_of, lost_runner
@@ -192,6 +194,8 @@ class Declared:
         return bool(self.operation) and all(bool(given[name]) is value for name, value in self.when.items())
 
 
+MOST_TASKS = 20
+"""Tasks that a message names."""
 READS = ""
 """For `verb`: it only reads."""
 Verb = Callable[..., Coroutine[Any, Any, int | None]]
@@ -335,6 +339,44 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
         raise Failure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
 
 
+def task_choice(job: Job, verb: str) -> str:
+    """How to name one of a job's tasks that have a job: what failed or runs first."""
+    having = [task for task in job.tasks if task.jobs]
+    order = (JobState.FAILED, JobState.RUNNING)
+    having.sort(key=lambda task: order.index(task.state) if task.state in order else len(order))
+    lines = [
+        f"  {task.id}  {task.name or task.id}  {(task.native_state or task.state.value).lower()}"
+        for task in having[:MOST_TASKS]
+    ]
+    more = (
+        [f"  and {len(having) - MOST_TASKS} more: `vxtui tasks {job.id}`"] if len(having) > MOST_TASKS else []
+    )
+    return "\n".join((f"`vxtui {verb} {job.id} --task TASK` has those of one task:", *lines, *more))
+
+
+def task_named(job: Job, wanted: str, verb: str) -> Task:
+    """The task of a job with this id, or with this name if only one has it.
+
+    Raises:
+        Failure: if there is none, if several have the name, or if it has no job.
+    """
+    found = [task for task in job.tasks if task.id == wanted] or [
+        task for task in job.tasks if task.name == wanted
+    ]
+    with_job = [task for task in found if task.jobs]
+    if len(with_job) == 1:
+        return with_job[0]
+    fix = task_choice(job, verb) if any(task.jobs for task in job.tasks) else ""
+    if not found:
+        message = f"{job.display_name} has no task {wanted}."
+        raise Failure(message, fix=fix, code=NotFound.code, exit_code=NotFound.exit_code)
+    if not with_job:
+        state = (found[0].native_state or found[0].state.value).lower()
+        message = f"The task {wanted} of {job.display_name} has no job: it is {state}."
+        raise Failure(message, fix=fix, code="FAILED_PRECONDITION", exit_code=1)
+    raise Failure(f"{len(with_job)} tasks are named {wanted}: use the id.", fix=fix, code="AMBIGUOUS")
+
+
 def runner_of(job: Job, tab: str) -> str:
     """Name of the job that has this one's `logs` or `metrics`.
 
@@ -343,8 +385,9 @@ def runner_of(job: Job, tab: str) -> str:
     """
     kind = kind_of(job)
     if not kind.has(tab):
-        message = f"A {kind.words.noun} has no {tab}."
-        raise Failure(message, code=NotOffered.code, exit_code=NotOffered.exit_code)
+        message = f"A {kind.words.noun} has no {tab} of its own."
+        fix = task_choice(job, tab) if any(task.jobs for task in job.tasks) else ""
+        raise Failure(message, fix=fix, code=NotOffered.code, exit_code=NotOffered.exit_code)
     found = job.logged_as if tab == "logs" else job.runner
     if not found:
         raise Failure(

@@ -20,7 +20,7 @@ from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.verbs.log.file import FilePrinter
 from tui.verbs.output import SCHEMA, note, out, out_document, when
-from tui.verbs.run import READS, Failure, Run, find_job, runner_of, verb
+from tui.verbs.run import READS, Failure, Run, find_job, runner_of, task_named, verb
 
 _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
 
@@ -43,6 +43,9 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
     help="Only this replica, e.g. workerpool1-0; of a tuning job this trial, e.g. 7.",
 )
 @click.option(
+    "--task", metavar="TASK", help="The log of this task of JOB, e.g. of a pipeline, by its name or id."
+)
+@click.option(
     "--follow", "-f", is_flag=True, help="Follow the log until the job ends; a file, until interrupted."
 )
 @click.option("--since", metavar="T", help="10m, 2h or 3d ago, or a time such as 2026-11-21T09:00:00Z.")
@@ -56,6 +59,7 @@ async def logs(  # noqa: PLR0917 - one for each option
     job: str | None,
     path: Path | None,
     replicas: tuple[str, ...],
+    task: str | None,
     follow: bool,
     since: str | None,
     severity: str,
@@ -75,6 +79,9 @@ async def logs(  # noqa: PLR0917 - one for each option
     assert job is not None
     async with run.backend() as backend:
         found = await find_job(backend, job)
+        if task is not None:
+            name = task_named(found, task, "logs").jobs[-1]
+            found = await backend.job_service(name).get(name)
         known = [r.id for r in known_replicas(found)]
         if found.composite:
             known = [task.id for task in found.tasks if task.jobs]
