@@ -90,6 +90,9 @@ class DagView(ScrollView, can_focus=True):
         self._by_row: dict[int, dict[int, str]] = {}
         self._boxes_of: dict[int, list[Box]] = {}
         self._strips: dict[int, Strip] = {}
+        self._near_of = ""
+        self._near_cells: set[Cell] | None = None
+        """The cells of the lines at the cursor `_near_of`; None before they are known."""
         self._came_from: dict[str, str] = {}
         """By a task the one that the cursor came from: the way back is the same one."""
 
@@ -108,6 +111,7 @@ class DagView(ScrollView, can_focus=True):
         self.refresh()
 
     def _index(self) -> None:
+        self._near_cells = None
         self._by_row, self._boxes_of = {}, {}
         for (x, y), character in self.drawing.lines.items():
             self._by_row.setdefault(y, {})[x] = character
@@ -219,22 +223,29 @@ class DagView(ScrollView, can_focus=True):
         return strip.crop_extend(int(left), int(left) + width, self.rich_style)
 
     def _row(self, row: int) -> Content:
-        near = self._near()
-        parts: list[tuple[int, Content]] = [
-            (x, Content.styled(character, "$accent" if (x, row) in near else "$text-muted"))
-            for x, character in self._by_row.get(row, {}).items()
-        ]
-        for box in self._boxes_of.get(row, ()):
-            parts.append((box.x, self._boxed[box.id].text(cursor=box.id == self.cursor)))
-        found: list[Content | str] = []
-        at = 0
-        for x, content in sorted(parts, key=lambda part: part[0]):
-            found += [" " * (x - at), content]
-            at = x + content.cell_length
-        return Content.assemble(*found)
+        near, boxes = self._near(), {box.x: box for box in self._boxes_of.get(row, ())}
+        lines = self._by_row.get(row, {})
+        found: list[Content | str | tuple[str, str]] = []
+        text, style, at = "", "", 0
+        for x in sorted([*lines, *boxes]):
+            # Runs of one style are one part: a row has hundreds of cells.
+            now = "" if x in boxes else "$accent" if (x, row) in near else "$text-muted"
+            if x > at or now != style:
+                found += [(text, style), " " * (x - at)]
+                text, style = "", now
+            if x in boxes:
+                box = self._boxed[boxes[x].id].text(cursor=boxes[x].id == self.cursor)
+                found.append(box)
+                at = x + box.cell_length
+            else:
+                text += lines[x]
+                at = x + 1
+        return Content.assemble(*found, (text, style))
 
     def _near(self) -> set[Cell]:
         """The cells of the lines to and from the cursor, without those where another line is above."""
+        if self._near_of == self.cursor and self._near_cells is not None:
+            return self._near_cells
         found: set[Cell] = set()
         for edge, path in self.drawing.edges.items():
             if self.cursor not in edge:
@@ -243,4 +254,5 @@ class DagView(ScrollView, can_focus=True):
                 flat = before is not None and before[1] == cell[1]
                 if not (flat and self.drawing.lines[cell] == "│"):
                     found.add(cell)
+        self._near_of, self._near_cells = self.cursor, found
         return found
