@@ -135,3 +135,22 @@ def run_both_ways(home: Home, profile: str) -> None:
     given = ("--set", "root=gs://words/root", "--set", "word=x")
     from_file = home.json("launch", "words", *given, "--dry-run", "--json")
     assert from_file["request"] == dry["request"]
+
+
+# Four trainings, each a process that imports torch.
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_ready_made_pipeline_trains_looks_and_tries() -> None:
+    with home() as place:
+        done = place.json("launch", "local-pipeline", "--yes", "--wait", "--json", timeout=400)
+        assert done["state"] == "SUCCEEDED"
+        tasks = place.json("tasks", done["id"], "--json")["tasks"]
+        outputs = {task["name"]: task["outputs"] for task in tasks if task["outputs"]}
+        tried = [task["outputs"]["loss"] for task in tasks if task["name"] == "train-2"]
+        assert len(tried) == 2 and outputs["best"] == {"loss": min(tried)}
+
+        bad = place.json("launch", "local-pipeline", "--set", "good=0", "--yes", "--wait", "--json")
+        states = {task["name"]: task["native_state"] for task in place.json("tasks", bad["id"])["tasks"]}
+        assert (states["train"], states["condition-1"]) == ("SKIPPED", "NOT_TRIGGERED"), (
+            "cached, then left out"
+        )

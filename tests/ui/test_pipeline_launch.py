@@ -39,6 +39,7 @@ async def test_a_pipelines_parameters_are_typed_in_and_sent(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = MemoryBackend()
+    backend.use(jobs={**backend.jobs, "pipeline_job": backend.jobs["custom_job"]})
     async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
         await launch_screen(app, pilot, "p")
         names = [f.field for f in app.screen.query(LaunchField)]
@@ -68,6 +69,10 @@ async def test_a_pipelines_parameters_are_typed_in_and_sent(
         }  # fmt: skip
         await go_to(app, pilot, "fast")
         assert "enter choose" in footer(app), "a boolean is picked"
+        await pilot.press("escape", "enter")
+        await until(pilot, lambda: bool(backend.created), "the launch")
+        (sent,) = backend.created
+        assert sent.resource["runtimeConfig"] == runtime and sent.resource["pipelineSpec"] == spec()
 
 
 @LOOKS

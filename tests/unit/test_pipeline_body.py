@@ -199,6 +199,24 @@ def test_a_launch_sets_the_parameters_that_no_other_fills(tmp_path: Path) -> Non
     assert values == {"name": "x", "rate": 0.5, "steps": 6, "fast": True, "sizes": [3]}
 
 
+def test_of_a_template_a_launch_sets_the_parameters_that_have_a_value(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "displayName: x\npipelineJob:\n  templateUri: gs://b-1/dag.yaml\n  runtimeConfig:\n"
+        "    gcsOutputDirectory: gs://b-1/x\n    parameterValues: {n: 4, s: a, l: [1], b: true}\n"
+    )
+    found = read_profile(tmp_path / "p.yaml")
+    assert [(each.name, each.type) for each in found.inputs] == [
+        ("n", "number"), ("s", "string"), ("l", "list"), ("b", "boolean"),
+    ]  # fmt: skip
+    checked = found.check({"n": "0.5", "l": "[2, 3]", "b": "no"})
+    assert not checked.problems
+    assert checked.request.resource["runtimeConfig"]["parameterValues"] == {
+        "n": 0.5, "s": "a", "l": [2, 3], "b": False,
+    }  # fmt: skip
+    assert estimate(checked.request.custom_job, "us-central1").tasks == ()
+    assert needs(checked.request.custom_job) == {}
+
+
 def test_a_wrong_text_is_told_at_its_parameter(tmp_path: Path) -> None:
     found = profile(tmp_path, spec())
     with pytest.raises(ProfileInvalid) as caught:

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.test_pipeline_body import ANYTHING, CONTAINER, profile, spec
+from tests.unit.test_pipeline_body import ANYTHING, CONTAINER, INPUTS, profile, spec
 from tui.domain.pipeline.ir import BadPipeline, Reader, read_pipeline
 from tui.domain.pipeline.rules import RULES, check_pipeline
 from tui.domain.profile import Problem, inspect
@@ -71,6 +71,7 @@ CASES: list[tuple[str, Job]] = [
     ("pipeline.parameter-type", job(values={"name": "x", "fast": "yes"})),
     ("pipeline.parameter-type", job(values={"name": "x", "sizes": {}})),
     ("pipeline.parameter-type", job(values={"name": "x", "more": []})),
+    ("pipeline.secret", job(spec(inputs={"hf_token": INPUTS["name"]}), values={"hf_token": "hunter2"})),
     ("pipeline.old-schema", job(spec(schemaVersion="2.0.0"))),
     ("pipeline.root", job(runtime={"gcsOutputDirectory": ""})),
     ("pipeline.root", job(runtime={"gcsOutputDirectory": "bucket/root"})),

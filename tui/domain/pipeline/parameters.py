@@ -119,13 +119,27 @@ def shown(value: Any) -> str:
 
 
 def body_inputs(body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-    """The parameters of a PipelineJob (REST form) that a launch may set."""
+    """The parameters of a PipelineJob (REST form) that a launch may set.
+
+    Of a template that only the service reads these are the ones that have a value, by the type of that.
+    """
     runtime = body.get("runtimeConfig")
     values = runtime.get("parameterValues") if isinstance(runtime, Mapping) else None
     given = values if isinstance(values, Mapping) else {}
     spec = body.get("pipelineSpec")
-    found = inputs_of(spec if isinstance(spec, Mapping) else {})
+    if isinstance(spec, Mapping):
+        found = inputs_of(spec)
+    else:
+        found = {str(name): Input(_kind_of(value)) for name, value in given.items()}
     return tuple(_input(name, each, given.get(name)) for name, each in found.items())
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, Mapping | list):
+        return "LIST" if isinstance(value, list) else "STRUCT"
+    if isinstance(value, bool):
+        return "BOOLEAN"
+    return "STRING" if isinstance(value, str) or value is None else "NUMBER_DOUBLE"
 
 
 def _input(name: str, each: Input, given: Any) -> BodyInput:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tui.domain.masking import mask_value
 from tui.domain.pipeline.ir import SCHEMAS, bare, inputs_of, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.pipeline.parameters import intended, misfit
@@ -182,6 +183,14 @@ def artifacts(case: Case) -> Iterator[Finding]:
             yield Finding(here, "an artifact is given by its artifactId.", "Write {artifactId: ID}.")
 
 
+def secrets(case: Case) -> Iterator[Finding]:
+    for name, value in _values(case).items():
+        if isinstance(value, str) and len(value) > 1 and mask_value(name, value) != value:
+            sentence = f"the parameter {name} looks like a secret; all who may see the job can read it."
+            fix = "Put it into Secret Manager and let the code fetch it as the pipeline's service account."
+            yield Finding((*_VALUES, name), sentence, fix)
+
+
 def _containers(case: Case) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     spec = _spec(case)
     found = within(spec, "deploymentSpec", "executors")
@@ -233,6 +242,7 @@ RULES = (
     Rule("pipeline.unknown-parameter", PIPELINE_RUN, unknown_parameter),
     Rule("pipeline.missing-parameter", PIPELINE_RUN, missing_parameter),
     Rule("pipeline.parameter-type", IR, parameter_type),
+    Rule("pipeline.secret", "vertex facts 1.9", secrets, Severity.WARNING),
     Rule("pipeline.old-schema", PIPELINE_JOB, old_schema, Severity.WARNING),
     Rule("pipeline.root", PIPELINE_JOB, root),
     Rule("pipeline.artifacts", PIPELINE_JOB, artifacts),

@@ -99,21 +99,10 @@ def _of_tasks(known: Sequence[KnownJob], region: str, table: Prices) -> Estimate
         tasks.append(TaskPrice(each.title, machine, hour, each.runs, each.why))
     missing = ("how long its tasks run", *dict.fromkeys(lookup.missing))
     oldest = min((price.date for price in lookup.used), default=table.date)
-    notes = (
-        "The service chooses the machines of tasks: these are the smallest that have what they ask for.",
-    )
+    notes = (_CHOSEN, *lookup.notes) if tasks else ()
     return Estimate(
-        None,
-        None,
-        0.0,
-        lookup.date,
-        table.source,
-        (*notes, *lookup.notes),
-        missing,
-        None,
-        oldest,
-        tuple(tasks),
-    )
+        None, None, 0.0, lookup.date, table.source, notes, missing, None, oldest, tuple(tasks)
+    )  # fmt: skip
 
 
 _CHOSEN = "The service chooses the machines of tasks; these are the smallest that have what they ask for."

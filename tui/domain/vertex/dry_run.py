@@ -66,7 +66,7 @@ def price_words(price: Estimate, *, billed: bool = True) -> str:
     Where nothing is `billed`, it is what the launch would cost in the cloud.
     """
     if price.tasks:
-        return _tasks_words(price)
+        return _tasks_words(price, "" if billed else "would cost ")
     if price.hour is None or price.whole is None:
         return f"not known: {', '.join(price.missing)}"
     most = money(Range(price.whole.high, price.whole.high))
@@ -75,7 +75,7 @@ def price_words(price: Estimate, *, billed: bool = True) -> str:
     return f"{would}{money(price.hour)} an hour, at most {most} in {hours} (estimate, prices of {price.date})"
 
 
-def _tasks_words(price: Estimate) -> str:
+def _tasks_words(price: Estimate, would: str) -> str:
     """`~$0.18–0.76 an hour a task; the whole is not known before it runs (…)`."""
     hours = [task.hour for task in price.tasks if task.hour is not None]
     whole = "the whole is not known before it runs"
@@ -83,7 +83,7 @@ def _tasks_words(price: Estimate) -> str:
         return f"not known: {', '.join(price.missing)}"
     span = Range(min(hour.low for hour in hours), max(hour.high for hour in hours))
     of = f" ({len(hours)} of {len(price.tasks)} known)" if len(hours) < len(price.tasks) else ""
-    return f"{money(span)} an hour a task{of}; {whole} (estimate, prices of {price.date})"
+    return f"{would}{money(span)} an hour a task{of}; {whole} (estimate, prices of {price.date})"
 
 
 def task_lines(price: Estimate) -> list[str]:

@@ -13,7 +13,7 @@ from tui.domain.quota import UNLIMITED
 from tui.domain.vertex.catalog import region_accelerators
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown
-from tui.domain.vertex.quota_fit import Fit, Line, fits_in, request_link, with_running
+from tui.domain.vertex.quota_fit import Fit, Line, fits_in, needs, request_link, with_running
 
 MOST_REGIONS = 5
 """Named where it would fit; all of them are in the quotas screen."""
@@ -30,6 +30,8 @@ class QuotaCheck:
         """One check over all metrics that the job uses; where short, it names regions with enough quota."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]
+        if not needs(job):
+            return [unknown("quota", "which machines its tasks need is known when they run")]
         others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
         regions = [region, *sorted(others, key=lambda other: _distance(other, region))]
         now = datetime.now(UTC)
