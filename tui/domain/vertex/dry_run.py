@@ -75,13 +75,18 @@ def price_words(price: Estimate, *, billed: bool = True) -> str:
     return f"{would}{money(price.hour)} an hour, at most {most} in {hours} (estimate, prices of {price.date})"
 
 
+def hour_of_a_task(price: Estimate) -> Range | None:
+    """From the cheapest task's to the dearest one's; None where none is known."""
+    hours = [task.hour for task in price.tasks if task.hour is not None]
+    return Range(min(hour.low for hour in hours), max(hour.high for hour in hours)) if hours else None
+
+
 def _tasks_words(price: Estimate, would: str) -> str:
     """`~$0.18–0.76 an hour a task; the whole is not known before it runs (…)`."""
     hours = [task.hour for task in price.tasks if task.hour is not None]
-    whole = "the whole is not known before it runs"
-    if not hours:
+    whole, span = "the whole is not known before it runs", hour_of_a_task(price)
+    if span is None:
         return f"not known: {', '.join(price.missing)}"
-    span = Range(min(hour.low for hour in hours), max(hour.high for hour in hours))
     of = f" ({len(hours)} of {len(price.tasks)} known)" if len(hours) < len(price.tasks) else ""
     return f"{would}{money(span)} an hour a task{of}; {whole} (estimate, prices of {price.date})"
 

@@ -14,7 +14,7 @@ from tui.actions.registry import action
 from tui.domain.quota import Quota
 from tui.domain.text import plain, sentences
 from tui.domain.vertex.cost import Estimate, estimate, money
-from tui.domain.vertex.dry_run import price_words
+from tui.domain.vertex.dry_run import hour_of_a_task, price_words
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.prices import Prices
 from tui.domain.vertex.quota_fit import Fit, fit, needs, with_running
@@ -95,6 +95,10 @@ class Estimates:
         if self._cost is None:
             return Content.styled("? price not known yet", "$text-muted")
         found = self._cost.estimate
+        if found.tasks and self._screen.size.width < WIDE:
+            local = "cloud " if self._editor.local else ""
+            rate = f"{local}{money(hour_of_a_task(found), '/h')} a task"
+            return Content.assemble((rate, "bold"), (f"  est. {found.date}", "$text-muted"))
         if found.tasks:
             return Content(plain(price_words(found, billed=not self._editor.local)))
         if found.hour is None:
