@@ -25,7 +25,7 @@ def shell() -> Iterator[Home]:
         folder = found.root / "c" / "vxtui" / "profiles"
         folder.mkdir(parents=True)
         body = {"pipelineSpec": IMPORT, "runtimeConfig": {"gcsOutputDirectory": "gs://nightly/root"}}
-        (folder / "own.yaml").write_text(json.dumps({"displayName": "own", "pipelineJob": body}))
+        (folder / "own.yaml").write_text(json.dumps({"displayName": "{profile}-{n}", "pipelineJob": body}))
         assert found.run("emulator", "start", "--json").returncode == 0
         yield found
 
@@ -41,7 +41,7 @@ def test_a_schedule_is_made_run_paused_and_deleted(shell: Home) -> None:
     wrong = change(*make, "0 0 30 2 *", code=2)["error"]
     assert "--cron: it is never due" in wrong["message"]
     made = change(*make, cron, "--max-runs", "3")["schedule"]
-    assert (made["state"], made["pipeline"], made["max_runs"]) == ("ACTIVE", "own", 3)
+    assert (made["state"], made["pipeline"], made["max_runs"]) == ("ACTIVE", "nightly", 3)
     assert datetime.fromisoformat(made["next_run_time"]) == due and made["last_run"] is None
 
     offset = (due - datetime.now(UTC)).total_seconds() + 5

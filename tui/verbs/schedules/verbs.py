@@ -10,10 +10,12 @@ import click
 
 from tui.backends.interface import Backend, BackendError, NotFound
 from tui.domain.formatting import age
+from tui.domain.profile.job_name import is_template
 from tui.domain.schedules.rules import check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 from tui.domain.text import sentences
 from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.vertex.rules.shape import name_problem
 from tui.session import now
 from tui.verbs.launch import prepare
 from tui.verbs.output import job_json, note, print_json, table, when
@@ -111,7 +113,7 @@ async def create(  # noqa: PLR0917 - one for each option
             code="INVALID_PROFILE",
         )
     new = NewSchedule(
-        name, cron, request.resource, _utc(start), _utc(end), max_runs, max_active, queues=queue
+        name, cron, _run_of(request.resource, name), _utc(start), _utc(end), max_runs, max_active, queues=queue
     )  # fmt: skip
     _must_be_valid(check_schedule(new, now(), local=run.one_context.kind == "local"))
     async with run.backend() as backend:
@@ -171,6 +173,17 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
     else:
         note(f"Deleted {found.display_name}.")
     return 0
+
+
+def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
+    """The pipeline job of each run: nobody fills a template of its name in, so it is called like the schedule."""
+    name = str(resource.get("displayName", ""))
+    if not name or is_template(name):
+        problem = name_problem(schedule)
+        if problem is not None:
+            raise Failure(f"{schedule}: {problem[0]}", fix=problem[1], code="USAGE")
+        return {**resource, "displayName": schedule}
+    return dict(resource)
 
 
 async def _read(backend: Backend) -> tuple[Sequence[Schedule], Mapping[str, BackendError]]:
