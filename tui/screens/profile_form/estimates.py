@@ -97,8 +97,8 @@ class Estimates:
         found = self._cost.estimate
         if found.tasks and self._screen.size.width < WIDE:
             local = "cloud " if self._editor.local else ""
-            rate = f"{local}{money(hour_of_a_task(found), '/h')} a task"
-            return Content.assemble((rate, "bold"), (f"  est. {found.date}", "$text-muted"))
+            each = f"{local}{money(hour_of_a_task(found), '/h')} a task"
+            return Content.assemble((each, "bold"), (f"  est. {found.date}", "$text-muted"))
         if found.tasks:
             return Content(plain(price_words(found, billed=not self._editor.local)))
         if found.hour is None:
