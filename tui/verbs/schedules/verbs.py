@@ -112,9 +112,8 @@ async def create(  # noqa: PLR0917 - one for each option
             fix=f"A schedule runs a profile with {BODY}.",
             code="INVALID_PROFILE",
         )
-    new = NewSchedule(
-        name, cron, _run_of(request.resource, name), _utc(start), _utc(end), max_runs, max_active, queues=queue
-    )  # fmt: skip
+    job = _run_of(request.resource, name)
+    new = NewSchedule(name, cron, job, _utc(start), _utc(end), max_runs, max_active, queues=queue)
     _must_be_valid(check_schedule(new, now(), local=run.one_context.kind == "local"))
     async with run.backend() as backend:
         place = request.region or backend.info.regions[0]
@@ -176,7 +175,7 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
 
 
 def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
-    """The pipeline job of each run: nobody fills a template of its name in, so it is called like the schedule."""
+    """The pipeline job of each run. Nobody fills in a template of its name, so it has the schedule's."""
     name = str(resource.get("displayName", ""))
     if not name or is_template(name):
         problem = name_problem(schedule)
