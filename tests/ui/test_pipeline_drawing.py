@@ -77,6 +77,10 @@ async def test_the_drawing_stays_where_it_is_when_states_change(tmp_path: Path) 
             pilot, lambda: pane.current is not None and pane.current.state is RUNNING, "the new state"
         )
         assert drawn(pane).drawing is before and "● running" in seen(app)
+        await pilot.pause()
+        painted = dict(drawn(pane)._strips)
+        pane.show(Changed.JOB)
+        assert painted and drawn(pane)._strips == painted, "what did not change is not painted again"
 
 
 async def test_what_does_not_read_well_stays_a_tree(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ The drawing changes only with the graph: what changes of a task, such as its sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from tui.actions.registry import bindings
-from tui.domain.pipeline.drawing.draw import Box, Cell, Drawing, Node, draw
+from tui.domain.pipeline.drawing.draw import Box, Cell, Drawing, Node, NotDrawable, draw
 
 LONGEST_NAME = 28
 NOTE = 6
@@ -99,16 +99,28 @@ class DagView(ScrollView, can_focus=True):
     def show(self, nodes: Sequence[DagNode]) -> None:
         """Show these tasks. Raises NotDrawable; then what was shown stays."""
         graph = [Node(node.id, node.width, node.after) for node in nodes]
+        known, self._boxed = self._boxed, {node.id: node for node in nodes}
         if graph != self._graph:
-            self.drawing, self._graph = draw(graph), graph
+            try:
+                self.drawing, self._graph = draw(graph), graph
+            except NotDrawable:
+                self._boxed = known
+                raise
             self._index()
-        self._boxed = {node.id: node for node in nodes}
+            self._strips.clear()
+            self.refresh()
+        else:
+            self._repaint({self.drawing.boxes[node.id].y for node in nodes if node != known.get(node.id)})
         if self.cursor not in self._boxed:
             self._came_from.clear()
             self.cursor = self._first()
             self._moved()
-        self._strips.clear()
-        self.refresh()
+
+    def _repaint(self, rows: Iterable[int]) -> None:
+        """Paint these rows again, and no others: each second changes a few durations."""
+        for row in rows:
+            self._strips.pop(row, None)
+            self.refresh(Region(0, row - int(self.scroll_offset.y), self.size.width, 1))
 
     def _index(self) -> None:
         self._near_cells = None
