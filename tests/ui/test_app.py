@@ -14,6 +14,7 @@ from textual.widgets import OptionList
 
 from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job
 from tests.ui.resources_double import MemoryResources
+from tests.ui.schedules_double import MemorySchedules
 from tests.ui.serving_double import backend as serving_backend
 from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
 from tui.actions import registry
@@ -470,7 +471,7 @@ async def test_a_read_only_context_refuses_every_action_that_changes_something(
 ) -> None:
     context = Context("test", project="p", read_only=read_only)
     made = serving_backend()
-    made.use(resources=MemoryResources(made, []))
+    made.use(resources=MemoryResources(made, []), schedules=MemorySchedules(made, []))
     async with opened(made, tmp_path, context=context) as (app, pilot):
         screen = EveryScope()
         await app.push_screen(screen)

@@ -7,12 +7,15 @@ from typing import Any
 
 import click
 
+from tui.config.paths import state_dir
 from tui.domain import formatting
+from tui.domain.job import Job
 from tui.domain.masking import mask_value
 from tui.domain.pipeline.tree import tree
 from tui.domain.task import Task
 from tui.domain.tuning.study import best, by_goal, study_of
 from tui.kinds.registry import kind_of
+from tui.store.jobs.costs import Costs
 from tui.verbs.output import note, print_json, table, task_json
 from tui.verbs.run import READS, Run, find_job, verb
 
@@ -45,7 +48,7 @@ async def tasks(run: Run, job: str) -> None:
         note(f"{found.display_name} has no tasks: {reason}.")
         return
     if study.goal:
-        _print_trials(ordered, winner)
+        _print_trials(found, ordered, winner)
     else:
         _print_tree(ordered)
 
@@ -67,8 +70,9 @@ def _print_tree(found: list[Task]) -> None:
     table(["TASK", "STATE", "RAN", "AFTER", "JOB", ""], rows, right=(2,))
 
 
-def _print_trials(ordered: list[Task], winner: Task | None) -> None:
-    now = datetime.now(UTC)
+def _print_trials(job: Job, ordered: list[Task], winner: Task | None) -> None:
+    now, costs = datetime.now(UTC), Costs(state_dir())
+    costs.load()
     metrics = list(dict.fromkeys(name for task in ordered for name in task.metrics))
     parameters = list(dict.fromkeys(name for task in ordered for name in task.parameters))
     rows = [
@@ -79,13 +83,14 @@ def _print_trials(ordered: list[Task], winner: Task | None) -> None:
             *(mask_value(name, _number(task.parameters.get(name))) for name in parameters),
             _number(task.step),
             formatting.age(task.duration(now)),
+            costs.task_text(job, task, now),
             task.job.rpartition("/")[2],
             task.reason,
         ]
         for task in ordered
     ]
-    headers = ["TASK", "STATE", *metrics, *parameters, "STEP", "RAN", "JOB", ""]
-    right = range(2, 4 + len(metrics) + len(parameters))
+    headers = ["TASK", "STATE", *metrics, *parameters, "STEP", "RAN", "COST", "JOB", ""]
+    right = range(2, 5 + len(metrics) + len(parameters))
     table(headers, rows, right=tuple(right))
 
 
