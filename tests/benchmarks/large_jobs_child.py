@@ -1,7 +1,8 @@
 """One large list in a process of its own: what opening, keys and updates cost, as a line of JSON.
 
 `python -m tests.benchmarks.large_jobs_child KIND`, of `dag` (the tasks of a running pipeline of 300),
-`trials` (a running tuning job of 1,000) and `jobs` (1,000 jobs in the list). CPU of the process, the screen
+`trials` (a running tuning job of 1,000), `jobs` (1,000 jobs in the list) and
+`folded` (400 tuning jobs in the list, of 64 trials each, folded). CPU of the process, the screen
 painted.
 """
 
@@ -39,6 +40,8 @@ from tui.widgets.table.table import Table
 SIZE = (120, 40)
 TASKS, LAYER = 300, 10
 TRIALS = JOBS = 1_000
+STUDIES, EACH = 400, 64
+ROWS = {"dag": TASKS, "trials": TRIALS, "jobs": JOBS, "folded": STUDIES}
 KEYS = 200
 ROUNDS = 15
 
@@ -120,26 +123,42 @@ def listed() -> list[Job]:
     ]
 
 
+def folded() -> list[Job]:
+    """400 tuning jobs of 64 trials, whose custom jobs are listed too; two of them run."""
+    found = []
+    for number in range(STUDIES):
+        state = JobState.RUNNING if number < 2 else JobState.SUCCEEDED
+        trials = [
+            job(number * 100 + at, f"sweep-{number}-trial-{at}", state, age=60 + number) for at in range(EACH)
+        ]
+        tasks = tuple(Task(str(at), each.state, each.name) for at, each in enumerate(trials))
+        whole = job(100_000 + number, f"sweep-{number}", state, age=61 + number)
+        name = whole.name.replace("customJobs", "hyperparameterTuningJobs")
+        found += [replace(whole, name=name, kind="tuning_job", composite=True, tasks=tasks), *trials]
+    return found
+
+
 Change = Callable[[int], Any]
 
 
 async def measure(kind: str, folder: Path) -> dict[str, float]:
     """CPU in seconds of opening, of a key (p50, p99) and of an update; MB that the list added."""
-    shown = {"dag": [pipeline()], "trials": [tuning_job()], "jobs": listed()}[kind]
-    backend = MemoryBackend([] if kind == "jobs" else shown)
-    if kind != "jobs":
+    shown = {"dag": [pipeline()], "trials": [tuning_job()], "jobs": listed(), "folded": folded()}[kind]
+    in_list = kind in {"jobs", "folded"}
+    backend = MemoryBackend([] if in_list else shown)
+    if not in_list:
         collection = {"dag": "pipelineJobs", "trials": "hyperparameterTuningJobs"}[kind]
         backend.use(jobs={shown[0].kind: Jobs(backend, shown[0].kind, collection)})
     app = console(backend, folder)
     async with app.run_test(size=SIZE):
         await until(lambda: app.live, "the connection")
-        open_, change = await (_list(backend, app, shown) if kind == "jobs" else _tab(app, shown[0]))
+        open_, change = await (_list(backend, app, shown) if in_list else _tab(app, shown[0]))
         await wait_for_idle()
         before = memory_of(field="RssAnon")
         found = {"open": await _cost(open_)}
         pane = app.screen.pane if isinstance(app.screen, JobScreen) else app.screen
         table = pane.query_one(Table)
-        assert len(table.keys) == {"dag": TASKS}.get(kind, TRIALS), len(table.keys)
+        assert len(table.keys) == ROWS[kind], len(table.keys)
         keys = [await _cost(lambda: app.post_message(events.Key("j", "j"))) for _ in range(KEYS)]
         assert table.cursor == table.keys[KEYS], table.cursor
         found["key"], found["key_p99"] = percentile(keys, 0.5), percentile(keys, 0.99)
@@ -166,7 +185,7 @@ async def _list(
 
     def open_() -> Awaitable[None]:
         tell(jobs)
-        return until(lambda: len(app.screen.table.keys) == JOBS, "the rows")  # type: ignore[attr-defined]
+        return until(lambda: len(app.screen.table.keys) in ROWS.values(), "the rows")  # type: ignore[attr-defined]
 
     def shown(number: int) -> bool:
         table = app.screen.query_one(Table)

@@ -82,6 +82,9 @@ def _counts(job: Job, task: Task) -> bool:
 
 def own_parts(job: Job, jobs: Jobs, children: Children) -> list[Job]:
     """The own parts of a job and of all that it is made of."""
+    if not job.composite and job.name not in children:
+        # Nearly all jobs; a list sorted by cost asks for each.
+        return [job]
     found = (own_part(each, jobs, children) for each in (job, *below(job.name, jobs, children)))
     return [part for part in found if part is not None]
 
