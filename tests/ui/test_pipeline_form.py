@@ -10,7 +10,6 @@ import yaml
 from textual.widgets import Static
 
 from tests.ui.double import MemoryBackend, console
-from tests.ui.test_app_snapshots import SIZES_AND_THEMES
 from tests.ui.test_form_screen import detail, drawn, form, row, screen, settled, to
 from tests.ui.test_jobs_screen import until
 from tests.unit.test_pipeline_body import profile, spec
@@ -92,7 +91,9 @@ async def test_what_is_wrong_in_the_compiled_file_is_at_its_field(tmp_path: Path
         await until(pilot, lambda: "schemaVersion is 1" in detail(app), "the problem of the file")
 
 
-@SIZES_AND_THEMES
+@pytest.mark.parametrize(
+    ("size", "theme"), [((80, 24), "vxtui-dark"), ((120, 40), "vxtui-light")], ids=["80", "120-light"]
+)
 def test_the_form_of_a_pipeline(
     tmp_path: Path, snap_compare: Any, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], theme: str
 ) -> None:

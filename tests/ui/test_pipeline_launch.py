@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.ui.double import MemoryBackend
-from tests.ui.test_daily_use_snapshots import LOCAL, LOOKS, look
+from tests.ui.test_daily_use_snapshots import LOCAL, look
 from tests.ui.test_jobs_screen import footer, until
 from tests.ui.test_launch_form import go_to, value, words
 from tests.ui.test_profiles_screen import launch_screen, profiles
@@ -75,7 +75,9 @@ async def test_a_pipelines_parameters_are_typed_in_and_sent(
         assert sent.resource["runtimeConfig"] == runtime and sent.resource["pipelineSpec"] == spec()
 
 
-@LOOKS
+@pytest.mark.parametrize(
+    ("size", "theme"), [((80, 24), "vxtui-dark"), ((120, 40), "vxtui-light")], ids=["80", "120-light"]
+)
 def test_the_launch_of_a_pipeline(look: Any, size: tuple[int, int], theme: str) -> None:
     async def launch(app: VxtuiApp, pilot: Any) -> None:
         await app.action_launch("local-pipeline")

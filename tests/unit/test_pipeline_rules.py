@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.test_pipeline_body import ANYTHING, CONTAINER, INPUTS, profile, spec
@@ -171,6 +171,7 @@ def test_a_failure_policy_and_blocks_of_custom_jobs_are_refused(tmp_path: Path) 
     assert all("belongs to a custom job" in p.message for p in found)
 
 
+@settings(max_examples=30)
 @given(ANYTHING)
 def test_no_spec_makes_the_reader_fail(value: Any) -> None:
     """Every part of a spec replaced by anything: problems are told, nothing is raised."""
