@@ -89,7 +89,11 @@ async def test_a_canary_takes_over_and_is_rolled_back(place: tuple[Home, Serving
 
         await eventually(back, "the split before")
         # The list shows the change some time after the endpoint has it; the next key is about what it shows.
-        await asyncio.to_thread(screen.wait, lambda text: text.count(" 50 % ") == 2)
+        await asyncio.to_thread(
+            screen.wait,
+            # The rows, not the toast, which has both shares too.
+            lambda text: sum("answers" in line and " 50 % " in line for line in text.splitlines()) == 2,
+        )
         await keys("D", until="gets 50 % of the requests")
         await keys("enter", until="Models")
         assert "canary" in screen.text
