@@ -1,6 +1,6 @@
 """What a schedule does next. All of its state is in its resource: `next_run_time` is the first run not done.
 
-A run that is late by more than `LATE_SECONDS` is missed (the emulator was down, or the machine slept). It is
+A run that is late by `LATE_SECONDS` or more is missed (the emulator was down, or the machine slept). It is
 skipped, but for a schedule with `catch_up`, or one that queues: there every run is started, in its order.
 Chosen here, not documented for Vertex: that, and that `next_run_time` stays during a pause.
 """
@@ -65,7 +65,7 @@ def next_step(pb: Pb, now: float, active: int) -> Step:
     if due > now:
         return Wait(due)
     limit = pb.max_concurrent_active_run_count
-    if now - due > LATE_SECONDS and not (pb.catch_up or (limit and pb.allow_queueing)):
+    if now - due >= LATE_SECONDS and not (pb.catch_up or (limit and pb.allow_queueing)):
         return Skip(now - LATE_SECONDS)
     if limit and active >= limit:
         text = f"SKIPPED: {active} runs are active, of at most {limit}, and allow_queueing is not set."

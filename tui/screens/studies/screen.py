@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -25,7 +26,7 @@ from tui.store.jobs.table import JobChange
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
 from tui.widgets.state import bar, state_content
-from tui.widgets.table.job_table import progress_content, sort_key
+from tui.widgets.table.job_table import ChangingTable, progress_content, sort_key
 from tui.widgets.table.table import Cells, Column, Table
 
 BAR = 8
@@ -43,6 +44,7 @@ COLUMNS = (
     Column("duration", "RAN", 5, max_width=6, rank=6, right=True, whole=True),
     Column("cost", "COST", 7, max_width=17, rank=2, right=True, whole=True),
 )
+WOULD_COST = replace(COLUMNS[-1], title="WOULD COST")
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 
 
@@ -68,7 +70,7 @@ class StudiesScreen(ListScreen):
         self._problem = ""
 
     def make_table(self) -> Table:
-        return Table(COLUMNS)
+        return ChangingTable(COLUMNS)
 
     def on_mount(self) -> None:
         self.console.jobs_changed.subscribe(self, self._on_change)
@@ -108,6 +110,8 @@ class StudiesScreen(ListScreen):
         found.sort(key=lambda job: sort_key(job, self._sort, now))
         self._total = len(listed)
         table = self.table
+        assert isinstance(table, ChangingTable)
+        table.use(COLUMNS if not self.console.bills_nothing else (*COLUMNS[:-1], WOULD_COST))
         table.set_sort(self._sort, False)
         table.show_lazily([job.name for job in found], self._row)
         table.change(changed)

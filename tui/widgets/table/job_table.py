@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -57,7 +57,17 @@ _STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND
 _STATE_ORDER = {state: at for at, state in enumerate(JobState)}
 
 
-class JobTable(Table):
+class ChangingTable(Table):
+    """A table whose columns depend on what is listed, and where."""
+
+    def use(self, columns: Sequence[Column]) -> None:
+        """Show these columns from now on."""
+        if tuple(columns) != self.columns:
+            self.columns = tuple(columns)
+            self._choose_columns()
+
+
+class JobTable(ChangingTable):
     """A table of `job_cells`."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -92,10 +102,7 @@ class JobTable(Table):
         self, listed: Collection[str], *, billed: bool = True, contexts: bool = False, ids: bool = False
     ) -> None:
         """Show the columns that jobs of these kinds have; see `columns_for`."""
-        columns = columns_for(listed, billed=billed, contexts=contexts, ids=ids)
-        if columns != self.columns:
-            self.columns = columns
-            self._choose_columns()
+        self.use(columns_for(listed, billed=billed, contexts=contexts, ids=ids))
 
 
 def columns_for(
