@@ -60,7 +60,7 @@ class MemoryResources(ResourceService):
         return self.found[name]
 
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> PersistentResource:
-        raise NotImplementedError
+        raise AssertionError("no screen creates one")
 
     async def delete(self, name: str) -> None:
         self._backend.meet_error()

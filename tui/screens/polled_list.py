@@ -40,7 +40,7 @@ class PolledListScreen(ListScreen):
 
     async def read_now(self, session: Session) -> Mapping[str, BackendError]:
         """Read what is listed; why regions can't be read, by region. Raises BackendError."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must read what it lists")
 
     def forget(self) -> None:
         """Another context was opened: nothing that was read belongs to it."""
@@ -48,7 +48,7 @@ class PolledListScreen(ListScreen):
     @property
     def has_rows(self) -> bool:
         """Something was read."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must say whether it has rows")
 
     @property
     def is_unknown(self) -> bool:
