@@ -48,9 +48,11 @@ async def test_a_pipelines_parameters_are_typed_in_and_sent(
         assert "integer. How many." in words(app)
         await until(pilot, lambda: problem(app, "name"), "the parameter that has no value")
         assert "no default and no value" in problem(app, "name")
+        assert not app.screen.query_one("#shape").display, "the values have its room"
         await go_to(app, pilot, "name")
         await pilot.press("h", "i")
         await until(pilot, lambda: not problem(app, "name"), "its value")
+        assert app.screen.query_one("#shape").display
         for name, wrong, right, said in (
             ("steps", "x", "12", "a whole number"),
             ("sizes", "[", "[3]", "a list in JSON"),

@@ -12,17 +12,19 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.config.settings import Context
 from tui.domain.pipeline.parameters import LARGEST, intended, misfit, parse, shown
-from tui.domain.profile import Checked, Profile, ProfileInvalid, load
+from tui.domain.profile import Checked, Profile, ProfileInvalid, inspect, load
 from tui.domain.spec_format import custom_jobs
 from tui.domain.vertex.cost import estimate
 from tui.domain.vertex.dry_run import price_json, price_words, task_lines
 from tui.domain.vertex.quota_fit import needs
 from tui.store.profiles.draft import Draft
-from tui.store.profiles.entries import size_of
+from tui.store.profiles.entries import ProfileError, size_of
 from tui.store.profiles.files import copy_profile
 from tui.store.profiles.library import entries, entry, read_profile
 
+CONTEXT = Context("test", project="p")
 READY = Path(__file__).parents[2] / "profiles"
 CONTAINER = {"image": "us-docker.pkg.dev/p/r/i:t", "command": ["true"]}
 INPUTS = {
@@ -354,3 +356,28 @@ def test_the_ready_made_one_says_what_it_runs() -> None:
     found = entry(READY / "local-pipeline.yaml", mine=False)
     assert not found.problem
     assert found.runs_here
+
+
+def test_a_parameter_that_only_a_launch_gives_is_no_problem_of_the_profile(tmp_path: Path) -> None:
+    text = profile(tmp_path, spec(), "{rate: 0.5}", head="region: us-east4\n").document
+    source = (tmp_path / "p.yaml").read_text()
+    assert inspect(source, text.file, "p") == []
+    found = entry(tmp_path / "p.yaml", mine=True)
+    assert found.check_rules(CONTEXT) == ((), ())
+    with pytest.raises(ProfileError) as refused:
+        found.prepare({}, context=CONTEXT, region="")
+    assert "no default and no value" in refused.value.at["pipelineJob.name"]
+    (tmp_path / "p.yaml").write_text(source.replace("rate: 0.5", "name: 5"))
+    (wrong,) = inspect((tmp_path / "p.yaml").read_text(), text.file, "p")
+    assert wrong.id == "pipeline.parameter-type", "a value that stands there is checked"
+
+
+def test_an_empty_parameter_of_the_header_is_told_at_its_field(tmp_path: Path) -> None:
+    head = "parameters: {root: {help: The root}}\nregion: us-east4\n"
+    made = profile(tmp_path, spec(), head=head)
+    path = tmp_path / "p.yaml"
+    path.write_text(path.read_text().replace("gs://bucket/root", "${root}"))
+    assert made.document.file == str(path) and "${root}" in path.read_text()
+    with pytest.raises(ProfileError) as refused:
+        entry(path, mine=True).prepare({"root": ""}, context=CONTEXT, region="")
+    assert "root is missing" in refused.value.at["root"] and not refused.value.others

@@ -53,7 +53,8 @@ def test_a_compiled_pipeline_becomes_a_profile_that_sends_it_unchanged(dump: Any
     }
     text = dump(compiled) + ("---\nplatforms: {kubernetes: {}}\n" if dump is yaml.safe_dump else "")
     found = from_text(text, "dag.yaml", lambda _: {})
-    assert found.name == "p" and bool(found.notes) is not bool(root)
+    assert found.name == "p" and len(found.notes) == (1 if root else 2)
+    assert found.notes[-1].endswith("without a default: --set name=VALUE")
     given = {"name": "x"} if root else {"name": "x", "root": "gs://mine/x"}
     checked = again(found.text).check(given)
     assert not checked.errors

@@ -33,8 +33,9 @@ class LabelledLines(Static):
         self._drawn: tuple[int, list[Labelled]] = (0, [])
 
     def show(self, lines: Sequence[Labelled]) -> None:
-        """Show these lines."""
+        """Show these lines; without any it has the class `-empty`."""
         self._lines = list(lines)
+        self.set_class(not lines, "-empty")
         self._draw()
 
     def on_mount(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tui.domain.pipeline.parameters import inputs_of
 from tui.domain.profile.parameters import literal
 
 ROOT = "root"
@@ -27,14 +28,23 @@ def of_compiled(spec: Mapping[str, Any], name: str) -> tuple[dict[str, Any], tup
     made: dict[str, Any] = {"displayName": str(about.get("name") or name)}
     if about.get("description"):
         made["description"] = str(about["description"])
-    root = spec.get("defaultPipelineRoot")
+    root, notes = spec.get("defaultPipelineRoot"), _asked_for(spec)
     if root:
         runtime = {"gcsOutputDirectory": str(root)}
-        return {**made, "pipelineJob": {"runtimeConfig": runtime, "pipelineSpec": dict(spec)}}, ()
+        return {**made, "pipelineJob": {"runtimeConfig": runtime, "pipelineSpec": dict(spec)}}, notes
     made["parameters"] = {ROOT: {"help": _HELP}}
     runtime = {"gcsOutputDirectory": _ROOT_REFERENCE}
     made["pipelineJob"] = {"runtimeConfig": runtime, "pipelineSpec": _literal(spec)}
-    return made, (f"it has no root of its own: a launch asks for one, --set {ROOT}=gs://BUCKET/FOLDER",)
+    return made, (
+        f"it has no root of its own: a launch asks for one, --set {ROOT}=gs://BUCKET/FOLDER",
+        *notes,
+    )
+
+
+def _asked_for(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    names = [name for name, each in inputs_of(spec).items() if each.required]
+    sets = " ".join(f"--set {name}=VALUE" for name in names)
+    return (f"a launch asks for the parameters without a default: {sets}",) if names else ()
 
 
 def _literal(value: Any) -> Any:

@@ -115,7 +115,7 @@ def missing_parameter(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
     for name, each in inputs_of(spec).items() if spec is not None else ():
         if each.required and name not in _values(case):
-            fix = f"Give --set {name}=VALUE, or write it under parameterValues."
+            fix = f"Give it one: --set {name}=VALUE, or under parameterValues."
             sentence = f"the pipeline's parameter {name} has no default and no value."
             yield Finding((*_VALUES, name), sentence, fix)
 

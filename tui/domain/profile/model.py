@@ -122,6 +122,10 @@ class Profile:
         """What a launch may set in the body, beside the parameters."""
         return inputs_of(self.format, self.body, self._defaults(), self.document.file)
 
+    def unset(self, given: Collection[str] = ()) -> set[Path]:
+        """Where the body has no value yet because only a launch gives one."""
+        return {e.path for e in self.inputs if e.required and e.key not in given and e.name not in given}
+
     def _defaults(self) -> dict[str, Any]:
         """The body with the defaults of the parameters."""
         found = {p.name: p.default for p in self.parameters if p.default is not None}
@@ -362,6 +366,7 @@ def problems_of(
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
         return error.problems
+    unset |= profile.unset(texts)
     return [p for p in checked.problems if not _within(p.path, unset)]
 
 

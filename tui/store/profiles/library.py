@@ -236,7 +236,11 @@ def _offers(profile: Profile, values: Mapping[str, str], region: str) -> dict[st
 def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Problem]) -> ProfileError:
     """The problems, each at the launch's values that it comes from; a value is in no file."""
     of_body = {each.path: each.key for each in profile.inputs}
-    changed = {p.name for p in profile.parameters if values.get(p.name, _default(p)) != _default(p)}
+    changed = {
+        p.name
+        for p in profile.parameters
+        if p.default is None or values.get(p.name, _default(p)) != _default(p)
+    }
     rest = {key: value for key, value in profile.document.value.items() if key != "parameters"}
     users: dict[FieldPath, set[str]] = {}
     for name, path in references(rest):

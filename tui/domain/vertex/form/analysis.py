@@ -56,7 +56,12 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
     except ProfileInvalid as error:
         return Analysis(text, value, profile.spec_path, tuple(error.problems), inputs=_inputs(value, file))
     # A launch sets these parameters; their stand-in values have no problems of their own.
-    problems = tuple(p for p in checked.problems if reference(value, at(value, p.path)) not in texts)
+    unset = profile.unset(texts)
+    problems = tuple(
+        p
+        for p in checked.problems
+        if p.path not in unset and reference(value, at(value, p.path)) not in texts
+    )
     return Analysis(
         text, value, profile.spec_path, problems, checked.request.custom_job, checked.request.region,
         _inputs(value, file),
