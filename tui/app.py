@@ -97,6 +97,12 @@ class VxtuiApp(ConsoleApp):
                 return
             self.pop_screen()
 
+    def action_help_quit(self) -> None:
+        """Say how to quit; Textual's own toast has markup, which toasts show as text here."""
+        keys = [k for k, each in self.active_bindings.items() if each.binding.action in {"quit", "app.quit"}]
+        if keys:
+            self.notify(f"{keys[0]} quits; jobs keep running.", markup=False)
+
     def action_jobs(self) -> None:
         """Jobs of this context."""
         self._switch_to("jobs")

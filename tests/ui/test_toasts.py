@@ -99,3 +99,11 @@ async def test_a_long_error_is_cut_to_one_line_and_the_events_have_the_whole(tmp
         await assert_whispers(app, pilot)
         whole = next(event.text for event in app.journal.events if "larger machine" in event.text)
         assert " ".join(why.split())[-60:] in whole
+
+
+async def test_ctrl_c_names_the_key_that_quits_without_markup(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(SIX), tmp_path) as (app, pilot):
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: toasts(app), "the message")
+        (text,) = (note.message for note in app._notifications)
+        assert text == "ctrl+q quits; jobs keep running."
