@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.shell import Home, home
+from tests.shell import VXTUI, Home, home
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.xdist_group("a launch looked at")
 
@@ -54,7 +55,7 @@ def test_the_seeds_job_is_shown_exactly_and_its_quota_is_short(place: Home) -> N
     assert price["estimate"] and price["date"] and price["seconds"] == 172800
     assert 10 < price["hour"]["low"] < price["hour"]["high"] < 200
     assert price["whole"]["high"] == pytest.approx(48 * price["hour"]["high"], rel=1e-3)
-    assert place.jobs() == []
+    assert not [job for job in place.jobs() if job["display_name"].startswith("local-1node-")]
 
 
 def test_in_a_region_with_enough_nothing_stops_it(place: Home) -> None:
@@ -70,7 +71,7 @@ def test_in_a_region_with_enough_nothing_stops_it(place: Home) -> None:
 def test_a_launch_that_would_fail_is_not_sent_unless_it_is_forced(place: Home) -> None:
     done = place.run("launch", PROFILE, "--yes", "--json")
     assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "WOULD_FAIL"
-    assert place.jobs() == []
+    assert not [job for job in place.jobs() if job["display_name"].startswith("local-1node-")]
     forced = place.run("launch", PROFILE, "--yes", "--force", "--json")
     assert forced.returncode == 0 and "short 16" in forced.stderr
     (job,) = place.jobs()
@@ -105,3 +106,15 @@ def test_an_error_of_the_rules_is_in_the_document_and_nothing_is_looked_up(place
     shown = json.loads(done.stdout)
     assert done.returncode == 2 and shown["preflight"] == []
     assert any(p["severity"] == "error" and "replicaCount" in p["path"] for p in shown["problems"])
+
+
+def test_the_question_before_a_launch_names_its_price(place: Home) -> None:
+    terminal = Terminal([VXTUI, "launch", "local-1node"], place.env)
+    try:
+        screen = " ".join(terminal.wait("[y/N]").split())
+        assert "Launch local-1node-" in screen and "Price: would cost ~$" in screen and "an hour" in screen
+        terminal.press("n", "enter")
+        assert terminal.wait_exit() == 130
+    finally:
+        terminal.close()
+    assert not [job for job in place.jobs() if job["display_name"].startswith("local-1node-")]

@@ -13,7 +13,7 @@ import click
 from tui.actions.operations.creation import INTERRUPT_SECONDS, SentLaunch
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, Unavailable
-from tui.config.settings import profile_folder
+from tui.config.settings import Context, profile_folder
 from tui.domain.job import Job
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
@@ -21,6 +21,8 @@ from tui.domain.profile.job_name import expand, is_template, prefix
 from tui.domain.states import JobState
 from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
+from tui.domain.vertex.cost import Estimate
+from tui.domain.vertex.dry_run import price_words
 from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.rules.shape import name_problem
 from tui.interrupts import INTERRUPTED
@@ -100,7 +102,7 @@ async def launch(  # noqa: PLR0917 - one for each option
         print_findings(dry)
         must_be_launchable(dry, asked=not yes, force=force)
         fatal = [] if force else dry.fatal
-        await confirmed(_question(request, context.name, fatal), yes=yes)
+        await confirmed(_question(request, context, fatal, dry.price), yes=yes)
         job = value_of(
             await run.job_operations(backend).launch(
                 request, package, tell=StepPrinter().show, on_send=run.unanswered.append,
@@ -213,11 +215,12 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
         raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
 
 
-def _question(request: Request, context: str, fatal: Sequence[Check]) -> str:
-    """The question before a launch: the job, and why it would fail."""
+def _question(request: Request, context: Context, fatal: Sequence[Check], price: Estimate) -> str:
+    """The question before a launch: the job, what it costs, and why it would fail."""
     body = request.custom_job
-    what = f"Launch {body['displayName']} ({size_of(body)}) in {context}, {request.region}"
-    return sentences(f"{what} anyway?" if fatal else f"{what}?", *(check.words for check in fatal))
+    what = f"Launch {body['displayName']} ({size_of(body)}) in {context.name}, {request.region}"
+    cost = f"Price: {price_words(price, billed=context.kind != 'local')}"
+    return sentences(f"{what} anyway?" if fatal else f"{what}?", cost, *(check.words for check in fatal))
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from textual.content import Content
 
 from tui.domain.formatting import pieces
@@ -66,7 +68,7 @@ def _given(job: Job) -> list[Row]:
         rows.append(("on a failure", Content(run.on_failure)))
     shown = list(run.parameters.items())[:MOST_PARAMETERS]
     for at, (name, given) in enumerate(shown):
-        masked = mask_value(name, given if isinstance(given, str) else f"{given}")
+        masked = mask_value(name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))
         text = f"{plain(name)}   {plain(clip(masked, LONGEST_VALUE))}"
         rows.append(("parameters" if not at else "", Content(text)))
     left = len(run.parameters) - len(shown)

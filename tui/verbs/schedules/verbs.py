@@ -119,6 +119,7 @@ async def create(  # noqa: PLR0917 - one for each option
         place = request.region or backend.info.regions[0]
         first = ", ".join(f"{at.astimezone():%Y-%m-%d %H:%M}" for at in new.upcoming(now(), UPCOMING))
         words = Schedule("", name, place, "", "", cron).when
+        _must_be_new(name, (await _read(backend))[0])
         await confirmed(
             f"Create the schedule {name} in {place} ({words})? First runs: {first or 'none'}.", yes=yes
         )
@@ -172,6 +173,17 @@ async def delete(run: Run, schedule: str, yes: bool) -> int:
     else:
         note(f"Deleted {found.display_name}.")
     return 0
+
+
+def _must_be_new(name: str, found: Sequence[Schedule]) -> None:
+    """Two schedules of one name both run, and no verb could tell them apart by it. Raises Failure."""
+    other = next((each for each in found if each.display_name == name), None)
+    if other is not None:
+        raise Failure(
+            f"There is a schedule {name} already: {other.name} ({other.when}).",
+            fix=f"Choose another name, or `vxtui schedules delete {name}` first.",
+            code="ALREADY_EXISTS",
+        )
 
 
 def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
