@@ -40,6 +40,8 @@ def test_a_pipeline_is_one_piece_of_work_for_verbs_and_keys() -> None:
         wait_for(lambda: place.run("logs", "bert").stdout.count(" up\n") == 2, "the restart")
         screen = Terminal([VXTUI], place.env)
         try:
+            screen.wait("▸ bert")
+            screen.press("f")
             screen.wait("└ custom-job")
             screen.press(":")
             screen.type(f"preempt {pipeline}\r".encode())

@@ -22,7 +22,10 @@ from tui.emulator import admin_client, launcher
 from tui.screens.frame import FrameScreen
 from tui.store.profiles.library import entries
 
-LEAVES = {"app.quit", "app.context", "app.jobs", "app.profiles", "app.fleet", "app.quotas", "app.events"}
+LEAVES = {
+    "app.quit", "app.context", "app.jobs", "app.profiles", "app.fleet", "app.quotas", "app.events",
+    "app.studies",
+}  # fmt: skip
 """What only goes to another place; they would end the test's walk over one screen."""
 PLACES: Mapping[str, str] = {
     "jobs": "", "profiles": "2", "fleet": "3", "quota_grid": "4", "events": "6", "form": "2 e",

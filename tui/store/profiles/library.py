@@ -144,7 +144,21 @@ def accelerators(profile: Profile) -> int:
         if machine.get("acceleratorType"):
             each, nodes = machine.get("acceleratorCount", 1), pool.get("replicaCount", 1)
             total += (each if isinstance(each, int) else 1) * (nodes if isinstance(nodes, int) else 1)
-    return total
+    return total or _named_accelerators(profile)
+
+
+def _named_accelerators(profile: Profile) -> int:
+    """Those that a launch's values name, such as the pools that a pipeline gives Google's components."""
+    if profile.format.spec(profile.body) is not None:
+        return 0
+
+    def count(value: object) -> int:
+        if isinstance(value, Mapping):
+            own = value.get("accelerator_count", value.get("acceleratorCount", 0))
+            return (own if isinstance(own, int) else 1) + sum(map(count, value.values()))
+        return sum(map(count, value)) if isinstance(value, list) else 0
+
+    return count((profile.body.get("runtimeConfig") or {}).get("parameterValues") or {})
 
 
 def shape(profile: Profile) -> str:
