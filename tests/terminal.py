@@ -41,7 +41,9 @@ class Terminal:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         full = env | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
-        full.pop("NO_COLOR", None)
+        # The processes of a test run have a size of their own in these, which would hide the terminal's.
+        for name in ("NO_COLOR", "COLUMNS", "LINES"):
+            full.pop(name, None)
         self.process = subprocess.Popen(
             argv, stdin=slave, stdout=slave, stderr=slave, env=full, start_new_session=True, close_fds=True
         )
