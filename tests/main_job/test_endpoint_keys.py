@@ -95,8 +95,8 @@ async def test_a_canary_takes_over_and_is_rolled_back(place: tuple[Home, Serving
             lambda text: sum("answers" in line and " 50 % " in line for line in text.splitlines()) == 2,
         )
         await keys("D", until="gets 50 % of the requests")
-        await keys("enter", until="Models")
-        assert "canary" in screen.text
+        await keys("enter", until="canary")
+        assert "Models" in screen.text
         screen.press("ctrl+q")
         assert await asyncio.to_thread(screen.wait_exit) == 0
     finally:
