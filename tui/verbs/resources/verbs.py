@@ -159,8 +159,9 @@ def _one(
         lines = "\n".join(f"  {each.region}  {each.name}" for each in fits[:20])
         message = f"{len(fits)} persistent resources have the id {reference}:\n{lines}"
         raise Failure(message, fix="Use the full resource name.", code="AMBIGUOUS")
-    if fits:
+    if fits and (fits[0].name == reference or not errors):
         return fits[0]
+    # Another region may have it, or one more of this id.
     for error in errors.values():
         raise error
     raise NotFound(

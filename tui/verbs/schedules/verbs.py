@@ -206,14 +206,15 @@ def _one(
     backend: Backend, found: Sequence[Schedule], errors: Mapping[str, BackendError], reference: str
 ) -> Schedule:
     """The one that a person means. Raises NotFound, Failure, or why a region could not be read."""
-    fits = [each for each in found if reference in {each.id, each.name}]
-    fits = fits or [each for each in found if each.display_name == reference]
+    exact = [each for each in found if reference in {each.id, each.name}]
+    fits = exact or [each for each in found if each.display_name == reference]
     if len(fits) > 1:
         lines = "\n".join(f"  {each.region}  {each.name}" for each in fits[:20])
         message = f"{len(fits)} schedules are called {reference}:\n{lines}"
         raise Failure(message, fix="Use the id or the full resource name.", code="AMBIGUOUS")
-    if fits:
+    if fits and (exact or not errors):
         return fits[0]
+    # Another region may have it, or one more of this name.
     for error in errors.values():
         raise error
     raise NotFound(
