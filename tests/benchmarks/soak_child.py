@@ -41,7 +41,7 @@ class Follower:
     def take(self, batch: LogBatch) -> None:
         """Keep a batch for the next tick."""
         self._waiting.append(batch)
-        self.gaps += sum(gap.count for gap in batch.gaps)
+        self.gaps += sum(gap.count or 0 for gap in batch.gaps)
         self.filled += sum(gap.filled for gap in batch.gaps)
 
     def write(self) -> None:

@@ -61,7 +61,7 @@ entries = st.builds(
 holes = st.builds(
     lambda m, n, u: LogGap(START + timedelta(microseconds=m), n, "cut", START if u else None),
     st.integers(0, 20),
-    st.integers(1, 3),
+    st.sampled_from([1, 2, 3, None]),
     st.booleans(),
 )
 batches = st.lists(st.tuples(st.lists(entries, max_size=12), st.lists(holes, max_size=2)), max_size=10)

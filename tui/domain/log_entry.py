@@ -70,10 +70,13 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogGap:
-    """A hole in what the service delivered: how many entries are missing and why, for the log to say so."""
+    """A hole in what the service delivered: how many entries are missing and why, for the log to say so.
+
+    `count` is `None` where nobody knows how many there were.
+    """
 
     timestamp: datetime
-    count: int
+    count: int | None
     reason: str
     until: datetime | None = None
     """When the entries came again; `None` where that is not known."""
@@ -81,10 +84,15 @@ class LogGap:
     """Entries of the gap that were fetched later."""
 
     @property
+    def missing(self) -> str:
+        """How many lines were not delivered, in words."""
+        return "lines not delivered" if self.count is None else f"{pieces(self.count, 'line')} not delivered"
+
+    @property
     def words(self) -> str:
         """The same in a sentence without its times; `reason` may be from outside."""
-        missing = f"{pieces(self.count, 'line')} not delivered"
+        missing = self.missing
         if not self.filled:
             return f"{missing}: {self.reason}"
         late = f"{pieces(self.filled, 'line')} fetched late, in place"
-        return f"{self.reason}: {late}; {missing if self.count else 'nothing missing'}"
+        return f"{self.reason}: {late}; {'nothing missing' if self.count == 0 else missing}"

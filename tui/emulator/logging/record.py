@@ -20,7 +20,7 @@ from google.cloud.logging_v2.types import log_entry as log_entry_types
 from google.protobuf import json_format, struct_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tui.emulator.logging.parse import parse_json_line
+from tui.domain.log.json_line import parse_json_line
 
 LogEntryPb = log_entry_types.LogEntry.pb()
 Pb = Any  # a plain protobuf message, whose classes are made at run time

@@ -9,7 +9,7 @@ from typing import Any
 from google.cloud.logging_v2.types import logging as logging_types
 from google.rpc import code_pb2
 
-from tui.emulator.logging.parse import DAY, MAX_ENTRY
+from tui.domain.log.json_line import DAY, MAX_ENTRY
 from tui.emulator.logging.query.entries import owner
 from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow, Pb
 from tui.emulator.logging.store import LogStore

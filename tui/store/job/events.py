@@ -76,7 +76,7 @@ class JobEvents:
                 self._extracted[event.key] = event
         for gap in gaps:
             key = f"gap {gap.timestamp.isoformat()} {gap.count} {gap.reason}"
-            weight = Severity.WARNING if gap.count else Severity.INFO
+            weight = Severity.INFO if gap.count == 0 else Severity.WARNING
             self._extracted[key] = JobEvent(gap.timestamp, "gap", "", gap.words, weight, key)
         added = len(self._extracted) > before
         if len(self._extracted) > MAX_EVENTS:

@@ -34,7 +34,12 @@ def line_key(line: Line) -> Key:
     """The sort key of a log; a gap precedes the entries of the same time."""
     if isinstance(line, LogEntry):
         return (nanoseconds(line.timestamp) + line.nanos, line.insert_id, line.replica)
-    return (nanoseconds(line.timestamp), "", f"\0{line.count:012} {line.reason}")
+    return (nanoseconds(line.timestamp), "", f"\0{_digits(line.count)} {line.reason}")
+
+
+def _digits(count: int | None) -> str:
+    """A count that sorts as text."""
+    return "unknown" if count is None else f"{count:012}"
 
 
 class Lines:

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from tui.domain.formatting import figure, pieces
+from tui.domain.formatting import figure
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.pattern import Pattern
 from tui.domain.replica import replica_order, short_name
@@ -109,11 +109,8 @@ def gap_text(gap: LogGap, width: int) -> str:
     until = ""
     if gap.until is not None:
         until = f", {gap.timestamp.astimezone():%H:%M:%S} to {gap.until.astimezone():%H:%M:%S}"
-    if gap.filled:
-        words = f" {plain(gap.words)}{until} "
-    else:
-        words = f" {pieces(gap.count, 'line')} not delivered{until}: {plain(gap.reason)} "
-    return words.center(max(0, width), "┄")
+    words = plain(gap.words) + until if gap.filled else f"{gap.missing}{until}: {plain(gap.reason)}"
+    return f" {words} ".center(max(0, width), "┄")
 
 
 def collapsed(text: str) -> str:

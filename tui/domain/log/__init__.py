@@ -1,0 +1,1 @@
+"""How a line of output is read: as one JSON object, or as text that may tell its severity."""
