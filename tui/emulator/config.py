@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class ConfigError(Exception):
@@ -78,6 +80,11 @@ class EmulatorConfig(BaseModel):
 
 
 def load_config(path: Path) -> EmulatorConfig:
+    """As `read_config`."""
+    return read_config(path, EmulatorConfig)
+
+
+def read_config(path: Path, model: type[Model]) -> Model:
     """Read `path`; a missing file means all defaults.
 
     Raises:
@@ -87,7 +94,7 @@ def load_config(path: Path) -> EmulatorConfig:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{path}: can't be read: it is no file but a pipe, a device or a folder")
         raw: Any = yaml.safe_load(path.read_text()) if path.exists() else {}
-        return EmulatorConfig.model_validate(raw or {})
+        return model.model_validate(raw or {})
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}" if mark else ""

@@ -79,7 +79,7 @@ def start(
     if running is not None:
         raise LauncherError(
             f"an emulator {_BUSY} {state.root} (pid {running['pid']}); "
-            "use it, stop it with `vxtui emulator stop`, or choose another state directory"
+            f"use it, stop it with `{state.COMMAND} stop`, or choose another state directory"
         )
     options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
     options += ["--simulate-accelerators"] if simulate_accelerators else []
@@ -166,7 +166,7 @@ class _Child:
         _started[:] = [process for process in _started if process.poll() is None]
         # In memory: no pipe, because the server outlives this process; no file, because the disk may be full.
         self._stderr = os.memfd_create("vxtui-emulator-stderr")
-        command = [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root.absolute())]
+        command = [sys.executable, "-m", state.MODULE, "--state-dir", str(state.root.absolute())]
         try:
             self.process = subprocess.Popen(
                 command + options,
@@ -195,7 +195,7 @@ def _reason(message: str, code: int, state: StateDir) -> str:
     lines = message.splitlines()
     if not lines:
         return f"the emulator ended at once with exit code {code}; see {state.log}"
-    return lines[-1].removeprefix("vxtui emulator: ")
+    return lines[-1].removeprefix(f"{state.COMMAND}: ")
 
 
 def _read_info(state: StateDir) -> dict[str, Any] | None:
@@ -227,7 +227,7 @@ def _serves(pid: int, state: StateDir) -> bool:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return b"tui.emulator" in arguments and os.fsencode(state.root.absolute()) in arguments
+    return state.MODULE.encode() in arguments and os.fsencode(state.root.absolute()) in arguments
 
 
 def _alive(pid: int) -> bool:

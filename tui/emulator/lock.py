@@ -42,7 +42,7 @@ class Lock:
             os.close(fd)
             raise EmulatorBusy(
                 f"an emulator already runs on {self._state.root} (pid {holder}); "
-                "use it, stop it with `vxtui emulator stop`, or choose another state directory"
+                f"use it, stop it with `{self._state.COMMAND} stop`, or choose another state directory"
             ) from None
         except OSError as error:
             os.close(fd)

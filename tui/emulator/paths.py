@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 SOCKET_LIMIT = 100
 """Longest usable path of a Unix socket, in bytes; the kernel's own limit is 107."""
@@ -41,6 +42,11 @@ class StateDir:
     """
 
     root: Path
+
+    MODULE: ClassVar[str] = "tui.emulator"
+    """What `python -m` runs as the server of this directory."""
+    COMMAND: ClassVar[str] = "vxtui emulator"
+    """The verbs that start and stop it."""
 
     @property
     def lock(self) -> Path:

@@ -1,0 +1,106 @@
+"""The objects on disk: SQLite in WAL mode, one row each."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tui.emulator.kubernetes.errors import StorageFull
+from tui.emulator.kubernetes.resources import Resource
+
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE counter (last INTEGER NOT NULL);
+INSERT INTO counter VALUES (0);
+CREATE TABLE objects (
+  grp TEXT NOT NULL, version TEXT NOT NULL, plural TEXT NOT NULL,
+  namespace TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL,
+  PRIMARY KEY (grp, version, plural, namespace, name)
+) WITHOUT ROWID;
+"""
+
+
+class DatabaseError(Exception):
+    """The file can't be opened or has another layout; the message says which file and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One stored object."""
+
+    group: str
+    version: str
+    plural: str
+    data: bytes
+
+
+class ObjectDatabase:
+    """The file of one server. Each call is one transaction, which the end of the process does not lose."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db: sqlite3.Connection | None = None
+
+    def open(self) -> int:
+        """Open or create the file; the last resource version.
+
+        Raises:
+            DatabaseError: when it can't be used.
+        """
+        try:
+            self._db = db = sqlite3.connect(self.path, isolation_level=None, timeout=10)
+            db.execute("PRAGMA journal_mode = WAL")
+            # A commit survives the process; only the end of the machine may lose the newest ones.
+            db.execute("PRAGMA synchronous = NORMAL")
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
+                db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+            elif version != VERSION:
+                raise DatabaseError(
+                    f"{self.path} was written by another version of vxtui (layout {version}, this one "
+                    f"reads {VERSION}); use that version, or choose another state directory"
+                )
+            last: int = db.execute("SELECT last FROM counter").fetchone()[0]
+            return last
+        except sqlite3.Error as error:
+            self.close()
+            raise DatabaseError(
+                f"{self.path} can't be read: {error}; move it away, or choose another state directory"
+            ) from error
+
+    def rows(self) -> Iterator[Row]:
+        """Everything that is stored."""
+        assert self._db is not None
+        for row in self._db.execute("SELECT grp, version, plural, data FROM objects"):
+            yield Row(*row)
+
+    def put(self, resource: Resource, namespace: str, name: str, data: bytes, last: int) -> None:
+        """Insert or replace one object. Raises StorageFull, and then nothing was written."""
+        values = (resource.group, resource.version, resource.plural, namespace, name, data)
+        self._write("INSERT OR REPLACE INTO objects VALUES (?,?,?,?,?,?)", values, last)
+
+    def remove(self, resource: Resource, namespace: str, name: str, last: int) -> None:
+        """Delete one object. Raises StorageFull, and then nothing was written."""
+        values = (resource.group, resource.version, resource.plural, namespace, name)
+        statement = "DELETE FROM objects WHERE grp=? AND version=? AND plural=? AND namespace=? AND name=?"
+        self._write(statement, values, last)
+
+    def _write(self, statement: str, values: tuple[object, ...], last: int) -> None:
+        assert self._db is not None
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(statement, values)
+            self._db.execute("UPDATE counter SET last = ?", (last,))
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise StorageFull(f"can't write {self.path}: {error}") from error
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None

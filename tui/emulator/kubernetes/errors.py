@@ -1,0 +1,153 @@
+"""Refusals of the API, each as a `Status` of Kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.kubernetes.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One invalid field: its path, e.g. `spec.template.spec.containers[0].image`, and why."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+    def as_dict(self) -> dict[str, str]:
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+
+class ApiError(Exception):
+    """A refusal with HTTP code, reason and message as a real API server has them."""
+
+    code = 500
+    reason = "InternalError"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | None = None,
+        reason: str | None = None,
+        details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = self.code if code is None else code
+        self.reason = self.reason if reason is None else reason
+        self.details = dict(details or {})
+        self.headers = dict(headers or {})
+
+    def status(self) -> dict[str, Any]:
+        """The `Status` object of the reply."""
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            **({"details": self.details} if self.details else {}),
+            "code": self.code,
+        }
+
+
+def _about(resource: Resource, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {key: value for key, value in details.items() if value}
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    """No object has this name."""
+
+    code, reason = 404, "NotFound"
+
+    @classmethod
+    def of(cls, resource: Resource, name: str) -> NotFound:
+        return cls(f'{resource.qualified} "{name}" not found', details=_about(resource, name))
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    """An object has this name."""
+
+    code, reason = 409, "AlreadyExists"
+
+    @classmethod
+    def of(cls, resource: Resource, name: str) -> AlreadyExists:
+        return cls(f'{resource.qualified} "{name}" already exists', details=_about(resource, name))
+
+
+class Conflict(ApiError):
+    """The object is no longer what the caller read."""
+
+    code, reason = 409, "Conflict"
+
+    @classmethod
+    def of(cls, resource: Resource, name: str, why: str = "") -> Conflict:
+        why = why or (
+            "the object has been modified; please apply your changes to the latest version and try again"
+        )
+        return cls(
+            f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}',
+            details=_about(resource, name),
+        )
+
+
+class Expired(ApiError):
+    """The history no longer holds the resource version; the client lists again."""
+
+    code, reason = 410, "Expired"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    """Fields have values that the type does not allow."""
+
+    code, reason = 422, "Invalid"
+
+    @classmethod
+    def of(cls, resource: Resource, name: str, causes: Sequence[Cause]) -> Invalid:
+        said = [f"{cause.field}: {cause.message}" for cause in causes]
+        text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+        details = {**_about(resource, name), "kind": resource.kind}
+        details["causes"] = [cause.as_dict() for cause in causes]
+        kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+        return cls(f'{kind} "{name}" is invalid: {text}', details=details)
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class StorageFull(ApiError):
+    """The database refused a write; nothing has changed."""
+
+    code, reason = 507, "InternalError"

@@ -1,0 +1,462 @@
+"""The store of all objects: in memory, each change in SQLite before the call returns.
+
+Calls are synchronous and belong to one event loop, so each is atomic for it. An object that the store returns
+is the store's own: copy it before you change it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from tui.emulator.kubernetes.database import ObjectDatabase
+from tui.emulator.kubernetes.errors import (
+    AlreadyExists,
+    BadRequest,
+    Cause,
+    Conflict,
+    Invalid,
+    NotFound,
+)
+from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, PODS, RESOURCES, Resource, find
+from tui.emulator.kubernetes.watching import Event, EventBus, EventType, Obj, Subscription
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+FOREGROUND = "foregroundDeletion"
+"""Finalizer of an object whose dependents go first; the garbage collector takes it away."""
+ORPHAN = "orphan"
+"""Finalizer of an object whose dependents stay; the garbage collector takes it away."""
+HISTORY = 20_000
+"""Changes that a watch can start from."""
+EVENT_HOURS = 1.0
+"""How long an Event stays after its last repetition."""
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
+
+Admission = Callable[[Resource, Obj, Obj | None], None]
+"""Completes and checks an object before it is stored; gets the stored one too. Raises ApiError."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """An object with its JSON, which lists and watches send as it is."""
+
+    obj: Obj
+    raw: bytes
+    version: int
+
+
+# In the class, `list` is its method.
+ObjList = list[Obj]
+StoredList = list[Stored]
+
+
+def rfc3339(at: datetime) -> str:
+    """A time as Kubernetes' `Time` has it, to the second."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(at: datetime) -> str:
+    """A time as Kubernetes' `MicroTime` has it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Objects:
+    """All objects of one API.
+
+    `admit` is called in each create and update. `now` is the clock of the times in objects.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        resources: Iterable[Resource] = RESOURCES,
+        admit: Admission = lambda _resource, _obj, _old: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        history: int = HISTORY,
+    ) -> None:
+        self.resources = tuple(resources)
+        self.admit = admit
+        self.now = now
+        self._database = ObjectDatabase(path)
+        self._tables: dict[Resource, dict[tuple[str, str], Stored]] = {one: {} for one in self.resources}
+        self._bus = EventBus(history)
+        self._counted: dict[tuple[str, ...], tuple[str, str]] = {}
+        """The key of what an Event says → its namespace and name."""
+        self.version = 0
+        """The newest resource version."""
+
+    def open(self) -> None:
+        """Read what is stored. Raises DatabaseError."""
+        self.version = self._database.open()
+        by_type = {(one.group, one.version, one.plural): one for one in self.resources}
+        for row in self._database.rows():
+            resource = by_type.get((row.group, row.version, row.plural))
+            if resource is not None:
+                obj = json.loads(row.data)
+                version = int(obj["metadata"]["resourceVersion"])
+                self._tables[resource][_key(obj)] = Stored(obj, row.data, version)
+        self._bus.start(self.version)
+        self._counted = {_said(one.obj): _key(one.obj) for one in self._tables.get(EVENTS, {}).values()}
+
+    def close(self) -> None:
+        """End all subscriptions and close the file."""
+        self._bus.close()
+        self._database.close()
+
+    def resource(self, plural_or_kind: str, group: str = "", version: str = "") -> Resource:
+        """The type of this plural or kind, the preferred one where no version is given.
+
+        Raises:
+            NotFound: where no such type is served.
+        """
+        found = find(self.resources, plural_or_kind, group, version)
+        if found is None:
+            raise NotFound("the server could not find the requested resource")
+        return found
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Obj:
+        """One object; the namespace of a type without namespaces is "". Raises NotFound."""
+        return self.stored(resource, namespace, name).obj
+
+    def stored(self, resource: Resource, namespace: str, name: str) -> Stored:
+        """One object with its JSON. Raises NotFound."""
+        found = self._tables[resource].get((namespace, name))
+        if found is None:
+            raise NotFound.of(resource, name)
+        return found
+
+    def list(
+        self, resource: Resource, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> ObjList:
+        """The objects with these labels, of one namespace or of all, in order of namespace and name."""
+        found = (one.obj for one in self.all_stored(resource, namespace))
+        if not labels:
+            return list(found)
+        wanted = labels.items()
+        return [obj for obj in found if wanted <= (obj["metadata"].get("labels") or {}).items()]
+
+    def all_stored(self, resource: Resource, namespace: str = "") -> StoredList:
+        """The same with their JSON."""
+        table = self._tables[resource]
+        return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
+
+    def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        """Store a new object: as given, with defaults, uid, times and versions.
+
+        Raises:
+            AlreadyExists: when an object has its name.
+            Invalid: when admission refuses it.
+        """
+        new = deepcopy(obj)
+        new.setdefault("apiVersion", resource.api_version)
+        new.setdefault("kind", resource.kind)
+        meta = new.setdefault("metadata", {})
+        if not resource.namespaced:
+            meta.pop("namespace", None)
+        generated = not meta.get("name") and bool(meta.get("generateName"))
+        if generated:
+            # As long as the longest name of a pod allows.
+            meta["name"] = str(meta["generateName"])[:58] + "".join(random.choices(_SUFFIX, k=5))
+        self._check_name(resource, meta)
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"):
+            meta.pop(field, None)
+        meta["uid"] = str(uuid.uuid4())
+        meta["creationTimestamp"] = rfc3339(self.now())
+        if resource is not EVENTS:
+            meta["generation"] = 1
+        self.admit(resource, new, None)
+        if _key(new) in self._tables[resource]:
+            raise AlreadyExists.of(resource, meta["name"])
+        return self._save("ADDED", resource, new, None, dry_run=dry_run)
+
+    def update(self, resource: Resource, obj: Obj, *, status: bool = False, dry_run: bool = False) -> Obj:
+        """Replace an object, or with `status` only its status; nothing happens where nothing changes.
+
+        Of a type with the subresource `status`, the status stays as it is without `status`. An object that is
+        being deleted goes with its last finalizer.
+
+        Raises:
+            NotFound: when there is none of this name.
+            Conflict: when it gives another resourceVersion or uid than that of the stored object.
+            Invalid: when admission refuses it.
+        """
+        meta = obj.get("metadata") or {}
+        name = str(meta.get("name") or "")
+        stored = self.stored(resource, str(meta.get("namespace") or "") if resource.namespaced else "", name)
+        given = str(meta.get("resourceVersion") or "")
+        if given and given != str(stored.version):
+            raise Conflict.of(resource, name)
+        old = stored.obj
+        uid = meta.get("uid")
+        if uid and uid != old["metadata"]["uid"]:
+            raise Conflict.of(resource, name, _other_uid(uid, old))
+        return self._replace(resource, old, deepcopy(obj), status=status, dry_run=dry_run)
+
+    def change(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        edit: Callable[[Obj], None],
+        *,
+        status: bool = False,
+    ) -> Obj:
+        """Let `edit` change a copy of the stored object, and store it; never a Conflict.
+
+        Raises:
+            NotFound: when there is none of this name.
+            Invalid: when admission refuses it.
+        """
+        old = self.get(resource, namespace, name)
+        new = deepcopy(old)
+        edit(new)
+        return self._replace(resource, old, new, status=status, dry_run=False)
+
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        propagation: Propagation = "Background",
+        grace: float | None = None,
+        uid: str = "",
+        dry_run: bool = False,
+    ) -> Obj:
+        """Delete an object, or mark it as being deleted while it has finalizers.
+
+        A pod on a node is marked for its grace period (`grace`, else that of its spec): its kubelet ends its
+        containers and deletes it with `grace=0`.
+
+        Raises:
+            NotFound: when there is none of this name.
+            Conflict: when its uid is not `uid`.
+        """
+        old = self.get(resource, namespace, name)
+        if uid and uid != old["metadata"]["uid"]:
+            raise Conflict.of(resource, name, _other_uid(uid, old))
+        new = deepcopy(old)
+        meta = new["metadata"]
+        self._mark(resource, new, grace)
+        finalizers = [one for one in meta.get("finalizers") or [] if one not in {FOREGROUND, ORPHAN}]
+        wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)
+        if wanted:
+            finalizers.append(wanted)
+        meta["finalizers"] = finalizers
+        if not finalizers:
+            del meta["finalizers"]
+        if _gone(new):
+            return self._remove(resource, new, old, dry_run=dry_run)
+        if new == old:
+            return old
+        if "generation" in meta and "deletionTimestamp" not in old["metadata"]:
+            meta["generation"] += 1
+        return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
+
+    def watch(self, resources: Collection[Resource], since: int | None = None) -> Subscription:
+        """Changes of objects of these types from now on, or all after version `since`.
+
+        Raises:
+            Expired: when the changes after `since` are no longer all known.
+        """
+        return self._bus.subscribe(resources, since)
+
+    def forget_history(self) -> None:
+        """Let every watch from an earlier version end with 410, as after a compaction."""
+        self._bus.start(self.version)
+
+    def event(
+        self,
+        about: Obj,
+        reason: str,
+        message: str,
+        *,
+        type: Literal["Normal", "Warning"] = "Normal",
+        component: str,
+        action: str = "",
+    ) -> None:
+        """Record an Event about an object; one that says the same again is counted up."""
+        meta = about["metadata"]
+        now = rfc3339(self.now())
+        involved = {
+            "apiVersion": about.get("apiVersion", ""), "kind": about.get("kind", ""), "name": meta["name"],
+            "namespace": meta.get("namespace", ""), "uid": meta.get("uid", ""),
+            "resourceVersion": meta.get("resourceVersion", ""),
+        }  # fmt: skip
+        event = {
+            "metadata": {
+                "name": f"{meta['name']}.{uuid.uuid4().hex[:16]}",
+                "namespace": meta.get("namespace") or "default",
+            },
+            "involvedObject": {key: value for key, value in involved.items() if value},
+            "reason": reason, "message": message, "type": type, "count": 1,
+            "source": {"component": component}, "firstTimestamp": now, "lastTimestamp": now,
+            "eventTime": None, "reportingComponent": component, "reportingInstance": "",
+            **({"action": action} if action else {}),
+        }  # fmt: skip
+        earlier = self._tables[EVENTS].get(self._counted.get(_said(event), ("", "")))
+        if earlier is None:
+            created = self.create(EVENTS, event)
+            self._counted[_said(created)] = _key(created)
+            return
+
+        def again(obj: Obj) -> None:
+            obj["count"] = int(obj.get("count") or 1) + 1
+            obj["lastTimestamp"] = now
+
+        self.change(EVENTS, *_key(earlier.obj), again)
+
+    def expire_events(self) -> None:
+        """Delete the Events that were not repeated for `EVENT_HOURS`."""
+        limit = rfc3339(self.now() - timedelta(hours=EVENT_HOURS))
+        for stored in list(self._tables[EVENTS].values()):
+            obj = stored.obj
+            if (obj.get("lastTimestamp") or obj["metadata"]["creationTimestamp"]) < limit:
+                self._counted.pop(_said(obj), None)
+                self.delete(EVENTS, *_key(obj))
+
+    def _replace(self, resource: Resource, old: Obj, new: Obj, *, status: bool, dry_run: bool) -> Obj:
+        if status and "status" in resource.subresources:
+            changed = deepcopy(old)
+            changed.pop("status", None)
+            changed.update({"status": new["status"]} if "status" in new else {})
+            changed["metadata"].update(
+                {key: new["metadata"][key] for key in ("managedFields",) if key in new.get("metadata", {})}
+            )
+            new = changed
+        elif "status" in resource.subresources:
+            new.pop("status", None)
+            new.update({"status": old["status"]} if "status" in old else {})
+        _keep_identity(new, old)
+        self.admit(resource, new, old)
+        if new == old:
+            return old
+        meta = new["metadata"]
+        if "generation" in meta and _desired(new) != _desired(old):
+            meta["generation"] += 1
+        if _gone(new):
+            return self._remove(resource, new, old, dry_run=dry_run)
+        return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
+
+    def _mark(self, resource: Resource, obj: Obj, grace: float | None) -> None:
+        """Set the time of the deletion; a second deletion can only make it earlier."""
+        meta = obj["metadata"]
+        seconds = 0
+        if resource is PODS:
+            seconds = _grace_of(obj, grace)
+            earlier = meta.get("deletionGracePeriodSeconds")
+            if earlier is not None and seconds >= earlier:
+                return
+            meta["deletionGracePeriodSeconds"] = seconds
+        elif "deletionTimestamp" in meta:
+            return
+        else:
+            meta["deletionGracePeriodSeconds"] = 0
+        meta["deletionTimestamp"] = rfc3339(self.now() + timedelta(seconds=seconds))
+        if resource is NAMESPACES:
+            obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+
+    def _save(self, type: EventType, resource: Resource, obj: Obj, old: Obj | None, *, dry_run: bool) -> Obj:
+        if dry_run:
+            return obj
+        version = self.version + 1
+        obj["metadata"]["resourceVersion"] = str(version)
+        raw = _encode(obj)
+        # The copy shares nothing with what the caller gave.
+        obj = json.loads(raw)
+        key = _key(obj)
+        self._database.put(resource, *key, raw, version)
+        self.version = version
+        self._tables[resource][key] = Stored(obj, raw, version)
+        self._bus.publish(Event(type, resource, obj, old, version, raw))
+        return obj
+
+    def _remove(self, resource: Resource, obj: Obj, old: Obj, *, dry_run: bool) -> Obj:
+        if dry_run:
+            return obj
+        version = self.version + 1
+        obj["metadata"]["resourceVersion"] = str(version)
+        key = _key(obj)
+        raw = _encode(obj)
+        self._database.remove(resource, *key, version)
+        self.version = version
+        del self._tables[resource][key]
+        self._bus.publish(Event("DELETED", resource, obj, old, version, raw))
+        return obj
+
+    def _check_name(self, resource: Resource, meta: Obj) -> None:
+        if not meta.get("name"):
+            cause = Cause(
+                "metadata.name", "Required value: name or generateName is required", "FieldValueRequired"
+            )
+            raise Invalid.of(resource, "", [cause])
+        if resource.namespaced and not meta.get("namespace"):
+            raise BadRequest(f"an empty namespace may not be set during creation of {resource.qualified}")
+
+
+def _other_uid(uid: str, old: Obj) -> str:
+    return f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+
+
+def _key(obj: Obj) -> tuple[str, str]:
+    meta = obj["metadata"]
+    return str(meta.get("namespace") or ""), str(meta["name"])
+
+
+def _encode(obj: Obj) -> bytes:
+    return json.dumps(obj, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _desired(obj: Obj) -> Obj:
+    """What a generation counts: all but the metadata and the status."""
+    return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
+
+
+def _keep_identity(new: Obj, old: Obj) -> None:
+    """What no update changes: type, name, uid, times and versions that the server sets."""
+    new["apiVersion"], new["kind"] = old["apiVersion"], old["kind"]
+    meta, before = new.setdefault("metadata", {}), old["metadata"]
+    for field in (
+        "name", "namespace", "uid", "creationTimestamp", "generation", "generateName", "resourceVersion",
+        "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+    ):  # fmt: skip
+        if field in before:
+            meta[field] = before[field]
+        else:
+            meta.pop(field, None)
+
+
+def _gone(obj: Obj) -> bool:
+    """Whether nothing is in the way of the object's deletion."""
+    meta = obj["metadata"]
+    if "deletionTimestamp" not in meta or meta.get("finalizers"):
+        return False
+    waits_for_contents = obj["kind"] == NAMESPACES.kind and (obj.get("spec") or {}).get("finalizers")
+    return not waits_for_contents and not meta.get("deletionGracePeriodSeconds")
+
+
+def _grace_of(pod: Obj, grace: float | None) -> int:
+    spec = pod.get("spec") or {}
+    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+        # No kubelet has to end anything.
+        return 0
+    own = spec.get("terminationGracePeriodSeconds")
+    # Less than a second of grace is no grace.
+    return int(grace) if grace is not None else int(30 if own is None else own)
+
+
+def _said(event: Obj) -> tuple[str, ...]:
+    """What two Events have in common that are counted as one."""
+    involved = event.get("involvedObject") or {}
+    return (
+        *(str(involved.get(key) or "") for key in ("kind", "namespace", "name", "uid", "fieldPath")),
+        *(str(event.get(key) or "") for key in ("type", "reason", "message", "reportingComponent")),
+    )

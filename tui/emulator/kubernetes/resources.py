@@ -1,0 +1,138 @@
+"""The types that the API serves, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SCALED = frozenset({"status", "scale"})
+STATUS = frozenset({"status"})
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A type of object in one version of its API group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+    subresources: frozenset[str] = frozenset()
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    custom: bool = True
+    """Whether a CustomResourceDefinition declares it; else it is built into Kubernetes."""
+    verbs: tuple[str, ...] = VERBS
+    singular_name: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """`GROUP/VERSION`, or `v1` of the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """The plural with its group, as messages name it, e.g. `pytorchjobs.kubeflow.org`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def singular(self) -> str:
+        return self.singular_name or self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of its URL."""
+        parts = ["/apis" if self.group else "/api", self.api_version]
+        parts += ["namespaces", namespace] if namespace and self.namespaced else []
+        return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
+
+
+def _core(plural: str, kind: str, *short: str, namespaced: bool = True, status: bool = False) -> Resource:
+    categories = ("all",) if plural in {"pods", "services"} else ()
+    subresources = STATUS if status else frozenset()
+    return Resource("", "v1", plural, kind, namespaced, subresources, short, categories, custom=False)
+
+
+def _built_in(
+    group: str, version: str, plural: str, kind: str, *short: str, status: bool = False
+) -> Resource:
+    categories = ("all",) if group == "batch" else ()
+    subresources = STATUS if status else frozenset()
+    return Resource(group, version, plural, kind, True, subresources, short, categories, custom=False)
+
+
+PODS = _core("pods", "Pod", "po", status=True)
+NAMESPACES = _core("namespaces", "Namespace", "ns", namespaced=False, status=True)
+NODES = _core("nodes", "Node", "no", namespaced=False, status=True)
+EVENTS = _core("events", "Event", "ev")
+SERVICES = _core("services", "Service", "svc", status=True)
+JOBS = _built_in("batch", "v1", "jobs", "Job", status=True)
+
+_KUBEFLOW = "kubeflow.org"
+_TRAINER = "trainer.kubeflow.org"
+_KUEUE = "kueue.x-k8s.io"
+
+RESOURCES: tuple[Resource, ...] = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICES,
+    EVENTS,
+    _core("configmaps", "ConfigMap", "cm"),
+    _core("secrets", "Secret"),
+    _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc", status=True),
+    _core("serviceaccounts", "ServiceAccount", "sa"),
+    _core("resourcequotas", "ResourceQuota", "quota", status=True),
+    _core("limitranges", "LimitRange", "limits"),
+    JOBS,
+    _built_in("coordination.k8s.io", "v1", "leases", "Lease"),
+    Resource(
+        "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short=("pc",), custom=False,
+        singular_name="priorityclass",
+    ),
+    Resource(_KUBEFLOW, "v1", "pytorchjobs", "PyTorchJob", subresources=SCALED),
+    Resource(_KUBEFLOW, "v1", "tfjobs", "TFJob", subresources=SCALED),
+    Resource(_KUBEFLOW, "v1", "mpijobs", "MPIJob", subresources=SCALED),
+    Resource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
+    Resource(_TRAINER, "v1alpha1", "trainjobs", "TrainJob", subresources=STATUS),
+    Resource(_TRAINER, "v1alpha1", "trainingruntimes", "TrainingRuntime"),
+    Resource(_TRAINER, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False),
+    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", subresources=STATUS, short=("js",)),
+    Resource(
+        _KUEUE, "v1beta2", "workloads", "Workload", subresources=STATUS,
+        short=("kwl", "kueueworkload", "kueueworkloads"),
+    ),
+    Resource(
+        _KUEUE, "v1beta2", "localqueues", "LocalQueue", subresources=STATUS, short=("queue", "queues", "lq")
+    ),
+    Resource(_KUEUE, "v1beta2", "clusterqueues", "ClusterQueue", False, STATUS, ("cq",)),
+    Resource(
+        _KUEUE, "v1beta2", "resourceflavors", "ResourceFlavor", False, short=("flavor", "flavors", "rf")
+    ),
+    Resource(_KUEUE, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", False),
+    Resource(
+        "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", subresources=STATUS, short=("pg", "pgs")
+    ),
+    Resource(
+        "scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", subresources=STATUS,
+        short=("podgroup-v1beta1",),
+    ),
+)  # fmt: skip
+"""What is stored. Of a kind in several versions, the first is the preferred one; each version has its own
+objects, because the two MPIJobs are types of different operators."""
+
+
+def find(
+    resources: Iterable[Resource], plural_or_kind: str, group: str = "", version: str = ""
+) -> Resource | None:
+    """The first type of this plural or kind; an empty group or version stands for any."""
+    for resource in resources:
+        named = plural_or_kind in {resource.plural, resource.kind}
+        if named and group in {"", resource.group} and version in {"", resource.version}:
+            return resource
+    return None

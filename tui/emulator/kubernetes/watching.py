@@ -1,0 +1,132 @@
+"""Changes of objects: their recent history, and subscriptions to those to come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tui.emulator.kubernetes.errors import Expired
+from tui.emulator.kubernetes.resources import Resource
+
+Obj = dict[str, Any]
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change. `obj` is the object after it, or the last of a deleted one."""
+
+    type: EventType
+    resource: Resource
+    obj: Obj
+    old: Obj | None = None
+    """The object before a modification."""
+    version: int = 0
+    raw: bytes = b""
+    """`obj` as JSON."""
+
+
+class Subscription:
+    """An async iterator over events; it loses none, however slow its reader is."""
+
+    def __init__(self, bus: EventBus, resources: Collection[Resource]) -> None:
+        self._bus = bus
+        self.resources = frozenset(resources)
+        self._waiting: deque[Event] = deque()
+        self._ready = asyncio.Event()
+        self._closed = False
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._waiting:
+            if self._closed:
+                raise StopAsyncIteration
+            self._ready.clear()
+            await self._ready.wait()
+        return self._waiting.popleft()
+
+    def take(self) -> list[Event]:
+        """The events that are there already, without waiting."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+    async def wait(self) -> None:
+        """Return once there is an event, or the subscription is closed."""
+        if not self._waiting and not self._closed:
+            self._ready.clear()
+            await self._ready.wait()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """End the iteration after the events that are there."""
+        self._bus.drop(self)
+        self._closed = True
+        self._ready.set()
+
+    def push(self, event: Event) -> None:
+        self._waiting.append(event)
+        self._ready.set()
+
+
+class EventBus:
+    """Delivers each change to its subscriptions, and keeps the newest `room` of them."""
+
+    def __init__(self, room: int) -> None:
+        self._history: deque[Event] = deque(maxlen=room)
+        self._subscriptions: list[Subscription] = []
+        self._oldest = 0
+        """Changes up to this version are forgotten."""
+
+    def start(self, version: int) -> None:
+        """Nothing is known of the changes up to `version`."""
+        self._history.clear()
+        self._oldest = version
+
+    def publish(self, event: Event) -> None:
+        if self._history.maxlen == len(self._history) and self._history:
+            self._oldest = self._history[0].version
+        self._history.append(event)
+        for subscription in self._subscriptions:
+            if event.resource in subscription.resources:
+                subscription.push(event)
+
+    def subscribe(self, resources: Collection[Resource], since: int | None = None) -> Subscription:
+        """Events from now on, or those after version `since` first.
+
+        Raises:
+            Expired: when the changes after `since` are no longer all known.
+        """
+        subscription = Subscription(self, resources)
+        if since is not None:
+            if since < self._oldest:
+                raise Expired(f"too old resource version: {since} ({self._oldest})")
+            for event in self._newer(since):
+                if event.resource in subscription.resources:
+                    subscription.push(event)
+        self._subscriptions.append(subscription)
+        return subscription
+
+    def _newer(self, since: int) -> list[Event]:
+        found: list[Event] = []
+        for event in reversed(self._history):
+            if event.version <= since:
+                break
+            found.append(event)
+        return found[::-1]
+
+    def drop(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+
+    def close(self) -> None:
+        for subscription in list(self._subscriptions):
+            subscription.close()
