@@ -22,6 +22,8 @@ from tui.domain.vertex.interchange import from_resource, from_text
 from tui.domain.vertex.interchange.exports import FORMS, export
 from tui.domain.vertex.rules import Severity
 from tui.domain.vertex.spec_formats import CUSTOM_TASK
+from tui.kinds import registry
+from tui.kinds.kind import Kind, Words
 from tui.kinds.registry import kind_of_body, kinds
 
 POOL = "machineSpec: {machineType: n1-standard-4}, replicaCount: 1, containerSpec: {imageUri: a}"
@@ -45,6 +47,28 @@ def test_every_body_is_that_of_a_kind() -> None:
         kind_of_body("toySpec")
     with pytest.raises(ValueError, match="jobSpec"):
         register("jobSpec", lambda: format_of("jobSpec"))
+
+
+def test_kinds_share_a_body_by_the_objects_in_it() -> None:
+    """One format for them all; the object that is sent says which kind it is."""
+    both = {"tabs": (), "body": "shared", "spec_format": "tui.domain.vertex.spec_formats:CUSTOM_JOB_SPEC"}
+    red = Kind(key="red", words=Words("red"), objects=("Red.example.com",), **both)
+    plain = Kind(key="plain", words=Words("plain"), objects=("Plain",), **both)
+    registry.register(red)
+    try:
+        for again in (red.objects, ()):
+            with pytest.raises(ValueError, match="the body shared"):
+                registry.register(Kind(key="other", words=Words("other"), objects=again, **both))
+        registry.register(plain)
+        assert registry.kind_of_body("shared", {"apiVersion": "example.com/v1", "kind": "Red"}) is red
+        assert registry.kind_of_body("shared", {"apiVersion": "v1", "kind": "Plain"}) is plain
+        with pytest.raises(KeyError, match=r"Blue.example.com"):
+            registry.kind_of_body("shared", {"apiVersion": "example.com/v1", "kind": "Blue"})
+        registry.unregister("plain")
+        assert format_of("shared").body == "jobSpec"
+    finally:
+        registry.unregister("red")
+    assert "shared" not in bodies()
 
 
 def test_two_bodies_are_refused_at_the_second() -> None:

@@ -87,6 +87,8 @@ class Kind:
     """Path of its jobs' pages in the cloud console, between the region and the id."""
     spec_format: str = ""
     """The `SpecFormat` of that body: fields, form, rules, export and request."""
+    objects: tuple[str, ...] = ()
+    """The objects in a body that several kinds share, each as KIND.GROUP: `PyTorchJob.kubeflow.org`."""
 
     def has(self, tab: str) -> bool:
         """Whether its jobs have this, e.g. `logs`: what no tab shows is not read and no verb prints it."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from tui.domain import spec_format
 from tui.domain.job import Job
 from tui.kinds.custom_job import CUSTOM_JOB
@@ -17,19 +20,29 @@ def register(kind: Kind) -> None:
     """Add a kind, before a backend or a screen is opened.
 
     Raises:
-        ValueError: for a key or a body that another kind has.
+        ValueError: for a key that another kind has, and for a body that one with another format, or with the
+            same objects, has.
     """
     if kind.key in _KINDS:
         raise ValueError(f"two kinds have the key {kind.key}")
     if kind.body:
-        spec_format.register(kind.body, lambda: resolve(kind.spec_format))
+        sharing = [each for each in _KINDS.values() if each.body == kind.body]
+        shareable = kind.objects and all(
+            each.objects and each.spec_format == kind.spec_format for each in sharing
+        )
+        if sharing and not shareable:
+            raise ValueError(f"two formats have the body {kind.body}")
+        if any(set(each.objects) & set(kind.objects) for each in sharing):
+            raise ValueError(f"two kinds have the same objects in the body {kind.body}")
+        if not sharing:
+            spec_format.register(kind.body, lambda: resolve(kind.spec_format))
     _KINDS[kind.key] = kind
 
 
 def unregister(key: str) -> None:
     """Remove a kind. Raises KeyError."""
     kind = _KINDS.pop(key)
-    if kind.body:
+    if kind.body and all(each.body != kind.body for each in _KINDS.values()):
         spec_format.unregister(kind.body)
 
 
@@ -59,12 +72,24 @@ def kind_named(key: str) -> Kind:
     return _KINDS[key]
 
 
-def kind_of_body(body: str) -> Kind:
-    """The kind whose profiles have this body. Raises KeyError."""
+def kind_of_body(body: str, resource: Mapping[str, Any] | None = None) -> Kind:
+    """The kind whose profiles have this body; where several have, that of the object that is sent.
+
+    Raises:
+        KeyError: where no kind has it, or the object is of none of them.
+    """
+    made = object_kind(resource or {})
     for kind in _KINDS.values():
-        if kind.body == body:
+        if kind.body == body and (not kind.objects or made in kind.objects):
             return kind
-    raise KeyError(body)
+    raise KeyError(made if resource else body)
+
+
+def object_kind(resource: Mapping[str, Any]) -> str:
+    """The kind of an object as `Kind.objects` has it: `PyTorchJob.kubeflow.org`; "" where it says none."""
+    group, slash, _ = str(resource.get("apiVersion") or "").rpartition("/")
+    kind = str(resource.get("kind") or "")
+    return f"{kind}.{group}" if kind and slash else kind
 
 
 for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB):

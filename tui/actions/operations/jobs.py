@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,7 @@ class JobOperations:
             ready = request
             if package is not None:
                 ready = replace(request, custom_job=await self._packed(package, tell))
-            service = self._backend.jobs[kind_of_body(request.body).key]
+            service = self._service_for(request.body, ready.resource)
             sent = LaunchRequest(
                 ready.region, ready.resource, secrets.token_hex(8), on_send=lambda: on_send(sent_launch(sent))
             )
@@ -125,6 +125,19 @@ class JobOperations:
             region=request.region,
             made=lambda job: job.name,
         )
+
+    def _service_for(self, body: str, resource: Mapping[str, Any]) -> JobService:
+        """The service that creates this. Raises OperationError where the context has none."""
+        kind = kind_of_body(body, resource)
+        service = self._backend.jobs.get(kind.key)
+        if service is None:
+            raise OperationError(
+                f"The context {self._backend.info.name} has no {kind.words.noun}s.",
+                fix="Choose another context; `vxtui contexts` lists them.",
+                code=NotOffered.code,
+                exit_code=NotOffered.exit_code,
+            )
+        return service
 
     async def _packed(
         self, package: PackageRequest | PackagePlan, tell: Callable[[PackagingStep], None]

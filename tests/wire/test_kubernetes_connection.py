@@ -1,0 +1,176 @@
+"""Calls to an API server: login, retries, errors in words, streams."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from tests.wire.fake_kubernetes import kubeconfig, serving, status
+from tui.backends.errors import (
+    BackendError,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    QuotaExceeded,
+    Unauthenticated,
+    Unavailable,
+)
+from tui.backends.kubernetes.connection import Connection, lines
+from tui.backends.kubernetes.errors import AlreadyExists, Conflict, Expired
+from tui.backends.kubernetes.login.cluster import KubeconfigCluster
+
+
+def connection(folder: Path, server: str, **user: object) -> Connection:
+    return Connection(KubeconfigCluster(kubeconfig(folder, server, **user)))
+
+
+async def test_a_read_is_tried_again_and_a_create_only_where_nothing_was_done(tmp_path: Path) -> None:
+    said: list[str] = []
+    refusals = [
+        status(500, "InternalError", "etcd: leader changed"),
+        status(503, "", "", {"Retry-After": "0"}),
+    ]
+
+    async def answer(request: Request) -> Response:
+        said.append(f"{request.method} {request.headers['authorization']}")
+        return refusals.pop(0) if refusals else JSONResponse({"kind": "PodList"})
+
+    async with serving(answer) as server:
+        calls = connection(tmp_path, server)
+        found = await calls.request("GET", "/api/v1/pods", what="list pods")
+        assert (found, len(said), calls.login.cluster, calls.login.namespace) == (
+            {"kind": "PodList"}, 3, "gke_p_l-c-1", "team",
+        )  # fmt: skip
+        refusals[:] = [status(429, "TooManyRequests", "slow down", {"Retry-After": "0"})]
+        await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+        assert said[3:] == ["POST Bearer first"] * 2
+        refusals[:] = [status(500, "InternalError", "etcd: leader changed")]
+        with pytest.raises(BackendError, match="Can't create a pod: etcd: leader changed"):
+            await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+        assert len(said) == 6
+        await calls.aclose()
+        with pytest.raises(Unavailable, match="closed"):
+            await calls.request("GET", "/api/v1/pods", what="list pods")
+
+
+CASES = [
+    (status(401, "Unauthorized", "Unauthorized"), Unauthenticated, "does not accept the login"),
+    (
+        status(403, "Forbidden", 'pods is forbidden: User "u" cannot list resource "pods" in API group ""'),
+        PermissionDenied,
+        "kubectl auth can-i list pods`",
+    ),
+    (
+        status(403, "Forbidden", "pods 'a' is forbidden: exceeded quota: gpu, requested: 8"),
+        QuotaExceeded,
+        "Quota",
+    ),
+    (status(404, "NotFound", 'pods "a" not found'), NotFound, "vxtui jobs"),
+    (status(409, "AlreadyExists", 'pods "a" already exists'), AlreadyExists, "another name"),
+    (status(409, "Conflict", "the object has been modified"), Conflict, "try again"),
+    (status(410, "Expired", "too old resource version"), Expired, "too old"),
+    (Response("<html>Bad gateway</html>", 502), Unavailable, "Bad gateway"),
+]
+
+
+@pytest.mark.parametrize(("reply", "kind", "words"), CASES, ids=[kind.__name__ for _, kind, _ in CASES])
+async def test_a_refusal_in_words(tmp_path: Path, reply: Response, kind: type, words: str) -> None:
+    async def answer(request: Request) -> Response:
+        return reply
+
+    async with serving(answer) as server:
+        calls = connection(tmp_path, server)
+        with pytest.raises(kind) as raised:
+            await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+        await calls.aclose()
+    error = raised.value
+    assert type(error) is kind and words in f"{error.message} {error.fix}"
+
+
+async def test_causes_of_an_invalid_object_are_fields(tmp_path: Path) -> None:
+    causes = [{"reason": "FieldValueInvalid", "message": "Invalid value: -1", "field": "spec.replicas"}]
+
+    async def answer(request: Request) -> Response:
+        return status(422, "Invalid", "PyTorchJob is invalid", causes=causes)
+
+    async with serving(answer) as server:
+        calls = connection(tmp_path, server)
+        with pytest.raises(InvalidRequest) as raised:
+            await calls.request("POST", "/api/v1/pods", what="create a pod", body={})
+        await calls.aclose()
+    assert raised.value.fields == {"spec.replicas": "Invalid value: -1"}
+
+
+async def test_an_expired_token_is_renewed_once_for_all_calls(tmp_path: Path) -> None:
+    """The login command gives another token each time; streams go on while it does."""
+    count = tmp_path / "count"
+    count.touch()
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        "import json, pathlib, sys\n"
+        "file = pathlib.Path(sys.argv[1]); file.write_text(file.read_text() + 'x')\n"
+        "status = {'token': 'token' + str(len(file.read_text()))}\n"
+        "print(json.dumps({'kind': 'ExecCredential', 'status': status}))\n"
+    )
+    good = "token1"
+    go_on = asyncio.Event()
+
+    async def follow() -> object:
+        yield b"one\ntw"
+        await go_on.wait()
+        yield b"o\nthree"
+
+    async def answer(request: Request) -> Response:
+        if request.headers["authorization"] != f"Bearer {good}":
+            return status(401, "Unauthorized", "Unauthorized")
+        if request.query_params.get("follow") == "true":
+            return StreamingResponse(follow())
+        return JSONResponse({})
+
+    command = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+    login = {"exec": {**command, "command": sys.executable, "args": [str(plugin), str(count)]}}
+    async with serving(answer) as server:
+        calls = connection(tmp_path, server, **login)
+        async with calls.stream("/api/v1/log", what="follow a log", params={"follow": True}) as pieces:
+            found = lines(pieces)
+            assert await anext(found) == b"one"
+            good = "token2"
+            await asyncio.gather(*(calls.request("GET", "/api/v1/pods", what="list pods") for _ in range(5)))
+            go_on.set()
+            assert [line async for line in found] == [b"two", b"three"]
+        await calls.aclose()
+    assert count.read_text() == "xx"
+
+
+async def test_a_login_that_fails_says_why(tmp_path: Path) -> None:
+    command = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}
+    calls = connection(tmp_path, "http://127.0.0.1:9", exec=command)
+    with pytest.raises(Unauthenticated, match="names no-such-plugin, which is not on this machine") as raised:
+        await calls.open()
+    assert "gke" in raised.value.fix
+    failing = {**command, "command": "sh", "args": ["-c", f"echo {shlex.quote('log in first')} >&2; exit 3"]}
+    with pytest.raises(Unauthenticated, match="log in first"):
+        await connection(tmp_path, "http://127.0.0.1:9", exec=failing).open()
+    with pytest.raises(NotFound, match="No such context elsewhere"):
+        await KubeconfigCluster(kubeconfig(tmp_path, "http://127.0.0.1:9"), "elsewhere").log_in()
+    with pytest.raises(NotFound, match="no kubeconfig"):
+        await KubeconfigCluster(str(tmp_path / "none")).log_in()
+    (tmp_path / "broken").write_text("clusters: [")
+    with pytest.raises(InvalidRequest, match="can't be read"):
+        await KubeconfigCluster(str(tmp_path / "broken")).log_in()
+
+
+async def test_a_server_that_is_not_there_is_said_within_the_patience(tmp_path: Path) -> None:
+    calls = connection(tmp_path, "http://127.0.0.1:9")
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match=r"no connection to the server at http://127.0.0.1:9"):
+        await calls.request("GET", "/api/v1/pods", what="list pods", patience=0.5)
+    assert time.monotonic() - began < 5
+    await calls.aclose()

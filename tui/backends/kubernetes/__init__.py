@@ -1,0 +1,1 @@
+"""A Kubernetes cluster as a backend: kr8s for kubeconfig and login, our own calls, lists and watches."""

@@ -1,0 +1,369 @@
+"""The connection to one API server: every call, stream and websocket to a cluster goes through it.
+
+It owns credentials, timeouts, retries and the words of errors. A call is tried again where the server says
+that it did not act (429, 503 with Retry-After), and one that changes nothing also after a lost reply.
+It imports the clients: load it late, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import time
+import urllib.request
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import httpx_ws
+
+from tui.backends.errors import BackendError, Unauthenticated, Unavailable
+from tui.backends.kubernetes.errors import from_exception, from_reply
+from tui.backends.kubernetes.login.cluster import Cluster, Login
+
+READ = 10.0
+"""Seconds for one object, or a page of a list."""
+CHANGE = 15.0
+CREATE = 30.0
+"""Admission webhooks of a cluster may take up to 30 s; a create is not sent twice."""
+CONNECT = 5.0
+FIRST_DELAY, MOST_DELAY = 0.25, 8.0
+LONGEST_WAIT = 20.0
+"""A server that asks for a longer wait than this is not waited for."""
+PATIENCE = {False: 30.0, True: 3.0}
+"""Seconds for which a failing read is tried again: of a cluster elsewhere, and of this machine's."""
+_REFUSED = frozenset({429, 503})
+"""Replies that say that nothing was done."""
+_READ_AGAIN = frozenset({500, 502, 504})
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+]
+"""A watch may be silent for minutes: TCP itself finds that the other side is gone, within 30 s."""
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+
+def backoff(attempt: int, asked: float | None = None, most: float = MOST_DELAY) -> float:
+    """Seconds before attempt 1, 2, …: exponential with full jitter, never less than the server asked for."""
+    return (asked or 0.0) + random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
+
+
+class Connection:
+    """Calls to one cluster. Paths begin with `/api` or `/apis`; `what` completes "Can't …" in an error."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._client: httpx.AsyncClient | None = None
+        self._old: list[httpx.AsyncClient] = []
+        self._login: Login | None = None
+        self._logging_in = asyncio.Lock()
+        self.closed = False
+
+    @property
+    def login(self) -> Login:
+        """The login in use. Raises Unavailable before `open`."""
+        if self._login is None:
+            raise Unavailable("Not connected to the cluster.", fix="Connect first.")
+        return self._login
+
+    @property
+    def local(self) -> bool:
+        """Whether the cluster is this machine's own."""
+        return self.cluster.local
+
+    async def open(self) -> None:
+        """Log in. Idempotent; a later call reads the credentials anew. Raises BackendError."""
+        self.closed = False
+        await self._log_in(self._login)
+
+    async def aclose(self) -> None:
+        """Calls and streams under way end with Unavailable."""
+        self.closed = True
+        clients, self._client, self._old = [self._client, *self._old], None, []
+        for client in clients:
+            if client is not None:
+                await client.aclose()
+
+    # Calls
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        what: str,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        within: float = READ,
+        repeat: bool | None = None,
+        patience: float | None = None,
+    ) -> Any:
+        """The reply's JSON.
+
+        `repeat`: send again after a lost reply, by default only what changes nothing (GET). `patience` is for
+        how many seconds it is tried again.
+        """
+        content = await self.read(
+            method, path, what=what, params=params, body=body, content_type=content_type, within=within,
+            repeat=repeat, patience=patience,
+        )  # fmt: skip
+        try:
+            return json.loads(content) if content else None
+        except ValueError as error:
+            fix = "Something on the way may change replies, e.g. a proxy."
+            raise Unavailable(f"Can't {what}: the reply is not JSON.", fix=fix) from error
+
+    async def read(
+        self,
+        method: str,
+        path: str,
+        *,
+        what: str,
+        params: Mapping[str, Any] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        within: float = READ,
+        repeat: bool | None = None,
+        patience: float | None = None,
+    ) -> bytes:
+        """The reply's bytes, e.g. of a log. See `request`."""
+        again = method == "GET" if repeat is None else repeat
+        end = time.monotonic() + (PATIENCE[self.local] if patience is None else patience)
+        request = _Request(method, path, params, body, content_type, within)
+        attempt = 0
+        while True:
+            cause: Exception | None = None
+            try:
+                reply = await self._send(request, what)
+            except Exception as error:  # noqa: BLE001 - it is translated
+                found, cause = from_exception(error, what, self._server()), error
+                wait = backoff(attempt) if again or _not_sent(error) else None
+            else:
+                if reply.status_code < 400:
+                    return reply.content
+                found = from_reply(reply.status_code, reply.headers, reply.content, what)
+                wait = _wait_after(reply, again, attempt)
+            # A refused login is not repeated: a locked account would stay locked.
+            hopeless = self.closed or isinstance(found, Unauthenticated)
+            if wait is None or hopeless or wait > LONGEST_WAIT or time.monotonic() + wait >= end:
+                raise self._lost(found, what) from cause
+            attempt += 1
+            await asyncio.sleep(wait)
+
+    async def _send(self, request: _Request, what: str) -> httpx.Response:
+        """One attempt; the login is read anew, once, where the server does not accept it (any more)."""
+        for renewed in (False, True):
+            client = await self._ready(what)
+            login = self._login
+            async with asyncio.timeout(request.within + 1):
+                reply = await client.request(
+                    request.method, request.path, params=_params(request.params), content=request.content,
+                    headers=self._headers(request.headers), timeout=_timeout(request.within),
+                    extensions=self._extensions(),
+                )  # fmt: skip
+            if reply.status_code != 401 or renewed:
+                break
+            await self._log_in(login)
+        return reply
+
+    # Streams
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        *,
+        what: str,
+        params: Mapping[str, Any] | None = None,
+        within: float = READ,
+        silence: float | None = None,
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """A reply as it comes, in pieces of any size: a watch, or a log that is followed.
+
+        `within` is for its beginning; after `silence` seconds without a byte it has failed (`None`: TCP alone
+        finds that the server is gone). It is opened once; a break is an Unavailable where it is read.
+        """
+        try:
+            reply = await self._open_stream(path, params, within, silence, what)
+        except Exception as error:
+            raise self._lost(from_exception(error, what, self._server()), what) from error
+        try:
+            if reply.status_code >= 400:
+                body = await reply.aread()
+                raise self._lost(from_reply(reply.status_code, reply.headers, body, what), what)
+            yield reply.aiter_bytes()
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise self._lost(from_exception(error, what, self._server()), what) from error
+        finally:
+            await reply.aclose()
+
+    async def _open_stream(
+        self, path: str, params: Mapping[str, Any] | None, within: float, silence: float | None, what: str
+    ) -> httpx.Response:
+        for renewed in (False, True):
+            client = await self._ready(what)
+            login = self._login
+            request = client.build_request(
+                "GET", path, params=_params(params), headers=self._headers({}),
+                timeout=_timeout(within, silence), extensions=self._extensions(),
+            )  # fmt: skip
+            async with asyncio.timeout(within + 1):
+                reply = await client.send(request, stream=True)
+            if reply.status_code != 401 or renewed:
+                break
+            await reply.aclose()
+            await self._log_in(login)
+        return reply
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, *, what: str, params: Any = None, subprotocols: list[str] | None = None
+    ) -> AsyncGenerator[httpx_ws.AsyncWebSocketSession, None]:
+        """A websocket, e.g. of `exec`. `params` may be pairs: `command` is repeated."""
+        try:
+            client = await self._ready(what)
+            opening: Any = httpx_ws.aconnect_ws(
+                path, client, params=params, subprotocols=subprotocols, headers=self._headers({}),
+                extensions=self._extensions(), keepalive_ping_interval_seconds=None,
+            )  # fmt: skip
+            async with opening as session:
+                yield session
+        except httpx_ws.WebSocketUpgradeError as error:
+            refused = from_reply(error.response.status_code, error.response.headers, b"", what)
+            raise self._lost(refused, what) from error
+        except (httpx.HTTPError, httpx_ws.WebSocketNetworkError) as error:
+            raise self._lost(from_exception(error, what, self._server()), what) from error
+
+    # Login
+
+    async def _ready(self, what: str) -> httpx.AsyncClient:
+        if self.closed:
+            raise Unavailable(f"Can't {what}: the connection is closed.")
+        if self._client is None:
+            await self._log_in(None)
+        assert self._client is not None
+        return self._client
+
+    async def _log_in(self, refused: Login | None) -> None:
+        """Log in, unless that was done since `refused` was in use."""
+        async with self._logging_in:
+            if self._client is not None and self._login is not refused:
+                return
+            login = await self.cluster.log_in()
+            if self._client is None or self._login is None or self._login.line != login.line:
+                if self._client is not None:
+                    # Streams that it has go on.
+                    self._old.append(self._client)
+                self._client = _client(login)
+            self._login = login
+
+    def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
+        token = self._login.token if self._login else ""
+        return {**more, **({"authorization": f"Bearer {token}"} if token else {})}
+
+    def _extensions(self) -> dict[str, Any]:
+        name = self._login.server_name if self._login else None
+        return {"sni_hostname": name} if name else {}
+
+    def _server(self) -> str:
+        return self._login.server if self._login else ""
+
+    def _lost(self, error: BackendError, what: str) -> BackendError:
+        if self.closed:
+            return Unavailable(f"Can't {what}: the connection was closed.")
+        return self.cluster.explain(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    params: Mapping[str, Any] | None
+    body: Any
+    content_type: str
+    within: float
+
+    @property
+    def content(self) -> bytes | None:
+        return None if self.body is None else json.dumps(self.body).encode()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.body is None else {"content-type": self.content_type}
+
+
+async def lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The lines of a stream, without their ends; the last one may lack its own."""
+    rest: list[bytes] = []
+    async for piece in pieces:
+        first, *more = piece.split(b"\n")
+        rest.append(first)
+        if more:
+            yield b"".join(rest)
+            for line in more[:-1]:
+                yield line
+            rest = [more[-1]]
+    last = b"".join(rest)
+    if last:
+        yield last
+
+
+def _client(login: Login) -> httpx.AsyncClient:
+    transport = httpx.AsyncHTTPTransport(
+        verify=login.verify,
+        proxy=login.proxy or _proxy(login.server),
+        # Each watch has a connection of its own.
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=60.0),
+        socket_options=_KEEP_ALIVE,
+    )
+    headers = {"user-agent": "vxtui", "accept": "application/json"}
+    return httpx.AsyncClient(base_url=login.server, transport=transport, headers=headers)
+
+
+def _proxy(server: str) -> str | None:
+    """The proxy of the environment, which never stands before this machine itself."""
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    if host in {"localhost", "::1"} or host.startswith("127.") or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
+
+
+def _timeout(within: float, silence: float | None = 0.0) -> httpx.Timeout:
+    return httpx.Timeout(within, connect=min(CONNECT, within), read=within if silence == 0.0 else silence)
+
+
+def _params(params: Mapping[str, Any] | None) -> dict[str, str] | None:
+    if not params:
+        return None
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in params.items()
+        if value is not None and value != ""
+    }
+
+
+def _not_sent(error: BaseException) -> bool:
+    """Whether no byte of the request reached the server."""
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+
+
+def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | None:
+    """Seconds until a refused request is sent again; `None`: not at all."""
+    text = reply.headers.get("retry-after", "")
+    asked = float(text) if text.isascii() and text.isdigit() else None
+    refused = reply.status_code in _REFUSED and asked is not None
+    if refused or (again and reply.status_code in _REFUSED | _READ_AGAIN):
+        return backoff(attempt, asked)
+    return None

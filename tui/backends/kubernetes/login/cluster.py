@@ -1,0 +1,189 @@
+"""Where a cluster is and how it is logged in to: a kubeconfig, the pod that this runs in, GKE, this machine.
+
+kr8s reads the kubeconfig and runs its exec plugin. What it finds is kept as a `Login`, whose certificates are
+loaded already, so that no file with a key stays behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import os
+import re
+import ssl
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tui.backends.errors import BackendError, InvalidRequest, NotFound, Unauthenticated
+from tui.backends.vertex.transport.connect import in_thread
+
+LOGIN_FIX = "Log in again as the kubeconfig's user does (see its `exec` command), or renew its token."
+SECONDS = 30.0
+"""Longest login: an exec plugin may ask a token service."""
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+IN_CLUSTER = "in-cluster"
+_USUAL = "~/.kube/config"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What every call needs. `cluster` is the part of job names; `namespace` that of the kubeconfig."""
+
+    server: str
+    cluster: str
+    namespace: str = "default"
+    token: str = field(default="", repr=False)
+    verify: ssl.SSLContext | bool = True
+    proxy: str | None = None
+    server_name: str | None = None
+    """Name in the server's certificate, where it is not the server's own."""
+    certificates: str = ""
+    """A digest of the certificates in `verify`."""
+
+    @property
+    def line(self) -> tuple[str, str | None, str]:
+        """What a client is made for: with another token it can go on."""
+        return self.server, self.proxy, self.certificates
+
+
+class Cluster(ABC):
+    """Logs in to one cluster, and again when the server refuses what it was given."""
+
+    local: bool = False
+
+    @abstractmethod
+    async def log_in(self) -> Login:
+        """Read the credentials anew. Raises BackendError."""
+
+    def explain(self, error: BackendError) -> BackendError:
+        """The cause of a failed call, where more is known than the call says."""
+        return error
+
+
+class KubeconfigCluster(Cluster):
+    """A context of a kubeconfig; without a kubeconfig the cluster that this process runs in.
+
+    `file` may be several, joined with `:`, as in `$KUBECONFIG`; `context` is "" for the current one.
+    """
+
+    def __init__(self, file: str = "", context: str = "") -> None:
+        self._file = file
+        self._context = context
+
+    async def log_in(self) -> Login:
+        files = self._file or os.environ.get("KUBECONFIG", "") or _USUAL
+        return await log_in_with(files, self._context, asked=bool(self._file or self._context))
+
+
+async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, asked: bool = True) -> Login:
+    """The login of a kubeconfig's files or content; `asked`: a pod's own account is no answer."""
+    named = kubeconfig if isinstance(kubeconfig, str) else "made for this cluster"
+    if isinstance(kubeconfig, str) and not _exists(kubeconfig) and (asked or not _in_cluster()):
+        raise NotFound(
+            f"There is no kubeconfig {named}, and this is not a pod of a cluster.",
+            fix="Name one as `kubeconfig` in the context's settings, or set KUBECONFIG.",
+        )
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await _read(kubeconfig, context)
+    except TimeoutError:
+        raise Unauthenticated(
+            f"The login command of the kubeconfig {named} gave no answer within {SECONDS:.0f} s.",
+            fix=LOGIN_FIX,
+        ) from None
+    except Exception as error:
+        raise _explained(error, named, context) from error
+
+
+async def _read(kubeconfig: str | dict[str, Any], context: str) -> Login:
+    # Loaded in a thread, and only where there is a cluster: it takes 0.2 s.
+    api = await in_thread(lambda: importlib.import_module("kr8s.asyncio").Api)
+    # Its own session is never opened; it is asked for the credentials alone.
+    auth = api(kubeconfig=kubeconfig, context=context or None, bypass_factory=True).auth
+    await auth.reauthenticate()
+    chosen = auth.kubeconfig.get_context(auth.active_context) if auth.active_context else {}
+    cluster = chosen.get("cluster") or IN_CLUSTER
+    certificates = _digest(auth)
+    try:
+        verify = await auth.ssl_context()
+    finally:
+        _remove_temporary(auth, chosen)
+    return Login(
+        server=auth.server.rstrip("/"),
+        cluster=name_part(cluster),
+        namespace=chosen.get("namespace") or _own_namespace(cluster) or "default",
+        token=auth.token or "",
+        verify=verify,
+        proxy=auth.proxy,
+        server_name=auth.tls_server_name,
+        certificates=certificates,
+    )
+
+
+def _exists(kubeconfig: str) -> bool:
+    return any(Path(part).expanduser().exists() for part in kubeconfig.split(":") if part)
+
+
+def _in_cluster() -> bool:
+    return SERVICE_ACCOUNT.is_dir()
+
+
+def _own_namespace(cluster: str) -> str:
+    file = SERVICE_ACCOUNT / "namespace"
+    return file.read_text().strip() if cluster == IN_CLUSTER and file.is_file() else ""
+
+
+def _digest(auth: Any) -> str:
+    files = auth.client_key_file, auth.client_cert_file, auth.server_ca_file
+    contents = [Path(file).read_bytes() if file else b"" for file in files]
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()
+
+
+def name_part(cluster: str) -> str:
+    """A cluster's name as a part of the names of its jobs."""
+    return _NOT_IN_NAMES.sub("-", cluster).strip("-") or "cluster"
+
+
+def _remove_temporary(auth: Any, chosen: dict[str, Any]) -> None:
+    """Remove the files that kr8s has written for data of the kubeconfig, a private key among them."""
+    user = auth.kubeconfig.get_user(chosen["user"]) if chosen.get("user") else {}
+    cluster = auth.kubeconfig.get_cluster(chosen["cluster"]) if chosen.get("cluster") else {}
+    files = [
+        (user, "client-key-data", auth.client_key_file),
+        (user, "client-certificate-data", auth.client_cert_file),
+        (cluster, "certificate-authority-data", auth.server_ca_file),
+    ]
+    for part, data, file in files:
+        if file and data in part:
+            Path(file).unlink(missing_ok=True)
+
+
+def _explained(error: Exception, named: str, context: str) -> BackendError:
+    """What kr8s raises while it reads a kubeconfig, in words."""
+    words = " ".join(str(error).split())
+    if isinstance(error, BackendError):
+        return error
+    if words.startswith("No such context") or "not found" in words:
+        return NotFound(
+            f"The kubeconfig {named}: {words}.", fix="`kubectl config get-contexts` lists what it has."
+        )
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return Unauthenticated(
+            f"The kubeconfig {named} names {error.filename}, which is not on this machine.",
+            fix="Install that login command, or name the cluster as `gke` in the context's settings: "
+            "that logs in with Google's application-default credentials.",
+        )
+    if isinstance(error, RuntimeError):
+        return Unauthenticated(f"The login command of the kubeconfig {named} failed: {words}", fix=LOGIN_FIX)
+    if words == "Unable to find valid credentials":
+        return Unauthenticated(f"The kubeconfig {named} has no credentials that can be used.", fix=LOGIN_FIX)
+    which = f" (context {context})" if context else ""
+    what = f"it lacks {words}" if isinstance(error, KeyError) else words
+    return InvalidRequest(
+        f"The kubeconfig {named}{which} can't be read: {what or type(error).__name__}",
+        fix="`kubectl config view` shows what it has.",
+    )
