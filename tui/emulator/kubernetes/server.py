@@ -36,6 +36,7 @@ from tui.emulator.kubernetes.config import KubernetesConfig, load_kubernetes_con
 from tui.emulator.kubernetes.controller import Controller
 from tui.emulator.kubernetes.database import DatabaseError
 from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import parts as operators
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
 from tui.emulator.kubernetes.resources import NAMESPACES
 from tui.emulator.lock import Lock, remove_stale_files, write_info
@@ -131,7 +132,7 @@ class KubernetesEmulator:
         write_info(state, self.info())
 
     def _controllers(self) -> Sequence[Controller]:
-        return ()
+        return operators.controllers(self.objects, self.config, self.state)
 
     def _create_namespaces(self) -> None:
         present = {obj["metadata"]["name"] for obj in self.objects.list(NAMESPACES)}

@@ -1,0 +1,56 @@
+"""Steps that every controller takes on the store: make what is missing, delete what is not there any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from tui.emulator.kubernetes.errors import AlreadyExists, NotFound
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
+from tui.emulator.kubernetes.resources import Resource
+
+
+def find(objects: Objects, resource: Resource, namespace: str, name: str) -> Obj | None:
+    """The object of this name, if there is one."""
+    try:
+        return objects.get(resource, namespace, name)
+    except NotFound:
+        return None
+
+
+def create(objects: Objects, obj: Obj) -> bool:
+    """Create an object of the type it names; False where its name is taken."""
+    group, _, version = obj["apiVersion"].rpartition("/")
+    try:
+        objects.create(objects.resource(obj["kind"], group, version), obj)
+    except AlreadyExists:
+        return False
+    return True
+
+
+def delete(objects: Objects, resource: Resource, namespace: str, name: str, **how: Any) -> bool:
+    """Delete an object; False where there is none."""
+    try:
+        objects.delete(resource, namespace, name, **how)
+    except NotFound:
+        return False
+    return True
+
+
+def set_status(objects: Objects, resource: Resource, obj: Obj, status: Obj) -> None:
+    """Store a new status of an object that may have gone meanwhile."""
+
+    def edit(stored: Obj) -> None:
+        stored["status"] = status
+
+    change(objects, resource, obj, edit, status=True)
+
+
+def change(
+    objects: Objects, resource: Resource, obj: Obj, edit: Callable[[Obj], None], *, status: bool = False
+) -> None:
+    """Change an object that may have gone meanwhile."""
+    with suppress(NotFound):
+        objects.change(resource, namespace_of(obj), name_of(obj), edit, status=status)

@@ -1,0 +1,16 @@
+"""What the server starts of the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tui.emulator.kubernetes.controller import Controller
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators.training.controller import TrainingController
+from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW
+
+
+def controllers(objects: Objects, config: Any, state: Any) -> Sequence[Controller]:
+    """The controllers of all kinds of jobs."""
+    return [TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW)]

@@ -1,0 +1,129 @@
+"""The Training Operator: reads a job and its pods, asks what to do about them, and does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    controlled,
+    is_terminating,
+    name_of,
+    namespace_of,
+)
+from tui.emulator.kubernetes.operators.training.kinds import (
+    OPERATOR,
+    PYTORCH,
+    TENSORFLOW,
+    JobKind,
+    with_defaults,
+)
+from tui.emulator.kubernetes.operators.training.plan import Plan, Seen, plan_job
+from tui.emulator.kubernetes.operators.training.replicas import (
+    conclude_pytorch,
+    conclude_tensorflow,
+    reconcile_replicas,
+)
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+GROUP = "kubeflow.org"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What differs between the kinds: the objects of a running job, and what its state follows from."""
+
+    reconcile: Callable[[Seen, Plan], None]
+    conclude: Callable[[Seen, Plan], None]
+    owns: tuple[str, ...] = ()
+    """Plurals of the core types that a job owns besides pods and services."""
+
+
+STEPS: dict[str, Steps] = {
+    PYTORCH.kind: Steps(reconcile_replicas, conclude_pytorch),
+    TENSORFLOW.kind: Steps(reconcile_replicas, conclude_tensorflow),
+}
+
+
+class TrainingController(Controller):
+    """Reconciles the jobs of one kind."""
+
+    def __init__(self, objects: Objects, kind: JobKind) -> None:
+        super().__init__(objects)
+        self.kind = kind
+        self.steps = STEPS[kind.kind]
+        self.jobs = objects.resource(kind.plural, GROUP, "v1")
+        self.pods = objects.resource("pods")
+        self.services = objects.resource("services")
+        self.others = tuple(objects.resource(plural) for plural in self.steps.owns)
+
+    @property
+    def name(self) -> str:
+        return self.kind.operator
+
+    def watched(self) -> Collection[Resource]:
+        return (self.jobs, self.pods, self.services)
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.resource == self.jobs:
+            return (key_of(self.jobs, event.obj),)
+        return owner_keys(event.obj, self.jobs)
+
+    def reconcile(self, key: Key) -> float | None:
+        stored = carry_out.find(self.objects, self.jobs, key.namespace, key.name)
+        if stored is None or is_terminating(stored):
+            return None
+        if (stored["spec"].get("runPolicy") or {}).get("managedBy") not in (None, OPERATOR):
+            return None
+        seen = self._see(with_defaults(self.kind, stored))
+        plan = plan_job(seen, self.steps.reconcile, self.steps.conclude)
+        self._carry_out(stored, plan)
+        return plan.again
+
+    def _see(self, job: Obj) -> Seen:
+        namespace, labels = namespace_of(job), self.kind.labels(name_of(job))
+        return Seen(
+            kind=self.kind,
+            job=job,
+            pods=controlled(self.objects.list(self.pods, namespace, labels), job),
+            services=controlled(self.objects.list(self.services, namespace, labels), job),
+            others={
+                (resource.kind, name_of(obj)): obj
+                for resource in self.others
+                for obj in controlled(self.objects.list(resource, namespace), job)
+            },
+            now=self.objects.now(),
+        )
+
+    def _carry_out(self, job: Obj, plan: Plan) -> None:
+        for each in plan.events:
+            self._say(job, each.reason, each.message, warning=each.warning)
+        for obj in plan.create:
+            self._create(job, obj)
+        for obj in plan.update:
+            self.objects.update(self.objects.resource(obj["kind"]), obj)
+        namespace = namespace_of(job)
+        for name in plan.delete_pods:
+            if carry_out.delete(self.objects, self.pods, namespace, name):
+                self._say(job, "SuccessfulDeletePod", f"Deleted pod: {name}")
+        for name in plan.delete_services:
+            if carry_out.delete(self.objects, self.services, namespace, name):
+                self._say(job, "SuccessfulDeleteService", f"Deleted service: {name}")
+        carry_out.set_status(self.objects, self.jobs, job, plan.status.value)
+        if plan.delete_job and carry_out.delete(self.objects, self.jobs, namespace, name_of(job)):
+            self._say(job, "SuccessfulDeletePod", f"Deleted job: {name_of(job)}")
+
+    def _create(self, job: Obj, obj: Obj) -> None:
+        if carry_out.create(self.objects, obj) and obj["kind"] in ("Pod", "Service"):
+            kind = obj["kind"]
+            self._say(job, f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name_of(obj)}")
+
+    def _say(self, job: Obj, reason: str, message: str, *, warning: bool = False) -> None:
+        self.objects.event(
+            job, reason, message, type="Warning" if warning else "Normal", component=self.kind.operator
+        )

@@ -1,0 +1,148 @@
+"""What differs between the kinds of jobs of the Training Operator v1, as data, and what they default to."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import Obj
+
+JOB_NAME = "training.kubeflow.org/job-name"
+REPLICA_TYPE = "training.kubeflow.org/replica-type"
+REPLICA_INDEX = "training.kubeflow.org/replica-index"
+OPERATOR_NAME = "training.kubeflow.org/operator-name"
+JOB_ROLE = "training.kubeflow.org/job-role"
+
+OPERATOR = "kubeflow.org/training-operator"
+"""`runPolicy.managedBy` of the jobs that this operator reconciles."""
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """One kind of job of the Training Operator."""
+
+    kind: str
+    plural: str
+    replica_specs: str
+    """The field of the specification with the replicas by type."""
+    replica_types: tuple[str, ...]
+    container: str
+    """The container that counts: its exit code, ports and environment."""
+    port_name: str
+    port: int
+    restart_policy: str
+    """Of replicas that say none."""
+    operator: str
+
+    def specs(self, job: Mapping[str, Any]) -> dict[str, Obj]:
+        """The replicas by type, in the operator's order."""
+        declared = job["spec"].get(self.replica_specs) or {}
+        return {kind: declared[kind] for kind in self.replica_types if declared.get(kind) is not None}
+
+    def labels(self, job_name: str) -> dict[str, str]:
+        """The labels of all pods and services of a job."""
+        return {OPERATOR_NAME: self.operator, JOB_NAME: job_name}
+
+
+PYTORCH = JobKind(
+    kind="PyTorchJob",
+    plural="pytorchjobs",
+    replica_specs="pytorchReplicaSpecs",
+    replica_types=("Master", "Worker"),
+    container="pytorch",
+    port_name="pytorchjob-port",
+    port=23456,
+    restart_policy="OnFailure",
+    operator="pytorchjob-controller",
+)
+TENSORFLOW = JobKind(
+    kind="TFJob",
+    plural="tfjobs",
+    replica_specs="tfReplicaSpecs",
+    replica_types=("Chief", "Evaluator", "Master", "PS", "Worker"),
+    container="tensorflow",
+    port_name="tfjob-port",
+    port=2222,
+    restart_policy="Never",
+    operator="tfjob-controller",
+)
+MPI = JobKind(
+    kind="MPIJob",
+    plural="mpijobs",
+    replica_specs="mpiReplicaSpecs",
+    replica_types=("Launcher", "Worker"),
+    container="mpi",
+    port_name="mpi-port",
+    port=9999,
+    restart_policy="Never",
+    operator="mpijob-controller",
+)
+
+
+def with_defaults(kind: JobKind, job: Mapping[str, Any]) -> Obj:
+    """A copy of the job with what the operator fills in; the stored object stays as it was written."""
+    filled: Obj = copy.deepcopy(dict(job))
+    spec = filled["spec"]
+    policy = spec.setdefault("runPolicy", {})
+    if kind is MPI and policy.get("cleanPodPolicy") is None:
+        policy["cleanPodPolicy"] = spec.get("cleanPodPolicy")
+    if policy.get("cleanPodPolicy") is None:
+        policy["cleanPodPolicy"] = "None"
+    spec[kind.replica_specs] = _camel_case(kind, spec.get(kind.replica_specs) or {})
+    for replica_type, replica in kind.specs(filled).items():
+        if replica.get("replicas") is None:
+            replica["replicas"] = 0 if (kind is MPI and replica_type == "Worker") else 1
+        replica["restartPolicy"] = replica.get("restartPolicy") or kind.restart_policy
+        if kind is not MPI:
+            _default_port(kind, replica)
+    if kind is PYTORCH:
+        _default_elastic_policy(filled)
+    if kind is TENSORFLOW and spec.get("successPolicy") is None:
+        spec["successPolicy"] = ""
+    return filled
+
+
+def _camel_case(kind: JobKind, declared: Mapping[str, Any]) -> dict[str, Any]:
+    names = {name.lower(): name for name in kind.replica_types}
+    return {names.get(name.lower(), name): replica for name, replica in declared.items()}
+
+
+def main_container(kind: JobKind, replica: Mapping[str, Any]) -> Obj | None:
+    """The container that counts, of a replica's template."""
+    containers: list[Obj] = replica["template"]["spec"].get("containers") or []
+    return next((each for each in containers if each.get("name") == kind.container), None)
+
+
+def _default_port(kind: JobKind, replica: Obj) -> None:
+    containers = replica["template"]["spec"].get("containers") or []
+    if not containers:
+        return
+    container = main_container(kind, replica) or containers[0]
+    ports = container.setdefault("ports", [])
+    if all(port.get("name") != kind.port_name for port in ports):
+        ports.append({"name": kind.port_name, "containerPort": kind.port})
+
+
+def port_of(kind: JobKind, replica: Mapping[str, Any]) -> int:
+    """The port by which the replicas of this type are met."""
+    container = main_container(kind, replica) or {}
+    for port in container.get("ports") or ():
+        if port.get("name") == kind.port_name:
+            return int(port["containerPort"])
+    return kind.port
+
+
+def _default_elastic_policy(job: Obj) -> None:
+    spec = job["spec"]
+    elastic = spec.get("elasticPolicy")
+    if elastic is not None:
+        worker = (spec[PYTORCH.replica_specs].get("Worker") or {}).get("replicas")
+        least, most = elastic.get("minReplicas"), elastic.get("maxReplicas")
+        if least is None and most is None:
+            least = most = worker
+        elastic["minReplicas"] = most if least is None else least
+        elastic["maxReplicas"] = least if most is None else most
+    if spec.get("nprocPerNode") is None and (elastic or {}).get("nProcPerNode") is None:
+        spec["nprocPerNode"] = "auto"

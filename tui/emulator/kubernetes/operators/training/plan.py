@@ -1,0 +1,239 @@
+"""What the operator does about a job at one moment, worked out from the job and what it owns."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    is_terminating,
+    name_of,
+    seconds_until,
+)
+from tui.emulator.kubernetes.operators.training.abnormal_pods import abnormal
+from tui.emulator.kubernetes.operators.training.kinds import JobKind
+from tui.emulator.kubernetes.operators.training.pods import of_type
+from tui.emulator.kubernetes.operators.training.status import Status
+
+RETRYABLE_FROM = 128
+"""Exit codes from here on are retryable under the restart policy ExitCode."""
+
+
+@dataclass(frozen=True)
+class Happening:
+    """An event about the job."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass
+class Plan:
+    """What to create and to delete, the new status, and when to look again."""
+
+    status: Status
+    create: list[Obj] = field(default_factory=list)
+    update: list[Obj] = field(default_factory=list)
+    delete_pods: list[str] = field(default_factory=list)
+    delete_services: list[str] = field(default_factory=list)
+    delete_pod_group: bool = False
+    delete_job: bool = False
+    events: list[Happening] = field(default_factory=list)
+    again: float | None = None
+
+    def say(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """Report an event; the reason gets the kind of the job in front."""
+        self.events.append(Happening(self.status.kind.kind + reason, message, warning))
+
+    def delete(self, pod: Obj) -> None:
+        """Delete a pod, unless it is on its way already."""
+        if not is_terminating(pod) and name_of(pod) not in self.delete_pods:
+            self.delete_pods.append(name_of(pod))
+
+    def look_again(self, seconds: float) -> None:
+        """Look again in so many seconds, or earlier."""
+        seconds = max(seconds, 0.0)
+        self.again = seconds if self.again is None else min(self.again, seconds)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A job, with its defaults, and what there is of it."""
+
+    kind: JobKind
+    job: Obj
+    pods: list[Obj]
+    services: list[Obj]
+    others: Mapping[tuple[str, str], Obj]
+    """What else the job may own, by kind and name."""
+    now: datetime
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return name_of(self.job)
+
+    @property
+    def policy(self) -> Obj:
+        """The job's run policy."""
+        policy: Obj = self.job["spec"]["runPolicy"]
+        return policy
+
+
+Step = Callable[[Seen, Plan], None]
+
+
+def phase_of(pod: Mapping[str, Any]) -> str:
+    """The phase of a pod; Pending before it has one."""
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def begin(seen: Seen) -> Plan:
+    """A plan that starts from the job's status, with the condition Created."""
+    status = Status(seen.kind, copy.deepcopy(seen.job.get("status") or {}), seen.now)
+    status.set("Created", "Created", f"{seen.kind.kind} {seen.name} is created.")
+    return Plan(status)
+
+
+def clean_up(seen: Seen, plan: Plan) -> None:
+    """Delete the pods, and the services of their names, that cleanPodPolicy does not keep.
+
+    A job that has not ended, as one that is suspended, keeps none.
+    """
+    policy = seen.policy["cleanPodPolicy"]
+    if plan.status.finished and policy == "None":
+        return
+    services = {name_of(service) for service in seen.services}
+    for pod in seen.pods:
+        if plan.status.finished and policy == "Running" and phase_of(pod) not in ("Running", "Pending"):
+            continue
+        plan.delete(pod)
+        if name_of(pod) in services:
+            plan.delete_services.append(name_of(pod))
+
+
+def expire(seen: Seen, plan: Plan) -> None:
+    """Delete the job when its time to live after its end has passed."""
+    ttl = seen.policy.get("ttlSecondsAfterFinished")
+    ended = plan.status.value.get("completionTime")
+    # As in the operator: a job without a completion time, as one failed by a permanent exit code, stays.
+    if ttl is None or ended is None or seen.policy.get("suspend"):
+        return
+    left = seconds_until(ended, ttl, seen.now)
+    if left > 0:
+        plan.look_again(left)
+    else:
+        plan.delete_job = True
+
+
+def suspend(seen: Seen, plan: Plan) -> None:
+    """Delete the pods of a suspended job and say so."""
+    clean_up(seen, plan)
+    plan.status.settle_counts(succeeded=False)
+    message = f"{seen.kind.kind} {seen.name} is suspended."
+    if plan.status.has("Running"):
+        plan.status.set("Running", "Suspended", message, status="False")
+    if not plan.status.has("Suspended"):
+        plan.status.set("Suspended", "Suspended", message)
+        plan.say("Suspended", message)
+
+
+def resume(seen: Seen, plan: Plan) -> None:
+    """End a suspension: the job's time starts again."""
+    message = f"{seen.kind.kind} {seen.name} is resumed."
+    plan.status.set("Suspended", "Resumed", message, status="False")
+    plan.status.start(again=True)
+    plan.say("Resumed", message)
+
+
+def limit_reached(seen: Seen, plan: Plan) -> str:
+    """Why the job may not go on: its backoff limit or its deadline; empty if it may."""
+    limit = seen.policy.get("backoffLimit")
+    if limit is not None and (_has_new_failure(seen, plan, limit) or _restarted_too_often(seen, limit)):
+        return f"Job {seen.name} has failed because it has reached the specified backoff limit"
+    if _is_past_deadline(seen, plan):
+        return f"Job {seen.name} has failed because it was active longer than specified deadline"
+    return ""
+
+
+def _is_past_deadline(seen: Seen, plan: Plan) -> bool:
+    """Whether the job's time is over; if it has some left, it is looked at again then."""
+    deadline, started = seen.policy.get("activeDeadlineSeconds"), plan.status.value.get("startTime")
+    if deadline is None or started is None:
+        return False
+    left = seconds_until(started, deadline, seen.now)
+    if left > 0:
+        plan.look_again(left)
+    return left <= 0
+
+
+def _has_new_failure(seen: Seen, plan: Plan, limit: int) -> bool:
+    """Whether a pod has failed since the last status, where no retry is allowed.
+
+    The operator's queue counts no retries, so that this holds for a limit of 0 only.
+    """
+    failed = sum(phase_of(pod) == "Failed" for pod in seen.pods)
+    known = sum(
+        counts.get("failed", 0) for counts in (plan.status.value.get("replicaStatuses") or {}).values()
+    )
+    active = sum(
+        phase_of(pod) not in ("Failed", "Succeeded") and not is_terminating(pod) for pod in seen.pods
+    )
+    wanted = sum(int(replica["replicas"]) for replica in seen.kind.specs(seen.job).values())
+    return limit < 1 and failed > known and active != wanted
+
+
+def _restarted_too_often(seen: Seen, limit: int) -> bool:
+    """Whether the containers of the running pods have restarted as often as the limit allows."""
+    restarts = 0
+    for replica_type, replica in seen.kind.specs(seen.job).items():
+        if replica["restartPolicy"] == "Never":
+            continue
+        for pod in of_type(seen.pods, replica_type):
+            if phase_of(pod) == "Running":
+                status = pod["status"]
+                containers = [
+                    *(status.get("initContainerStatuses") or ()),
+                    *(status.get("containerStatuses") or ()),
+                ]
+                restarts += sum(int(container.get("restartCount", 0)) for container in containers)
+    return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def fail(seen: Seen, plan: Plan, message: str) -> None:
+    """End the job as failed; what cleanPodPolicy says is deleted."""
+    plan.status.complete()
+    plan.say("Failed", message)
+    plan.status.set("Failed", "Failed", message)
+    clean_up(seen, plan)
+    expire(seen, plan)
+
+
+def plan_job(seen: Seen, reconcile: Step, conclude: Step) -> Plan:
+    """What the operator does about a job now: `reconcile` keeps its objects, `conclude` finds its state."""
+    plan = begin(seen)
+    if plan.status.finished:
+        clean_up(seen, plan)
+        expire(seen, plan)
+        if plan.status.has("Succeeded"):
+            plan.status.settle_counts(succeeded=True)
+        return plan
+    if seen.policy.get("suspend"):
+        suspend(seen, plan)
+        return plan
+    if plan.status.has("Suspended"):
+        resume(seen, plan)
+    plan.events += [Happening(reason, text, warning=True) for reason, text in abnormal(seen.pods)]
+    if message := limit_reached(seen, plan):
+        fail(seen, plan, message)
+        return plan
+    reconcile(seen, plan)
+    plan.status.start()
+    conclude(seen, plan)
+    _is_past_deadline(seen, plan)  # the start time may be new
+    return plan

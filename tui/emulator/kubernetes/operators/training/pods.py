@@ -1,0 +1,128 @@
+"""The pods and services that a job of the Training Operator has, by type of replica and index."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, namespace_of, owner_reference
+from tui.emulator.kubernetes.operators.training.environment import (
+    pytorch_environment,
+    replica_name,
+    tf_config,
+)
+from tui.emulator.kubernetes.operators.training.kinds import (
+    JOB_ROLE,
+    PYTORCH,
+    REPLICA_INDEX,
+    REPLICA_TYPE,
+    TENSORFLOW,
+    JobKind,
+    main_container,
+)
+
+NO_EXIT_CODE = 0xBEEF
+"""The exit code of a pod whose main container has none, as the operator has it: it counts as retryable."""
+
+
+def by_index(objs: list[Obj], replica_type: str) -> dict[int, list[Obj]]:
+    """The objects of a type of replica by their index."""
+    found: dict[int, list[Obj]] = {}
+    for obj in objs:
+        labels = labels_of(obj)
+        index = labels.get(REPLICA_INDEX, "")
+        if labels.get(REPLICA_TYPE) == replica_type.lower() and index.isdigit():
+            found.setdefault(int(index), []).append(obj)
+    return found
+
+
+def of_type(objs: list[Obj], replica_type: str) -> list[Obj]:
+    """The objects of a type of replica."""
+    return [obj for obj in objs if labels_of(obj).get(REPLICA_TYPE) == replica_type.lower()]
+
+
+def exit_code(kind: JobKind, pod: Mapping[str, Any]) -> int:
+    """The exit code of the main container; NO_EXIT_CODE without one."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        ended = (status.get("state") or {}).get("terminated")
+        if status.get("name") == kind.container and ended is not None:
+            return int(ended.get("exitCode", 0))
+    return NO_EXIT_CODE
+
+
+def has_master_role(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> bool:
+    """Whether the pod is labelled as the master: the replica whose log and end are the job's."""
+    masters = {"Master", "Chief"} & set(kind.specs(job))
+    return replica_type in masters if masters else (replica_type == "Worker" and index == 0)
+
+
+def desired_pod(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> Obj:
+    """The pod of one replica of a PyTorchJob or TFJob that has its defaults."""
+    replica = kind.specs(job)[replica_type]
+    template = copy.deepcopy(replica["template"])
+    labels = kind.labels(name_of(job)) | {REPLICA_TYPE: replica_type.lower(), REPLICA_INDEX: str(index)}
+    if has_master_role(kind, job, replica_type, index):
+        labels[JOB_ROLE] = "master"
+    spec = template["spec"]
+    _inject_environment(kind, job, spec, replica_type, index)
+    spec["restartPolicy"] = pod_restart_policy(replica["restartPolicy"])
+    return new_pod(job, replica_name(name_of(job), replica_type, index), template, labels)
+
+
+def pod_restart_policy(policy: str) -> str:
+    """The restart policy of a pod: kubelets do not know ExitCode."""
+    return "Never" if policy == "ExitCode" else policy
+
+
+def new_pod(job: Mapping[str, Any], name: str, template: Mapping[str, Any], labels: Mapping[str, str]) -> Obj:
+    """A pod that the job owns, from a template with its labels and annotations."""
+    metadata = template.get("metadata") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace_of(job),
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "annotations": dict(metadata.get("annotations") or {}),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _inject_environment(
+    kind: JobKind, job: Mapping[str, Any], spec: Obj, replica_type: str, index: int
+) -> None:
+    if kind is PYTORCH:
+        for container in spec["containers"]:
+            added = pytorch_environment(job, replica_type, index)
+            container["env"] = [*(container.get("env") or []), *added]
+    elif kind is TENSORFLOW:
+        config = tf_config(job, replica_type, index)
+        container = main_container(kind, {"template": {"spec": spec}})
+        if config and container is not None:
+            container["env"] = [*(container.get("env") or []), {"name": "TF_CONFIG", "value": config}]
+
+
+def desired_service(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> Obj:
+    """The headless service by which a replica has a name in DNS."""
+    labels = kind.labels(name_of(job)) | {REPLICA_TYPE: replica_type.lower(), REPLICA_INDEX: str(index)}
+    container = main_container(kind, kind.specs(job)[replica_type]) or {}
+    ports = [
+        {"name": port.get("name", ""), "port": port["containerPort"], "targetPort": port["containerPort"]}
+        | ({"protocol": "TCP"})
+        for port in container.get("ports") or ()
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": replica_name(name_of(job), replica_type, index),
+            "namespace": namespace_of(job),
+            "labels": labels,
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {"clusterIP": "None", "selector": labels, "ports": ports},
+    }

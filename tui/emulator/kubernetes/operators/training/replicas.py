@@ -1,0 +1,147 @@
+"""The pods and services of a PyTorchJob or TFJob, replica by replica, and what the job's end follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
+from tui.emulator.kubernetes.operators.training.plan import RETRYABLE_FROM, Happening, Plan, Seen, phase_of
+from tui.emulator.kubernetes.operators.training.pods import (
+    NO_EXIT_CODE,
+    by_index,
+    desired_pod,
+    desired_service,
+    exit_code,
+)
+
+
+def reconcile_replicas(seen: Seen, plan: Plan) -> None:
+    """Create what is missing, delete what is beyond the number of replicas, restart what may be."""
+    for replica_type, replica in seen.kind.specs(seen.job).items():
+        count = int(replica["replicas"])
+        _reconcile_pods(seen, plan, replica_type, replica, count)
+        existing = by_index(seen.services, replica_type)
+        for index in range(count):
+            if index not in existing:
+                plan.create.append(desired_service(seen.kind, seen.job, replica_type, index))
+        plan.delete_services += [
+            name_of(service)
+            for index, services in sorted(existing.items())
+            if index >= count
+            for service in services
+        ]
+
+
+def _reconcile_pods(seen: Seen, plan: Plan, replica_type: str, replica: Obj, count: int) -> None:
+    existing = by_index(seen.pods, replica_type)
+    for index in range(count):
+        if index not in existing:
+            _warn_of_restart_policy(plan, replica)
+            plan.create.append(desired_pod(seen.kind, seen.job, replica_type, index))
+    counted = []
+    for index, pods in sorted(existing.items()):
+        pod = pods[0]
+        counted.append(pod)
+        if index >= count:
+            plan.delete(pod)
+        _restart_or_fail(seen, plan, replica_type, replica, pod)
+    plan.status.count(replica_type, counted, seen.name)
+
+
+def _warn_of_restart_policy(plan: Plan, replica: Mapping[str, Any]) -> None:
+    if replica["template"]["spec"].get("restartPolicy"):
+        message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
+        plan.events.append(Happening("SetPodTemplateRestartPolicy", message, warning=True))
+
+
+def _restart_or_fail(seen: Seen, plan: Plan, replica_type: str, replica: Obj, pod: Obj) -> None:
+    code = exit_code(seen.kind, pod)
+    if code != NO_EXIT_CODE:
+        where = f"{namespace_of(pod)}.{name_of(pod)}"
+        plan.events.append(Happening("ExitedWithCode", f"Pod: {where} exited with code {code}"))
+    if phase_of(pod) != "Failed":
+        return
+    policy = replica["restartPolicy"]
+    if policy in ("OnFailure", "Always") or (policy == "ExitCode" and code >= RETRYABLE_FROM):
+        plan.delete(pod)
+        message = f"job {seen.name} is restarting because {replica_type} replica(s) failed."
+        plan.say("Restarting", message, warning=True)
+        plan.status.set("Restarting", "Restarting", message)
+    elif policy == "ExitCode":
+        message = f'job "{seen.name}" is failing because "{replica_type}" replica(s) failed.'
+        plan.say("Failed", message, warning=True)
+        plan.status.set("Failed", "Failed", message)
+
+
+def _succeed(plan: Plan, message: str) -> None:
+    plan.say("Succeeded", message)
+    plan.status.complete()
+    plan.status.set("Succeeded", "Succeeded", message)
+
+
+def _fail(plan: Plan, message: str) -> None:
+    plan.say("Failed", message)
+    plan.status.complete()
+    plan.status.set("Failed", "Failed", message)
+
+
+def conclude_pytorch(seen: Seen, plan: Plan) -> None:
+    """The state of a PyTorchJob from its counts: the master's if there is one, else the workers'."""
+    replicas = seen.kind.specs(seen.job)
+    for replica_type, replica in replicas.items():
+        counts = plan.status.counts(replica_type)
+        wanted, succeeded = int(replica["replicas"]), counts.get("succeeded", 0)
+        active, failed = counts.get("active", 0), counts.get("failed", 0)
+        if replica_type == "Master":
+            if active:
+                plan.status.set("Running", "Running", f"PyTorchJob {seen.name} is running.")
+            if succeeded >= wanted:
+                _succeed(plan, f"PyTorchJob {seen.name} is successfully completed.")
+                return
+        elif "Master" not in replicas:
+            where = f"{namespace_of(seen.job)}/{seen.name}"
+            if succeeded >= wanted or (seen.job["spec"].get("elasticPolicy") is not None and succeeded):
+                _succeed(plan, f"PyTorchJob {where} successfully completed.")
+            elif active:
+                plan.status.set("Running", "Running", f"PyTorchJob {where} is running.")
+        if failed and wanted > succeeded + active:
+            reason = f"because {failed} {replica_type} replica(s) failed."
+            if replica["restartPolicy"] == "Never":
+                _fail(plan, f"PyTorchJob {seen.name} is failed {reason}")
+            elif plan.status.set(
+                "Restarting", "Restarting", f"PyTorchJob {seen.name} is restarting {reason}"
+            ):
+                plan.say("Restarting", f"PyTorchJob {seen.name} is restarting {reason}", warning=True)
+
+
+def conclude_tensorflow(seen: Seen, plan: Plan) -> None:
+    """The state of a TFJob from its counts: the chief's or master's if there is one, else the workers'."""
+    replicas = seen.kind.specs(seen.job)
+    chiefs = {"Chief", "Master"} & set(replicas)
+    all_workers = seen.job["spec"].get("successPolicy") == "AllWorkers"
+    restarting = next(
+        (each for each in plan.status.value.get("conditions") or () if each["type"] == "Restarting"), None
+    )
+    where = f"{namespace_of(seen.job)}/{seen.name}"
+    for replica_type, replica in replicas.items():
+        counts = plan.status.counts(replica_type)
+        done = counts.get("succeeded", 0) >= int(replica["replicas"])
+        decides = replica_type in chiefs if chiefs else replica_type == "Worker"
+        if decides and not chiefs:
+            done = done or (not all_workers and _first_worker_succeeded(seen))
+        if decides and counts.get("active", 0) and (chiefs or not done):
+            plan.status.set("Running", "Running", f"TFJob {where} is running.")
+        if decides and done:
+            _succeed(plan, f"TFJob {where} successfully completed.")
+        failed = counts.get("failed", 0)
+        if failed and restarting:
+            reason = str(restarting["reason"]).removeprefix(seen.kind.kind)
+            plan.status.set("Restarting", reason, restarting["message"])
+        elif failed and not (replica_type == "Worker" and seen.job["spec"].get("enableDynamicWorker")):
+            _fail(plan, f"TFJob {where} has failed because {failed} {replica_type} replica(s) failed.")
+
+
+def _first_worker_succeeded(seen: Seen) -> bool:
+    first = by_index(seen.pods, "Worker").get(0, [])
+    return any(phase_of(pod) == "Succeeded" and exit_code(seen.kind, pod) == 0 for pod in first)

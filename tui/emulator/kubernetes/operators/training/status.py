@@ -1,0 +1,106 @@
+"""The status of a job of the Training Operator: its conditions and counts of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, stamp
+from tui.emulator.kubernetes.operators.training.kinds import REPLICA_TYPE, JobKind
+
+
+class Status:
+    """A job's status while it is worked out. `value` is what is stored."""
+
+    def __init__(self, kind: JobKind, value: Obj, now: datetime) -> None:
+        self.kind = kind
+        self.value = value
+        self.now = stamp(now)
+
+    def has(self, condition: str) -> bool:
+        """Whether the condition is True."""
+        return any(
+            each["type"] == condition and each["status"] == "True"
+            for each in self.value.get("conditions") or ()
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has succeeded or failed."""
+        return self.has("Succeeded") or self.has("Failed")
+
+    def set(self, condition: str, reason: str, message: str, *, status: str = "True") -> bool:
+        """Set a condition, unless it is so already or the job has failed; whether anything changed.
+
+        Running and Restarting exclude each other; the end of the job makes Running False.
+        """
+        if self.has("Failed"):
+            return False
+        known: list[Obj] = self.value.get("conditions") or []
+        current = next((each for each in known if each["type"] == condition), None)
+        reason = self.kind.kind + reason
+        if current and (current["status"], current["reason"]) == (status, reason):
+            return False
+        unchanged = current is not None and current["status"] == status
+        new = {
+            "type": condition,
+            "status": status,
+            "lastUpdateTime": self.now,
+            "lastTransitionTime": current["lastTransitionTime"] if unchanged and current else self.now,
+            "reason": reason,
+            "message": message,
+        }
+        self.value["conditions"] = [*_others(known, condition), new]
+        return True
+
+    def start(self, *, again: bool = False) -> None:
+        """Set the start time, once or at each resumption."""
+        if again or not self.value.get("startTime"):
+            self.value["startTime"] = self.now
+
+    def complete(self) -> None:
+        """Set the completion time, once."""
+        if not self.value.get("completionTime"):
+            self.value["completionTime"] = self.now
+
+    def counts(self, replica_type: str) -> Obj:
+        """The counts of one type of replica as last reported."""
+        statuses = self.value.get("replicaStatuses") or {}
+        return statuses.get(replica_type) or {}
+
+    def count(self, replica_type: str, pods: list[Obj], job_name: str) -> Obj:
+        """Count the pods of a type of replica, and keep the counts."""
+        tally = {"active": 0, "succeeded": 0, "failed": 0}
+        for pod in pods:
+            field = _counted_as(pod)
+            if field:
+                tally[field] += 1
+        labels = self.kind.labels(job_name) | {REPLICA_TYPE: replica_type.lower()}
+        selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        kept = {field: number for field, number in tally.items() if number}
+        self.value.setdefault("replicaStatuses", {})[replica_type] = kept | {"selector": selector}
+        return tally
+
+    def settle_counts(self, *, succeeded: bool) -> None:
+        """What was active has ended with the job: as succeeded if the job has, else in no count."""
+        for counts in (self.value.get("replicaStatuses") or {}).values():
+            active = counts.pop("active", 0)
+            if succeeded and active:
+                counts["succeeded"] = counts.get("succeeded", 0) + active
+
+
+def _others(known: list[Obj], condition: str) -> list[Obj]:
+    excluded = {"Restarting": "Running", "Running": "Restarting"}.get(condition)
+    kept = [each for each in known if each["type"] not in (condition, excluded)]
+    if condition in ("Failed", "Succeeded"):
+        kept = [each | {"status": "False"} if each["type"] == "Running" else each for each in kept]
+    return kept
+
+
+def _counted_as(pod: Mapping[str, Any]) -> str:
+    phase = (pod.get("status") or {}).get("phase")
+    if phase == "Running":
+        # As in the operator: a running pod that is being deleted may never report its end.
+        return "failed" if is_terminating(pod) else "active"
+    return {"Succeeded": "succeeded", "Failed": "failed"}.get(phase or "", "")
