@@ -46,15 +46,32 @@ RETRYABLE = frozenset({
 """Codes after which a restart of the container may help."""
 _FIRST_RETRYABLE = 128
 """The operators of Kubeflow restart a replica with the restart policy ExitCode from this code on."""
+_ON_VERTEX = ("CLUSTER_SPEC", "CLOUD_ML_JOB_ID")
+_ON_KUBERNETES = (
+    "KUBERNETES_SERVICE_HOST", "PET_NNODES", "TF_CONFIG", "JOBSET_NAME", "JOB_COMPLETION_INDEX",
+    "K_MPI_JOB_ROLE",
+)  # fmt: skip
+"""The first one is in every pod; the others are of operators, whose processes may not inherit it (ssh)."""
+_MPI_OPERATORS_FOLDER = "/etc/mpi/"
+_MPI_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
 
 
 def for_platform(code: int, env: Mapping[str, str]) -> int:
     """The exit code of the container for this outcome.
 
     Kubeflow's restart policy ExitCode takes 1 to 127 for permanent and restarts from 128 to 255 (Kubeflow
-    facts, Training Operator v1; the comment of RestartPolicyExitCode in its API says the same): there 128 is
-    added to what a restart may help. Vertex AI documents only what it does after 6, 11, 134 and 139 (vertex
-    facts 3.8), and torchrun reports 1 for every code: there, and everywhere else, the codes stay.
+    facts, Training Operator v1; the comment of RestartPolicyExitCode in its API says the same): on Kubernetes
+    128 is added to what a restart may help, so that the podFailurePolicy of a Job can tell it too. Vertex AI
+    documents only what it does after 6, 11, 134 and 139 (vertex facts 3.8), and torchrun reports 1 for every
+    code: there, and everywhere else, the codes stay.
     """
-    kubeflow = not env.get("CLUSTER_SPEC") and (env.get("PET_NNODES") or env.get("TF_CONFIG"))
-    return code + _FIRST_RETRYABLE if kubeflow and code in RETRYABLE and code < _FIRST_RETRYABLE else code
+    retry = code in RETRYABLE and code < _FIRST_RETRYABLE and on_kubernetes(env)
+    return code + _FIRST_RETRYABLE if retry else code
+
+
+def on_kubernetes(env: Mapping[str, str]) -> bool:
+    """Whether the container is a pod's, and not one of Vertex AI's."""
+    if any(env.get(name) for name in _ON_VERTEX):
+        return False
+    by_operator = any(env.get(name, "").startswith(_MPI_OPERATORS_FOLDER) for name in _MPI_HOSTFILES)
+    return by_operator or any(env.get(name) for name in _ON_KUBERNETES)

@@ -8,12 +8,13 @@ import sys
 from dataclasses import asdict
 
 from trainer import exit_codes
-from trainer.config import parse
+from trainer.config import Config, parse
 from trainer.errors import DataError, UsageError
 from trainer.launch.program import TrainerProgram
 from trainer.launch.rank_process import run_rank
-from trainer.launch.start import start
-from trainer.launch.topology import Topology, TopologyError
+from trainer.launch.start import elastic_flags, start
+from trainer.placement.sources import find_topology
+from trainer.placement.topology import Topology, TopologyError
 from trainer.structured_log import emit
 
 
@@ -21,17 +22,27 @@ def main() -> int:
     """The exit code: one of `trainer.exit_codes` for this platform, else the failed process's own."""
     try:
         config = parse()
-        topology = Topology.from_env(os.environ)
+        topology = find_topology(os.environ)
         if config.print_config:
             print(json.dumps(asdict(config), indent=1))  # noqa: T201
             return exit_codes.DONE
+        if topology.variables:
+            return _run_for_mpirun(config, topology)
         # Under torchrun, or if the fork server could not fork.
         if topology.per_process:
             return run_rank(config)
-        return start(TrainerProgram(config, sys.argv[1:]), topology)
+        flags = [*sys.argv[1:], *elastic_flags(config, sys.argv[1:], topology)]
+        return start(TrainerProgram(parse(flags), flags), topology)
     except (UsageError, DataError, TopologyError) as error:
         emit("error", str(error), severity="ERROR")
         return exit_codes.USAGE
+
+
+def _run_for_mpirun(config: Config, topology: Topology) -> int:
+    """One of its processes of this machine. mpirun ends with the code of the first one that fails."""
+    platform = dict(os.environ)
+    os.environ.update(topology.variables)
+    return run_rank(config, lambda code: exit_codes.for_platform(code, platform))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ from __future__ import annotations
 from trainer.elastic.context import Led, NodeContext
 from trainer.elastic.leader import Rules
 from trainer.elastic.membership import Member, Membership
-from trainer.launch.topology import Topology
+from trainer.placement.sources import find_topology
 
 
 def test_each_membership_has_a_store_of_its_own() -> None:
     """The last one may be open still: a rank of the next one must not connect to it."""
-    context = NodeContext(Topology.from_env({}), Rules(1, 1), 10.0)
+    context = NodeContext(find_topology({}), Rules(1, 1), 10.0)
     ports = []
     for epoch in range(1, 4):
         context.enter(Membership(epoch, (Member(0, 1, 7, "127.0.0.1", 1),), 5), 0, "", "")

@@ -12,6 +12,7 @@ from trainer.elastic.leader import (
     BROKEN_WAIT,
     LEAVE_WAIT,
     MAX_WITHOUT_STEP,
+    OPERATOR_START_WAIT,
     START_WAIT,
     SUCCESSION_WAIT,
     Decision,
@@ -247,3 +248,22 @@ def test_a_node_that_is_done_is_no_loss(three: Nodes) -> None:
     # Another one is lost before it has done its last part: the rest ends the run, however few they are.
     three.leader.remove(2, GONE)
     assert three.change().nodes == (0,)
+
+
+def test_nodes_that_an_operator_need_not_run_are_not_waited_for() -> None:
+    nodes = Nodes(3, 1)
+    nodes.leader = Leader(Rules(3, 1, by_operator=True), lambda: nodes.now)
+    nodes.ready(0)
+    assert nodes.leader.decide() is None, "the others may be on their way"
+    nodes.now = OPERATOR_START_WAIT + 1
+    assert nodes.change().nodes == (0,)
+    nodes.settle()
+    nodes.ready(1, 2)
+    assert nodes.change().nodes == (0, 1, 2)
+    nodes.settle()
+    for node in (1, 2):
+        nodes.tell(node, leaving=True)
+    assert nodes.leader.decide() is None, "it may be a signal to all"
+    nodes.now += LEAVE_WAIT + 0.1
+    change = nodes.change()
+    assert (change.nodes, change.left, change.lost, change.urgent) == ((0,), (1, 2), (), False)

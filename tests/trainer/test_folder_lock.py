@@ -137,9 +137,9 @@ def test_a_launch_keeps_its_folder_between_two_attempts(tmp_path: Path) -> None:
     """Its supervisor lives; its process was killed, or has released the folder after a failed save."""
     supervise = (
         "import sys; from trainer.config import parse; from trainer.launch.program import TrainerProgram\n"
-        "from trainer.launch.topology import Topology\n"
+        "from trainer.placement.sources import find_topology\n"
         "program = TrainerProgram(parse(['--checkpoint-dir', sys.argv[1]]), [])\n"
-        "program.open(Topology.from_env({})); print('open', flush=True); sys.stdin.readline()\n"
+        "program.open(find_topology({})); print('open', flush=True); sys.stdin.readline()\n"
         "program.close()"
     )
     process = subprocess.Popen(

@@ -30,7 +30,7 @@ from trainer.checkpoint.peers.store import CopyStore, read_manifest
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.distributed.process_group import ProcessGroup
 from trainer.launch.network import listen_on
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 RUN = RunIdentity("one", "2026-11-22")
 PLENTY = FreeMemory(1 << 40, 1 << 40)

@@ -28,7 +28,7 @@ from trainer.launch.rendezvous import (
     SingleNode,
     make_rendezvous,
 )
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 PEER_TIMEOUT = 1.0
 FAILED = Failure("rank 0: ValueError: x", 10.0)

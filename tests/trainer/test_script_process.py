@@ -18,7 +18,8 @@ from tests.trainer.ranks import _SERVER
 from trainer.errors import UsageError
 from trainer.launch import script
 from trainer.launch.failure import read_record
-from trainer.launch.topology import Topology
+from trainer.placement.sources import find_topology
+from trainer.placement.topology import Topology
 
 
 def _main(home: str, words: Sequence[str], env: dict[str, str]) -> None:
@@ -239,7 +240,7 @@ def test_the_example_of_the_readme_reports_and_resumes(tmp_path: Path) -> None:
 
 
 def topology(words: Sequence[str], env: dict[str, str]) -> Topology:
-    return Topology.from_env(script.parse([*words, "-m", "x"]).environment(env))
+    return find_topology(script.parse([*words, "-m", "x"]).environment(env))
 
 
 def test_nodes_by_torchruns_flags(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from trainer.hang.heartbeat import Heartbeat
 from trainer.hang.limits import SAFETY
 from trainer.launch import script
 from trainer.launch.supervisor import Supervisor
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 
 class Clock:

@@ -8,7 +8,7 @@ import socket
 import threading
 
 from trainer.elastic import protocol
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 PERIOD = 1.0
 TIMEOUT = 1.0

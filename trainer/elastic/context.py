@@ -12,7 +12,7 @@ from trainer.elastic.protocol import NodeState
 from trainer.launch.network import free_port
 from trainer.launch.protocol import AttemptEnd
 from trainer.launch.rendezvous import HEARTBEAT
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 Address = tuple[str, int]
 LOOPBACK = "127.0.0.1"

@@ -18,6 +18,8 @@ from trainer.launch.protocol import AttemptEnd
 
 START_WAIT = 30.0
 """Seconds to wait for missing nodes, when those that are ready are enough."""
+OPERATOR_START_WAIT = 10.0
+"""The same where an operator decides on the number of nodes: some may not exist, and others join later."""
 SUCCESSION_WAIT = 3.0
 """Seconds in which the other nodes come to a new leader."""
 LEAVE_WAIT = 0.5
@@ -30,10 +32,20 @@ MAX_WITHOUT_STEP = 10
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`nodes` is the size of the whole job, `minimum` the fewest that may train."""
+    """`nodes` is the size of the whole job, `minimum` the fewest that may train.
+
+    `by_operator`: an operator runs so many of them as it likes, and never two of the same rank. So a node
+    that was never reached need not exist, and does not count as one that may train beyond a broken network.
+    """
 
     nodes: int
     minimum: int
+    by_operator: bool = False
+
+    @property
+    def start_wait(self) -> float:
+        """Seconds to wait for missing nodes."""
+        return OPERATOR_START_WAIT if self.by_operator else START_WAIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,7 @@ class Leader:
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where each node listens that was ever connected."""
         self._silent: set[int] = set()
-        self._unknown = set() if before is not None else set(range(rules.nodes))
+        self._unknown = set() if before is not None or rules.by_operator else set(range(rules.nodes))
         """Nodes that were never reached since the run has begun, as far as this leader knows."""
         self._expected = set(range(rules.nodes))
         """Nodes to wait for before the first membership of an attempt."""
@@ -132,7 +144,7 @@ class Leader:
             return None
         if self._enough_since is None:
             self._enough_since = self._clock()
-        if not self._expected <= ready and self._clock() - self._enough_since < START_WAIT:
+        if not self._expected <= ready and self._clock() - self._enough_since < self._rules.start_wait:
             return None
         return self._new(sorted(ready), lost=(), joined=tuple(sorted(ready)))
 

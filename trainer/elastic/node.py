@@ -28,7 +28,7 @@ from trainer.launch.network import free_port, listen_on, without_prefix
 from trainer.launch.protocol import AttemptEnd, ProtocolError
 from trainer.launch.rendezvous import close_all
 from trainer.launch.strangers import StrangerLog
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 from trainer.structured_log import emit
 
 _POLL = 0.05
@@ -47,7 +47,8 @@ class ElasticNode:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`minimum` is that of --elastic, `peer_timeout` in seconds of `clock`."""
-        self._context = NodeContext(topology, Rules(topology.nodes, minimum), peer_timeout, clock)
+        rules = Rules(topology.nodes, minimum, by_operator=topology.minimum > 0)
+        self._context = NodeContext(topology, rules, peer_timeout, clock)
         self._following = Following(self._context)
         self._serving: Serving | None = None
         self._server: socket.socket | None = None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trainer.launch.protocol import ProtocolError, read_integer, read_text
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 VERSION = 1
 LINK = "VXTUI_ELASTIC"

@@ -9,7 +9,8 @@ from trainer import exit_codes
 from trainer.errors import UsageError
 from trainer.launch import script
 from trainer.launch.start import start
-from trainer.launch.topology import Topology, TopologyError
+from trainer.placement.sources import find_topology
+from trainer.placement.topology import TopologyError
 from trainer.structured_log import emit
 
 
@@ -17,9 +18,10 @@ def main() -> int:
     """The exit code: as that of `trainer.task`, or the script's own."""
     try:
         program = script.parse(sys.argv[1:])
-        topology = Topology.from_env(program.environment(os.environ))
+        topology = find_topology(program.environment(os.environ))
         if topology.per_process:
-            text = "LOCAL_RANK is set: trainer.launch takes torchrun's place, start it once on each node"
+            by = "mpirun starts a process for each slot" if topology.variables else "LOCAL_RANK is set"
+            text = f"{by}: trainer.launch takes torchrun's place, start it once on each node"
             raise UsageError(text)
         return start(program, topology)
     except (UsageError, TopologyError) as error:

@@ -17,8 +17,8 @@ from trainer.checkpoint.remote_store import RemoteStoreError
 from trainer.checkpoint.run_identity import RUN_ID, launch_id
 from trainer.cloud_paths import bucket_path, buckets_mounted
 from trainer.config import Config, LaunchConfig
-from trainer.launch.topology import Topology
 from trainer.metrics.goodput import RecordedStep, last_step
+from trainer.placement.topology import Topology
 
 HANG_FOLDER = "hangs"
 """Beside the checkpoints."""

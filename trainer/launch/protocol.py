@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.launch.failure import Failure
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 VERSION = 1
 _MAX_TEXT = 20_000

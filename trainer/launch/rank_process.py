@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainer import exit_codes
@@ -28,8 +28,11 @@ def run_rank_with(argv: Sequence[str]) -> int:
         return exit_codes.USAGE
 
 
-def run_rank(config: Config) -> int:
-    """Train. An error becomes one record (`launch.failure`) and an exit code."""
+def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
+    """Train. An error becomes one record (`launch.failure`) and an exit code.
+
+    `exit_code` is what the process ends with for an outcome, where no supervisor reads it.
+    """
     die_with_parent()
     agent.start()
     warnings.filterwarnings("ignore")
@@ -46,6 +49,7 @@ def run_rank(config: Config) -> int:
         code = int(trainer.run())
     except Exception as error:  # noqa: BLE001 - every error becomes one entry of the log
         code = report_error(error, _where(trainer))
+    code = exit_code(code)
     if code:
         # At once: threads that save or upload may wait for a lost rank or for a bucket.
         sys.stderr.flush()

@@ -26,7 +26,7 @@ from trainer.launch.messages import MessageStream
 from trainer.launch.network import free_port, listen_on, local_address, without_prefix
 from trainer.launch.protocol import Attempt, AttemptEnd, ProtocolError
 from trainer.launch.strangers import StrangerLog
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 
 POLL = 0.05
 HEARTBEAT = 1.0

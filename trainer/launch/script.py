@@ -19,8 +19,8 @@ from trainer.cloud_paths import buckets_mounted, local_path, problem_of
 from trainer.config import ON_OFF, LaunchConfig
 from trainer.errors import UsageError
 from trainer.launch.program import HANG_FOLDER
-from trainer.launch.topology import Topology
 from trainer.metrics.goodput import RecordedStep, last_step
+from trainer.placement.topology import Topology
 
 CHECKPOINT_DIR = "CHECKPOINT_DIR"
 """Variable with the absolute path of --checkpoint-dir, for the script."""

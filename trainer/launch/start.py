@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from trainer import exit_codes
+from trainer.config import Config, parse
 from trainer.elastic.supervisor import ElasticSupervisor
 from trainer.errors import UsageError
 from trainer.launch.container_init import run_as_init
 from trainer.launch.program import Program
 from trainer.launch.supervisor import Supervisor
-from trainer.launch.topology import Topology
+from trainer.placement.topology import Topology
 from trainer.structured_log import emit
 
 
@@ -36,3 +38,19 @@ def start(program: Program, topology: Topology) -> int:
         text = f"exit code {code} for {outcome} ({exit_codes.NAMES[outcome]}), which this platform restarts"
         emit("phase", text, phase="stopping", exit_code=code, outcome=outcome)
     return code
+
+
+def elastic_flags(config: Config, flags: Sequence[str], topology: Topology) -> list[str]:
+    """What is added to the flags of a run whose operator may change its number of nodes.
+
+    Raises:
+        UsageError: if another flag does not go with that.
+    """
+    if not topology.minimum or config.launch.elastic:
+        return []
+    added = [f"--elastic={topology.minimum}"]
+    try:
+        parse([*flags, *added])
+    except UsageError as error:
+        raise UsageError(f"the job is elastic ({topology.source}): {error}") from error
+    return added

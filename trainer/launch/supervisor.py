@@ -34,8 +34,8 @@ from trainer.launch.rendezvous import (
     ShutdownRequested,
     make_rendezvous,
 )
-from trainer.launch.topology import Topology
 from trainer.metrics.goodput import RecordedStep
+from trainer.placement.topology import Topology
 from trainer.structured_log import emit, end_line
 
 TICK = 0.05
@@ -180,8 +180,9 @@ class Supervisor:
 
     def _process_count(self) -> int:
         """Number of processes of this node."""
-        if self._program.launch.nproc or not self._program.uses_gpus:
-            return self._program.launch.nproc or 1
+        given = self._program.launch.nproc or self._topology.processes
+        if given or not self._program.uses_gpus:
+            return given or 1
         while (gpus := self._processes.gpu_count(TICK)) is None:
             if self._signal:
                 raise ShutdownRequested

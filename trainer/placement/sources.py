@@ -1,0 +1,85 @@
+"""Which variables say where this node is: a table, whose first row that applies decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer.placement.indexed_jobs import from_indexed_job, from_job_set
+from trainer.placement.kubeflow import from_pet, from_ranks
+from trainer.placement.mpi import ReadFile, from_mpi, is_mpi
+from trainer.placement.tensorflow import from_cluster_spec, from_tf_config
+from trainer.placement.topology import Topology, TopologyError
+
+Env = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Variables that `applies` tells, and how they are `read`."""
+
+    names: str
+    applies: Callable[[Env], bool]
+    read: Callable[[Env, ReadFile], Topology]
+
+
+def _set(*names: str) -> Callable[[Env], bool]:
+    return lambda env: all(env.get(name) for name in names)
+
+
+SOURCES = (
+    # A launcher inside of the container is nearer than the platform around it.
+    Source(
+        "LOCAL_RANK, RANK (torchrun)",
+        lambda env: "LOCAL_RANK" in env and "RANK" in env,
+        lambda env, _: from_ranks(env, "torchrun", per_process=True),
+    ),
+    Source("OMPI_COMM_WORLD_RANK or PMI_RANK (mpirun, MPIJob)", is_mpi, from_mpi),
+    Source("CLUSTER_SPEC (Vertex AI)", _set("CLUSTER_SPEC"), lambda env, _: from_cluster_spec(env)),
+    Source("TF_CONFIG (TFJob)", _set("TF_CONFIG"), lambda env, _: from_tf_config(env)),
+    Source("PET_NNODES (PyTorchJob, TrainJob)", _set("PET_NNODES"), lambda env, _: from_pet(env)),
+    Source(
+        "RANK, WORLD_SIZE",
+        lambda env: "RANK" in env and "WORLD_SIZE" in env,
+        lambda env, _: from_ranks(env, "RANK and WORLD_SIZE", per_process=False),
+    ),
+    Source("JOBSET_NAME (JobSet)", _set("JOBSET_NAME"), lambda env, _: from_job_set(env)),
+    Source("JOB_COMPLETION_INDEX (Job)", _set("JOB_COMPLETION_INDEX"), lambda env, _: from_indexed_job(env)),
+)  # fmt: skip
+
+
+def _read_file(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def find_topology(env: Env, read_file: ReadFile = _read_file) -> Topology:
+    """This node's place by the first source that applies; one node if none does.
+
+    `read_file` is for mpirun's hostfile.
+
+    Raises:
+        TopologyError: if the variables are inconsistent, or of two operators at once.
+    """
+    source = next((source for source in SOURCES if source.applies(env)), None)
+    if source is None:
+        return Topology("none")
+    found = source.read(env, read_file)
+    if found.source == "TF_CONFIG" and env.get("PET_NNODES"):
+        _compare(found, from_pet(env))
+    return found
+
+
+def _compare(found: Topology, other: Topology) -> None:
+    """Raises TopologyError if two operators' variables place this node differently."""
+    if (found.node_rank, found.nodes) != (other.node_rank, other.nodes):
+        places = " and ".join(
+            f"{each.source} (node {each.node_rank} of {each.nodes})" for each in (found, other)
+        )
+        raise TopologyError(
+            f"{places} place this node differently: one operator sets one of them, so remove the other from "
+            "the manifest and the image"
+        )

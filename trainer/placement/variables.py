@@ -1,0 +1,62 @@
+"""Reading environment variables: a wrong one is named, with what it should be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.placement.topology import TopologyError
+
+_POD = re.compile(r"(?P<job>.+)-(?P<role>worker|master|launcher)-(?P<index>\d+)")
+
+
+def read_json(env: Mapping[str, str], name: str) -> dict[str, Any]:
+    """The object in this variable. Raises TopologyError."""
+    try:
+        value = json.loads(env[name])
+    except json.JSONDecodeError as error:
+        raise TopologyError(f"{name} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise TopologyError(f"{name} is not a JSON object")
+    return value
+
+
+def read_integer(env: Mapping[str, str], name: str, default: int | None = None) -> int:
+    """The whole number in this variable. Raises TopologyError."""
+    text = env.get(name, "")
+    if not text and default is not None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise TopologyError(f"{name}={text!r} is not a whole number") from None
+
+
+def read_first(env: Mapping[str, str], *names: str) -> tuple[str, str]:
+    """The first of these variables that is set, and its text; the first name and "" if none is."""
+    return next(((name, env[name]) for name in names if env.get(name)), (names[0], ""))
+
+
+def check_rank(name: str, rank: int, nodes: int, of: str) -> None:
+    """Raises TopologyError for a rank that is none of `nodes`, whose number is from `of`."""
+    if not 0 <= rank < nodes:
+        raise TopologyError(f"{name}={rank} is not within {of}")
+
+
+def job_id(env: Mapping[str, str], *shared: object) -> str:
+    """The job's id: that of Vertex AI or of torch's launcher, with a hash of what all nodes have in common.
+
+    MASTER_ADDR is not part of it: node 0 may have another name for itself.
+    """
+    given = [env.get(name, "") for name in ("CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID", "PET_RDZV_ID")]
+    digest = hashlib.sha256(json.dumps([given, shared]).encode()).hexdigest()[:12]
+    return "-".join([*filter(None, given), digest])
+
+
+def pod_index(hostname: str) -> tuple[str, str, int] | None:
+    """Job, replica type and index in the name of an operator's pod, which is its host's name too."""
+    found = _POD.fullmatch(hostname.partition(".")[0])
+    return (found["job"], found["role"], int(found["index"])) if found else None
