@@ -48,6 +48,15 @@ def set_status(objects: Objects, resource: Resource, obj: Obj, status: Obj) -> N
     change(objects, resource, obj, edit, status=True)
 
 
+def set_spec(objects: Objects, resource: Resource, obj: Obj, spec: Obj) -> None:
+    """Store a new specification of an object that may have gone meanwhile."""
+
+    def edit(stored: Obj) -> None:
+        stored["spec"] = spec
+
+    change(objects, resource, obj, edit)
+
+
 def change(
     objects: Objects, resource: Resource, obj: Obj, edit: Callable[[Obj], None], *, status: bool = False
 ) -> None:

@@ -7,10 +7,18 @@ from typing import Any
 
 from tui.emulator.kubernetes.controller import Controller
 from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators.batch.controller import BatchJobController
+from tui.emulator.kubernetes.operators.garbage import GarbageCollector
+from tui.emulator.kubernetes.operators.jobset.controller import JobSetController
 from tui.emulator.kubernetes.operators.training.controller import TrainingController
 from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW
 
 
 def controllers(objects: Objects, config: Any, state: Any) -> Sequence[Controller]:
     """The controllers of all kinds of jobs."""
-    return [TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW)]
+    return [
+        *(TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW)),
+        JobSetController(objects),
+        BatchJobController(objects),
+        GarbageCollector(objects),
+    ]

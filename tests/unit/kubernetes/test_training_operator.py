@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.kubernetes_cluster import START, Cluster, Obj, conditions, environment
+from tests.unit.kubernetes.cluster import START, Cluster, Obj, conditions, environment
 from tui.emulator.kubernetes.operators.parts import controllers
 from tui.emulator.kubernetes.operators.training.environment import pytorch_environment, tf_config
 from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW, with_defaults
@@ -325,7 +325,7 @@ STEP = st.sampled_from(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(STEP, max_size=12), st.sampled_from(["OnFailure", "Never", "ExitCode", "Always"]), st.booleans()
 )

@@ -73,6 +73,10 @@ class Cluster:
     def get(self, plural: str, name: str, group: str = "", version: str = "") -> Obj:
         return self.objects.get(self.objects.resource(plural, group, version), "default", name)
 
+    def pods(self, **labels: str) -> list[Obj]:
+        """The pods, of these labels, in order of their names."""
+        return self.objects.list(self.objects.resource("pods"), "", labels)
+
     def names(self, plural: str, group: str = "") -> list[str]:
         return [obj["metadata"]["name"] for obj in self.objects.list(self.objects.resource(plural, group))]
 
@@ -95,7 +99,8 @@ class Cluster:
     def end(self, name: str, code: int = 0, *, reason: str = "") -> None:
         """A pod's container ends with this exit code, not to start again; the controllers follow."""
         pod = self.get("pods", name)
-        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
+        ended: Obj = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
+        ended["finishedAt"] = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         self._set(pod, "Failed" if code else "Succeeded", {"terminated": ended}, reason=reason)
         self.settle()
 

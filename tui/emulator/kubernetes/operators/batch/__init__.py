@@ -1,0 +1,1 @@
+"""The Jobs of `batch/v1`."""

@@ -1,0 +1,90 @@
+"""The job controller of `batch/v1`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators.batch.plan import Plan, plan_job
+from tui.emulator.kubernetes.operators.batch.pods import FINALIZER, is_tracked
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    controlled,
+    controller_of,
+    name_of,
+    namespace_of,
+)
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+MANAGER = "kubernetes.io/job-controller"
+
+
+class BatchJobController(Controller):
+    """Keeps the pods of Jobs."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self.jobs = objects.resource("jobs", "batch")
+        self.pods = objects.resource("pods")
+
+    @property
+    def name(self) -> str:
+        return "job-controller"
+
+    def watched(self) -> Collection[Resource]:
+        return (self.jobs, self.pods)
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.resource == self.jobs:
+            return (key_of(self.jobs, event.obj),)
+        return owner_keys(event.obj, self.jobs)
+
+    def reconcile(self, key: Key) -> float | None:
+        job = carry_out.find(self.objects, self.jobs, key.namespace, key.name)
+        pods = self.objects.list(self.pods, key.namespace, {"job-name": key.name})
+        for pod in pods:
+            owner = controller_of(pod)
+            if owner is not None and (job is None or owner["uid"] != job["metadata"]["uid"]):
+                self._untrack(pod)  # nobody is left to count it
+        if job is None or job["spec"].get("managedBy") not in (None, MANAGER):
+            return None
+        plan = plan_job(job, controlled(pods, job), self.objects.now())
+        self._carry_out(job, plan)
+        return plan.again
+
+    def _carry_out(self, job: Obj, plan: Plan) -> None:
+        carry_out.set_status(self.objects, self.jobs, job, plan.status)
+        for pod in plan.untrack:
+            self._untrack(pod)
+        for pod in plan.delete:
+            if carry_out.delete(self.objects, self.pods, namespace_of(pod), name_of(pod)):
+                self._say(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+        for pod in plan.create:
+            created = self.objects.create(self.pods, pod)
+            self._say(job, "Normal", "SuccessfulCreate", f"Created pod: {name_of(created)}")
+        for each in plan.events:
+            self._say(job, *each)
+        if plan.delete_job:
+            carry_out.delete(
+                self.objects, self.jobs, namespace_of(job), name_of(job), propagation="Foreground"
+            )
+
+    def _untrack(self, pod: Obj) -> None:
+        if not is_tracked(pod):
+            return
+
+        def edit(stored: Obj) -> None:
+            left = [each for each in stored["metadata"].get("finalizers") or () if each != FINALIZER]
+            stored["metadata"]["finalizers"] = left
+            if not left:
+                del stored["metadata"]["finalizers"]
+
+        carry_out.change(self.objects, self.pods, pod, edit)
+
+    def _say(self, job: Obj, kind: str, reason: str, message: str) -> None:
+        self.objects.event(
+            job, reason, message, type="Warning" if kind == "Warning" else "Normal", component=self.name
+        )

@@ -1,0 +1,58 @@
+"""What a Job's podFailurePolicy says of a failed pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the failure counts towards the backoff limit, and why it fails the job, if it does."""
+
+    counts: bool = True
+    fails: str = ""
+
+
+def judge(policy: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> Verdict:
+    """What the first rule that matches the pod says; a failure that none matches counts."""
+    for index, rule in enumerate((policy or {}).get("rules") or ()):
+        what = _match(rule, pod)
+        if not what or rule["action"] == "FailIndex":
+            continue
+        if rule["action"] == "Ignore":
+            return Verdict(counts=False)
+        if rule["action"] == "FailJob":
+            return Verdict(fails=f"{what} matching FailJob rule at index {index}")
+        return Verdict()
+    return Verdict()
+
+
+def _match(rule: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
+    where = f"{namespace_of(pod)}/{name_of(pod)}"
+    status = pod.get("status") or {}
+    codes = rule.get("onExitCodes")
+    if codes is not None:
+        for field in ("containerStatuses", "initContainerStatuses"):
+            for container in status.get(field) or ():
+                code = ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
+                if code and _is_meant(codes, container.get("name"), code):
+                    return f"Container {container.get('name')} for pod {where} failed with exit code {code}"
+        return ""
+    patterns = rule.get("onPodConditions") or ()
+    for condition in status.get("conditions") or ():
+        for pattern in patterns:
+            wanted = (pattern["type"], pattern.get("status", "True"))
+            if (condition.get("type"), condition.get("status")) == wanted:
+                return f"Pod {where} has condition {condition['type']}"
+    return ""
+
+
+def _is_meant(codes: Mapping[str, Any], container: object, code: int) -> bool:
+    if codes.get("containerName") not in (None, container):
+        return False
+    listed = code in (codes.get("values") or ())
+    return listed if codes.get("operator") == "In" else not listed

@@ -1,0 +1,150 @@
+"""The pods of a Job: how they are made, and what they count as."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    annotations_of,
+    is_terminating,
+    moment,
+    name_of,
+    namespace_of,
+    owner_reference,
+    uid_of,
+)
+
+FINALIZER = "batch.kubernetes.io/job-tracking"
+"""A pod has it until its Job has counted it."""
+INDEX = "batch.kubernetes.io/job-completion-index"
+LONGEST_NAME = 63
+
+
+def is_indexed(job: Mapping[str, Any]) -> bool:
+    """Whether the pods have completion indexes."""
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def is_tracked(pod: Mapping[str, Any]) -> bool:
+    """Whether the Job has not counted the pod yet."""
+    return FINALIZER in (pod["metadata"].get("finalizers") or ())
+
+
+def phase_of(pod: Mapping[str, Any]) -> str:
+    """The phase of a pod; Pending before it has one."""
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def is_active(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod waits or runs, and is to."""
+    return phase_of(pod) not in ("Succeeded", "Failed") and not is_terminating(pod)
+
+
+def is_stopping(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is being deleted and has not ended yet."""
+    return phase_of(pod) not in ("Succeeded", "Failed") and is_terminating(pod)
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod's condition Ready is True."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def replaces_only_failed(job: Mapping[str, Any]) -> bool:
+    """Whether a pod is replaced once it has failed, not already while it is being deleted."""
+    policy = job["spec"].get("podReplacementPolicy")
+    return policy == "Failed" or job["spec"].get("podFailurePolicy") is not None
+
+
+def is_failed(job: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """Whether the pod counts as failed: a deleted one may never report its end."""
+    if phase_of(pod) == "Failed":
+        return True
+    return not replaces_only_failed(job) and is_terminating(pod) and phase_of(pod) != "Succeeded"
+
+
+def index_of(pod: Mapping[str, Any]) -> int:
+    """The completion index of a pod; -1 without one."""
+    text = annotations_of(pod).get(INDEX, "")
+    return int(text) if text.isdigit() else -1
+
+
+def restarts_of(pods: Iterable[Mapping[str, Any]]) -> int:
+    """How often kubelets have started the containers of active pods again."""
+    total = 0
+    for pod in pods:
+        if phase_of(pod) in ("Running", "Pending"):
+            for field in ("initContainerStatuses", "containerStatuses"):
+                statuses = (pod.get("status") or {}).get(field) or ()
+                total += sum(int(status.get("restartCount", 0)) for status in statuses)
+    return total
+
+
+def ended_at(pod: Mapping[str, Any]) -> datetime | None:
+    """When the last container of a pod has ended; None where nothing says it."""
+    status = pod.get("status") or {}
+    times = []
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(field) or ():
+            ended = ((container.get("state") or {}).get("terminated") or {}).get("finishedAt")
+            times += [moment(ended)] if ended else []
+    if not times and is_terminating(pod):
+        return moment(pod["metadata"]["deletionTimestamp"])
+    return max(times, default=None)
+
+
+def job_labels(job: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of all pods of a Job."""
+    uid, name = uid_of(job), name_of(job)
+    return {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+
+
+def new_pod(job: Mapping[str, Any], index: int | None) -> Obj:
+    """The next pod of a Job, for a completion index where it has such."""
+    template = copy.deepcopy(job["spec"]["template"])
+    metadata = template.get("metadata") or {}
+    annotations = dict(metadata.get("annotations") or {})
+    labels = {**(metadata.get("labels") or {}), **job_labels(job)}
+    prefix = name_of(job)
+    if index is not None:
+        annotations[INDEX] = labels[INDEX] = str(index)
+        template["spec"]["hostname"] = f"{name_of(job)}-{index}"
+        prefix = _shortened(name_of(job), f"-{index}")
+        _add_index_variable(template["spec"])
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{prefix}-",
+            "namespace": namespace_of(job),
+            "labels": labels,
+            "annotations": annotations,
+            "finalizers": [*(metadata.get("finalizers") or ()), FINALIZER],
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _shortened(name: str, suffix: str) -> str:
+    """The name cut so that the pod's name keeps its index and its random end."""
+    return name[: LONGEST_NAME - len(suffix) - len("-xxxxx")] + suffix
+
+
+def _add_index_variable(spec: Obj) -> None:
+    source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}}
+    for field in ("initContainers", "containers"):
+        for container in spec.get(field) or ():
+            variables = container.setdefault("env", [])
+            if all(each.get("name") != "JOB_COMPLETION_INDEX" for each in variables):
+                variables.append({"name": "JOB_COMPLETION_INDEX", "valueFrom": source})

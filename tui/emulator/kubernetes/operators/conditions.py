@@ -1,0 +1,47 @@
+"""Conditions as `batch/v1`, JobSet, TrainJob and Kueue have them: one of each type, with a time of change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import Obj
+
+
+def find(status: Mapping[str, Any], condition: str) -> Obj | None:
+    """The condition of this type."""
+    found: list[Obj] = status.get("conditions") or []
+    return next((each for each in found if each["type"] == condition), None)
+
+
+def is_true(status: Mapping[str, Any], condition: str) -> bool:
+    """Whether the condition is True."""
+    found = find(status, condition)
+    return found is not None and found["status"] == "True"
+
+
+def put(
+    status: Obj,
+    condition: str,
+    reason: str,
+    message: str,
+    now: str,
+    *,
+    value: str = "True",
+    generation: int | None = None,
+) -> bool:
+    """Set a condition; whether anything of it changed. Its time changes with its status only."""
+    current = find(status, condition)
+    new: Obj = {"type": condition, "status": value, "reason": reason, "message": message}
+    if current is not None and all(current.get(field) == text for field, text in new.items()):
+        return False
+    kept = current is not None and current["status"] == value
+    new["lastTransitionTime"] = current["lastTransitionTime"] if kept and current else now
+    if generation is not None:
+        new["observedGeneration"] = generation
+    if current is not None:
+        current.clear()
+        current.update(new)
+    else:
+        status.setdefault("conditions", []).append(new)
+    return True

@@ -1,0 +1,146 @@
+"""The garbage collector: what an object owns goes before it (Foreground) or after it (Background)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of
+from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.objects import FOREGROUND, ORPHAN, Objects
+from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, uid_of
+from tui.emulator.kubernetes.resources import EVENTS, Resource
+from tui.emulator.kubernetes.watching import Event
+
+
+class GarbageCollector(Controller):
+    """Deletes the objects whose owners are gone, and lets those go that wait for what they own."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self._owned: dict[str, set[Key]] = {}
+        """By the uid of the owner: what may name it as its owner."""
+
+    @property
+    def name(self) -> str:
+        return "garbage-collector"
+
+    def watched(self) -> Collection[Resource]:
+        return [resource for resource in self.objects.resources if resource != EVENTS]
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        key, uid = key_of(event.resource, event.obj), uid_of(event.obj)
+        references = event.obj["metadata"].get("ownerReferences") or ()
+        for reference in references:
+            owned = self._owned.setdefault(reference["uid"], set())
+            if event.type == "DELETED":
+                owned.discard(key)
+            else:
+                owned.add(key)
+        if event.type == "DELETED":
+            owners = [self._key_of_owner(key, reference) for reference in references]
+            return [*self._owned.pop(uid, ()), *(owner for owner in owners if owner)]
+        if is_terminating(event.obj):
+            return [key, *self._owned.get(uid, ())]
+        return [key] if references else []
+
+    def reconcile(self, key: Key) -> float | None:
+        obj = carry_out.find(self.objects, key.resource, key.namespace, key.name)
+        if obj is None:
+            return None
+        if is_terminating(obj):
+            self._let_go(key, obj)
+        else:
+            self._collect(key, obj)
+        return None
+
+    def _collect(self, key: Key, obj: Obj) -> None:
+        """Delete an object that no owner is left for; forget the owners that are gone while others stay."""
+        references = obj["metadata"].get("ownerReferences") or []
+        owners = [self._owner(key, reference) for reference in references]
+        if not references or None in owners:  # an owner of an unknown type may well be there
+            return
+        gone = [reference for reference, owner in zip(references, owners, strict=True) if owner == {}]
+        waiting = [owner for owner in owners if owner and FOREGROUND in _finalizers(owner)]
+        if len(gone) + len(waiting) == len(references):
+            # What it owns in turn goes before it where its owner waits for all of it.
+            propagation = "Foreground" if waiting and self._dependents(obj) else "Background"
+            carry_out.delete(
+                self.objects, key.resource, key.namespace, key.name, uid=uid_of(obj), propagation=propagation
+            )
+        elif gone:
+            left = [reference for reference in references if reference not in gone]
+            carry_out.change(
+                self.objects,
+                key.resource,
+                obj,
+                lambda stored: stored["metadata"].update(ownerReferences=left),
+            )
+
+    def _let_go(self, key: Key, obj: Obj) -> None:
+        """Take the finalizer of an object whose dependents are gone, or are to stay."""
+        finalizers = _finalizers(obj)
+        dependents = self._dependents(obj)
+        if ORPHAN in finalizers:
+            for resource, dependent in dependents:
+                _forget_owner(self.objects, resource, dependent, uid_of(obj))
+            self._remove_finalizer(key, obj, ORPHAN)
+        elif FOREGROUND in finalizers:
+            blocking = [each for _, each in dependents if _blocks(each, uid_of(obj))]
+            if not blocking:
+                self._remove_finalizer(key, obj, FOREGROUND)
+
+    def _remove_finalizer(self, key: Key, obj: Obj, finalizer: str) -> None:
+        def edit(stored: Obj) -> None:
+            left = [each for each in _finalizers(stored) if each != finalizer]
+            stored["metadata"]["finalizers"] = left
+            if not left:
+                del stored["metadata"]["finalizers"]
+
+        carry_out.change(self.objects, key.resource, obj, edit)
+
+    def _dependents(self, owner: Obj) -> list[tuple[Resource, Obj]]:
+        """What names this object as an owner, as the store has it now."""
+        found = []
+        for key in sorted(self._owned.get(uid_of(owner), ()), key=str):
+            obj = carry_out.find(self.objects, key.resource, key.namespace, key.name)
+            references = (obj or {"metadata": {}})["metadata"].get("ownerReferences") or ()
+            if obj is not None and any(reference["uid"] == uid_of(owner) for reference in references):
+                found.append((key.resource, obj))
+        return found
+
+    def _key_of_owner(self, key: Key, reference: Obj) -> Key | None:
+        group, _, version = str(reference["apiVersion"]).rpartition("/")
+        try:
+            resource = self.objects.resource(reference["kind"], group, version)
+        except NotFound:
+            return None
+        return Key(resource, key.namespace if resource.namespaced else "", reference["name"])
+
+    def _owner(self, key: Key, reference: Obj) -> Obj | None:
+        """The owner; an empty object where it is gone; None where nobody can say."""
+        where = self._key_of_owner(key, reference)
+        if where is None:
+            return None
+        owner = carry_out.find(self.objects, where.resource, where.namespace, where.name)
+        return owner if owner is not None and uid_of(owner) == reference["uid"] else {}
+
+
+def _finalizers(obj: Obj) -> list[str]:
+    found: list[str] = obj["metadata"].get("finalizers") or []
+    return found
+
+
+def _blocks(obj: Obj, owner: str) -> bool:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return any(each["uid"] == owner and each.get("blockOwnerDeletion") for each in references)
+
+
+def _forget_owner(objects: Objects, resource: Resource, obj: Obj, owner: str) -> None:
+    def edit(stored: Obj) -> None:
+        references = stored["metadata"].get("ownerReferences") or ()
+        stored["metadata"]["ownerReferences"] = [each for each in references if each["uid"] != owner]
+        if not stored["metadata"]["ownerReferences"]:
+            del stored["metadata"]["ownerReferences"]
+
+    carry_out.change(objects, resource, obj, edit)

@@ -1,0 +1,1 @@
+"""JobSets: groups of Jobs that succeed, fail and restart together."""

@@ -1,0 +1,211 @@
+"""The Jobs and the service that a JobSet has."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.emulator.kubernetes.operators import conditions
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    annotations_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    uid_of,
+)
+
+PREFIX = "jobset.sigs.k8s.io"
+JOBSET_NAME = f"{PREFIX}/jobset-name"
+REPLICATED_JOB = f"{PREFIX}/replicatedjob-name"
+RESTART_ATTEMPT = f"{PREFIX}/restart-attempt"
+JOB_INDEX = f"{PREFIX}/job-index"
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+MANAGER = "jobset.sigs.k8s.io/jobset-controller"
+
+
+def with_defaults(jobset: Mapping[str, Any]) -> Obj:
+    """A copy of the JobSet with what its webhook fills in."""
+    filled: Obj = copy.deepcopy(dict(jobset))
+    spec = filled["spec"]
+    spec.setdefault("successPolicy", {}).setdefault("operator", "All")
+    spec.setdefault("startupPolicy", {}).setdefault("startupPolicyOrder", "AnyOrder")
+    network = spec.setdefault("network", {})
+    network.setdefault("enableDNSHostnames", True)
+    network.setdefault("publishNotReadyAddresses", True)
+    for index, rule in enumerate((spec.get("failurePolicy") or {}).get("rules") or ()):
+        rule["name"] = rule.get("name") or f"failurePolicyRule{index}"
+    for replicated in spec.get("replicatedJobs") or ():
+        replicated.setdefault("replicas", 1)
+        replicated["groupName"] = replicated.get("groupName") or "default"
+        job = replicated["template"]["spec"]
+        job["completionMode"] = job.get("completionMode") or "Indexed"
+        pod = job["template"]["spec"]
+        pod["restartPolicy"] = pod.get("restartPolicy") or "OnFailure"
+    return filled
+
+
+def replicated_jobs(jobset: Mapping[str, Any]) -> list[Obj]:
+    """The replicated jobs, in their order."""
+    found: list[Obj] = jobset["spec"].get("replicatedJobs") or []
+    return found
+
+
+def job_name(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> str:
+    """The name of a child Job."""
+    return f"{name_of(jobset)}-{replicated['name']}-{index}"
+
+
+def subdomain(jobset: Mapping[str, Any]) -> str:
+    """The name of the service by which the pods have names in DNS."""
+    return str((jobset["spec"].get("network") or {}).get("subdomain") or name_of(jobset))
+
+
+def restarts(jobset: Mapping[str, Any]) -> int:
+    """How often the JobSet has been restarted."""
+    return int((jobset.get("status") or {}).get("restarts") or 0)
+
+
+def attempt_of(job: Mapping[str, Any]) -> int:
+    """Which restart of the JobSet a Job belongs to."""
+    return int(labels_of(job).get(RESTART_ATTEMPT, "0"))
+
+
+def end_of(job: Mapping[str, Any]) -> str:
+    """Complete or Failed; empty for a Job that has not ended."""
+    status = job.get("status") or {}
+    return next((each for each in ("Complete", "Failed") if conditions.is_true(status, each)), "")
+
+
+def _before(jobset: Mapping[str, Any], replicated: Mapping[str, Any], *, group: str = "") -> int:
+    """The number of Jobs of the replicated jobs before this one."""
+    total = 0
+    for each in replicated_jobs(jobset):
+        if each["name"] == replicated["name"]:
+            break
+        if not group or each["groupName"] == group:
+            total += int(each["replicas"])
+    return total
+
+
+def child_labels(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> dict[str, str]:
+    """The labels of a child Job and its pods; the annotations are the same."""
+    every, group = replicated_jobs(jobset), replicated["groupName"]
+    own_name = job_name(jobset, replicated, index)
+    labels = {
+        "jobset-name": name_of(jobset),
+        "jobset-uid": uid_of(jobset),
+        "replicatedjob-name": replicated["name"],
+        "restart-attempt": str(restarts(jobset)),
+        "replicatedjob-replicas": str(replicated["replicas"]),
+        "global-replicas": str(sum(int(each["replicas"]) for each in every)),
+        "job-index": str(index),
+        "job-key": hashlib.sha1(f"{namespace_of(jobset)}/{own_name}".encode()).hexdigest(),
+        "job-global-index": str(_before(jobset, replicated) + index),
+        "group-name": group,
+        "group-replicas": str(sum(int(each["replicas"]) for each in every if each["groupName"] == group)),
+        "job-group-index": str(_before(jobset, replicated, group=group) + index),
+    }
+    coordinator = jobset["spec"].get("coordinator")
+    if coordinator:
+        place = f"{coordinator.get('jobIndex', 0)}-{coordinator.get('podIndex', 0)}"
+        labels["coordinator"] = (
+            f"{name_of(jobset)}-{coordinator['replicatedJob']}-{place}.{subdomain(jobset)}"
+        )
+    return {f"{PREFIX}/{name}": value for name, value in labels.items()}
+
+
+def child_job(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> Obj:
+    """One Job of a replicated job; the JobSet has its defaults."""
+    template = copy.deepcopy(replicated["template"])
+    labels = child_labels(jobset, replicated, index)
+    annotations = dict(labels)
+    topology = annotations_of(jobset).get(EXCLUSIVE) or annotations_of(
+        {"metadata": template.get("metadata", {})}
+    ).get(EXCLUSIVE)
+    if topology:
+        annotations[EXCLUSIVE] = topology
+    job: Obj = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job_name(jobset, replicated, index),
+            "namespace": namespace_of(jobset),
+            **_marked(template.get("metadata") or {}, labels, annotations),
+            "ownerReferences": [owner_reference(jobset)],
+        },
+        "spec": template["spec"],
+    }
+    pods = job["spec"]["template"]
+    pods["metadata"] = {
+        **(pods.get("metadata") or {}),
+        **_marked(pods.get("metadata") or {}, labels, annotations),
+    }
+    if (jobset["spec"].get("network") or {}).get("enableDNSHostnames"):
+        pods["spec"]["subdomain"] = subdomain(jobset)
+    job["spec"]["suspend"] = bool(jobset["spec"].get("suspend"))
+    return job
+
+
+def _marked(metadata: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> Obj:
+    return {
+        "labels": {**(metadata.get("labels") or {}), **labels},
+        "annotations": {**(metadata.get("annotations") or {}), **annotations},
+    }
+
+
+def resumed_spec(job: Mapping[str, Any], replicated: Mapping[str, Any]) -> Obj:
+    """A suspended Job's specification when it starts, with what Kueue has set in the JobSet meanwhile."""
+    spec: Obj = copy.deepcopy(job["spec"])
+    spec["suspend"] = False
+    ours, theirs = spec["template"], replicated["template"]["spec"]["template"]
+    metadata = ours.setdefault("metadata", {})
+    for field in ("labels", "annotations"):
+        changed = (theirs.get("metadata") or {}).get(field)
+        if changed:
+            metadata[field] = {**(metadata.get(field) or {}), **changed}
+    pod, changed_pod = ours["spec"], theirs["spec"]
+    if changed_pod.get("nodeSelector"):
+        pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **changed_pod["nodeSelector"]}
+    for field in ("tolerations", "schedulingGates"):
+        for each in changed_pod.get(field) or ():
+            if each not in pod.setdefault(field, []):
+                pod[field].append(each)
+    return spec
+
+
+def headless_service(jobset: Mapping[str, Any]) -> Obj:
+    """The service by which the pods of a JobSet have names in DNS."""
+    publish = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": subdomain(jobset),
+            "namespace": namespace_of(jobset),
+            "ownerReferences": [owner_reference(jobset)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "selector": {JOBSET_NAME: name_of(jobset)},
+            "publishNotReadyAddresses": publish,
+        },
+    }
+
+
+def claims(jobset: Mapping[str, Any]) -> Iterator[Obj]:
+    """The volume claims that all Jobs of a JobSet share."""
+    for policy in jobset["spec"].get("volumeClaimPolicies") or ():
+        deleted = ((policy.get("retentionPolicy") or {}).get("whenDeleted") or "Delete") == "Delete"
+        for template in policy.get("templates") or ():
+            claim: Obj = copy.deepcopy(template)
+            claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
+            metadata = claim["metadata"]
+            metadata["name"] = f"{metadata['name']}-{name_of(jobset)}"
+            metadata["namespace"] = namespace_of(jobset)
+            if deleted:
+                metadata["ownerReferences"] = [owner_reference(jobset)]
+            yield claim

@@ -1,0 +1,82 @@
+"""The JobSet controller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators.jobset.child_jobs import (
+    JOBSET_NAME,
+    MANAGER,
+    claims,
+    headless_service,
+    subdomain,
+    with_defaults,
+)
+from tui.emulator.kubernetes.operators.jobset.plan import Plan, plan_jobset
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    controlled,
+    is_terminating,
+    name_of,
+    namespace_of,
+)
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+
+class JobSetController(Controller):
+    """Keeps the Jobs of JobSets."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self.jobsets = objects.resource("jobsets", "jobset.x-k8s.io")
+        self.jobs = objects.resource("jobs", "batch")
+        self.services = objects.resource("services")
+
+    @property
+    def name(self) -> str:
+        return "jobset-controller"
+
+    def watched(self) -> Collection[Resource]:
+        return (self.jobsets, self.jobs, self.services)
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.resource == self.jobsets:
+            return (key_of(self.jobsets, event.obj),)
+        return owner_keys(event.obj, self.jobsets)
+
+    def reconcile(self, key: Key) -> float | None:
+        stored = carry_out.find(self.objects, self.jobsets, key.namespace, key.name)
+        if stored is None or is_terminating(stored):
+            return None
+        if stored["spec"].get("managedBy") not in (None, MANAGER):
+            return None
+        jobset = with_defaults(stored)
+        jobs = controlled(self.objects.list(self.jobs, key.namespace, {JOBSET_NAME: key.name}), jobset)
+        plan = plan_jobset(jobset, jobs, self.objects.now())
+        self._carry_out(jobset, plan)
+        return plan.again
+
+    def _carry_out(self, jobset: Obj, plan: Plan) -> None:
+        namespace = namespace_of(jobset)
+        carry_out.set_status(self.objects, self.jobsets, jobset, plan.status)
+        for kind, reason, message in plan.events:
+            level = "Warning" if kind == "Warning" else "Normal"
+            self.objects.event(jobset, reason, message, type=level, component=self.name, action="Reconciling")  # type: ignore[arg-type]
+        for job in plan.delete:
+            if not is_terminating(job):
+                carry_out.delete(self.objects, self.jobs, namespace, name_of(job), propagation="Foreground")
+        if plan.needs_service:
+            if carry_out.find(self.objects, self.services, namespace, subdomain(jobset)) is None:
+                carry_out.create(self.objects, headless_service(jobset))
+            for claim in claims(jobset):
+                carry_out.create(self.objects, claim)
+        for job in plan.create:
+            carry_out.create(self.objects, job)
+        for job, spec in plan.respecify:
+            carry_out.set_spec(self.objects, self.jobs, job, spec)
+        if plan.delete_jobset:
+            carry_out.delete(self.objects, self.jobsets, namespace, name_of(jobset), propagation="Foreground")
