@@ -187,14 +187,14 @@ class LaunchRequest:
     The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for
     that label instead of sending again (DESIGN.md, decision 5). `mark` is unique to the launch; the backend
     makes one where it is empty. `on_send` is called when the request goes out: from then on the job may
-    exist, whatever happens to the reply.
+    exist, whatever happens to the reply. `title` is the job's name where the resource has no `displayName`.
     """
 
     region: str
     resource: Mapping[str, Any] = field(default_factory=dict)
     mark: str = ""
     on_send: Callable[[], None] = field(default=lambda: None, compare=False)
-
+    title: str = ""
     @property
     def label(self) -> str:
         """The label by which its job is found."""

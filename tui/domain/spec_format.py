@@ -66,6 +66,17 @@ class KnownJob:
     """Where its image stands in the job of the launch, if not in the spec."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """A group of replicas of a launch that wraps no custom job; a number is None where it is not known."""
+
+    name: str
+    replicas: int | None
+    accelerator: str
+    count: int | None
+    image: str = ""
+
+
 class SpecFormat(Protocol):
     """What is known of one body. Most describe the work of one custom job, in whatever they wrap it.
 
@@ -91,6 +102,43 @@ class SpecFormat(Protocol):
     """The field that a resource of this format has and no other's."""
     fix: str
     """What a body that is missing should hold."""
+    family: str
+    """The family of services that takes it, as in `Kind.services`."""
+    written: FieldType
+    """The field of a header that holds the body; `fields` are those of what `as_fields` makes of it."""
+    unpriced: str
+    """Why the price of a launch is not known; "" where it is estimated."""
+
+    def as_fields(self, value: Any) -> dict[str, Any] | None:
+        """The body as fields; None for a value that is no body."""
+
+    def in_file(self, path: Path, value: Any) -> Path:
+        """A path of the rules in a file whose value is `value`."""
+
+    def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
+        """The body of a file that is itself one, with its problems and warnings.
+
+        Raises:
+            ProfileInvalid: where it can't be read.
+        """
+
+    def title(self, body: Mapping[str, Any]) -> str:
+        """The name in a body, for a header without one; "" for none."""
+
+    def place(self, body: Mapping[str, Any]) -> str:
+        """The region or namespace in a body, for a header without one; "" for none."""
+
+    def groups(self, job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
+        """What a launch starts, where that is no custom job."""
+
+    def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
+        """The job with a variable in the environment of what trains; None where it has none."""
+
+    def resource_title(self, resource: Mapping[str, Any]) -> str:
+        """The name of what is sent."""
+
+    def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
+        """Path of the call that creates it."""
 
     def stands_alone(self, names: Collection[str]) -> bool:
         """Whether a file with these fields (camelCase) at its top level is this body itself."""
@@ -128,6 +176,62 @@ class SpecFormat(Protocol):
         Raises:
             ProfileInvalid: for a resource whose work no profile can describe.
         """
+
+
+class BodyDefaults:
+    """What most bodies have in common. See `SpecFormat`."""
+
+    body: str
+    collection: str
+    fields: FieldType
+    family = "vertex"
+    unpriced = ""
+
+    @property
+    def written(self) -> FieldType:
+        return self.fields
+
+    def as_fields(self, value: Any) -> dict[str, Any] | None:
+        return dict(value) if isinstance(value, Mapping) else None
+
+    def in_file(self, path: Path, value: Any) -> Path:
+        return path
+
+    def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
+        return self.as_fields(document.value) or {}, [], []
+
+    def title(self, body: Mapping[str, Any]) -> str:
+        return ""
+
+    def place(self, body: Mapping[str, Any]) -> str:
+        return ""
+
+    def groups(self, job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
+        return ()
+
+    def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
+        return None
+
+    def resource_title(self, resource: Mapping[str, Any]) -> str:
+        return str(resource.get("displayName") or "")
+
+    def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
+        return f"/v1/projects/{project}/locations/{region}/{self.collection}"
+
+    def instead(self, names: Collection[str]) -> str:
+        return ""
+
+    def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+    def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
+        return dict(body), None
+
+    def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
+        return ()
+
+    def custom_jobs(self, job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
+        return ()
 
 
 _LOADERS: dict[str, Callable[[], SpecFormat]] = {}
@@ -170,6 +274,24 @@ def custom_jobs(job: Mapping[str, Any]) -> tuple[KnownJob, ...]:
     """The custom jobs of a launch, whose REST form `job` is: what stands beside its spec names the body."""
     beside = [body for body in _LOADERS if body in job]
     return format_of(beside[-1]).custom_jobs(job) if beside else (KnownJob(job),)
+
+
+def body_of(job: Mapping[str, Any]) -> str:
+    """The body that a job in REST form comes from, as far as it says it: else the custom job's own."""
+    beside = [body for body in _LOADERS if body in job]
+    return beside[-1] if beside else first_format().body
+
+
+def groups_of(job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
+    """What a launch starts whose body wraps no custom job and says it; none for any other."""
+    beside = [body for body in _LOADERS if body in job]
+    return format_of(beside[-1]).groups(job) if beside else ()
+
+
+def unpriced(job: Mapping[str, Any]) -> str:
+    """Why the price of a launch is not known; "" where it is estimated."""
+    beside = [body for body in _LOADERS if body in job]
+    return format_of(beside[-1]).unpriced if beside else ""
 
 
 def collection_of(job: Mapping[str, Any]) -> str:

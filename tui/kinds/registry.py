@@ -94,3 +94,6 @@ def object_kind(resource: Mapping[str, Any]) -> str:
 
 for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB):
     register(_kind)
+
+if "manifest" not in spec_format.bodies():
+    spec_format.register("manifest", lambda: resolve("tui.domain.kubernetes.manifest:MANIFEST"))

@@ -24,6 +24,7 @@ from tui.display.stylesheet import CachedStylesheet
 from tui.domain.formatting import NOT_MEASURED, age
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
+from tui.domain.spec_format import format_of
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.garbage import TURN, IdleCollector
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from tui.actions.operations.schedules import ScheduleOperations
     from tui.actions.operations.shells import ShellOperations
     from tui.backends.errors import BackendError
+    from tui.domain.profile.model import Request
     from tui.store.profiles.entries import ProfileEntry
 
 LOG = logging.getLogger("vxtui")
@@ -419,11 +421,11 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         if self.costs.prices is not None and await asyncio.to_thread(lambda: self.costs.changed_on_disk):
             await self.load_prices()
 
-    def create_path(self, region: str, collection: str = "customJobs") -> str:
+    def create_path(self, request: Request) -> str:
         """REST path that a launch is posted to."""
         session = self.session
         project = session.backend.info.project if session else self.connection.context.project
-        return f"/v1/projects/{project}/locations/{region}/{collection}"
+        return format_of(request.body).create_path(project, request.region, request.custom_job)
 
     # Going to a job or to another context
 

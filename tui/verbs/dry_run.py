@@ -151,5 +151,5 @@ def _print_dry_run(dry: DryRun) -> None:
     for check in dry.checks:
         note(check_line(check))
         note_fix(check.fix)
-    out(f"POST /v1/{dry.parent}/{dry.format.collection}")
+    out(f"POST {dry.format.create_path(dry.project, dry.request.region, job)}")
     out_document(json_text(dry.request.shown(reveal=dry.reveal), indent=2))

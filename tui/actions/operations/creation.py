@@ -29,7 +29,7 @@ class SentLaunch:
 
 def sent_launch(request: LaunchRequest) -> SentLaunch:
     """What is said of a request that was sent."""
-    name = plain(str(request.resource.get("displayName", "the job")))
+    name = plain(request.title or str(request.resource.get("displayName", "the job")))
     return SentLaunch(name, request.label, request.look_first)
 
 

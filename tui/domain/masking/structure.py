@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,7 +178,22 @@ def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]
             task = (pool or {}).get(name)
             if task:
                 _mark(task, secrets)
+    for task in _containers(custom_job.get("manifest")):
+        _mark(task, secrets)
     return custom_job
+
+
+def _containers(value: Any) -> Iterator[dict[str, Any]]:
+    """What runs something in objects of Kubernetes: fields with a command, arguments or variables."""
+    if isinstance(value, dict):
+        if any(isinstance(value.get(key), list) for key in (*_LISTS, "env")):
+            yield value
+        else:
+            for inner in value.values():
+                yield from _containers(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _containers(inner)
 
 
 def _mark(task: dict[str, Any], secrets: Sequence[str]) -> None:
@@ -191,7 +206,7 @@ def _mark(task: dict[str, Any], secrets: Sequence[str]) -> None:
     places += [
         f"env:{variable['name']}"
         for variable in task.get("env") or []
-        if holds(str(variable.get("value", "")), secrets)
+        if isinstance(variable, Mapping) and holds(str(variable.get("value", "")), secrets)
     ]
     if places:
         task["env"] = [*(task.get("env") or []), {"name": DECLARED, "value": " ".join(places)}]

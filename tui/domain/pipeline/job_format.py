@@ -13,7 +13,7 @@ from tui.domain.pipeline.rules import check_pipeline
 from tui.domain.pipeline.tasks import known_jobs
 from tui.domain.pipeline.template import Template
 from tui.domain.profile.source import Path
-from tui.domain.spec_format import Attachment, BodyInput, KnownJob
+from tui.domain.spec_format import Attachment, BodyDefaults, BodyInput, KnownJob
 from tui.domain.vertex.custom_job_spec import whole_numbers, within
 from tui.domain.vertex.field_table import OUTPUT_ONLY, RESOURCE, FieldType
 from tui.domain.vertex.rules.base import Case, Finding
@@ -24,7 +24,7 @@ _ONLY_THERE = {"jobDetail", "templateMetadata", "scheduleName"}
 """Fields of a PipelineJob that only the service fills, beside those of every job."""
 
 
-class PipelineJobFormat:
+class PipelineJobFormat(BodyDefaults):
     """The body `pipelineJob`. It wraps no custom job: those of its tasks are made when it runs."""
 
     body = "pipelineJob"

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from tui.domain.profile import write
@@ -14,7 +15,7 @@ from tui.domain.profile.parameters import fill, read_parameters, references
 from tui.domain.profile.sharing import places
 from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, escaped, is_json, read
 from tui.domain.profile.splice import CannotSplice, splice, splice_shared
-from tui.domain.profile.tree import NotYaml
+from tui.domain.profile.tree import NotYaml, parse_all
 from tui.domain.vertex.field_check import REFERENCE
 from tui.domain.vertex.field_table import HEADER, JOB_SPEC, stands_alone
 
@@ -39,6 +40,8 @@ def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = Fal
         ProfileInvalid: for a text that can't be read, or a path that leads nowhere, with its place.
     """
     mark, text = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    if len(parts := documents(text)) > 1:
+        return mark + _of_several(parts, file, edits, everywhere)
     if everywhere:
         try:
             changed = text
@@ -52,6 +55,31 @@ def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = Fal
     return mark + text
 
 
+def documents(text: str) -> list[str]:
+    """The text cut before each of its documents; one part where it has one, or can't be read."""
+    try:
+        found = parse_all(text.removeprefix("\ufeff"))
+    except NotYaml:
+        return [text]
+    if len(found) < 2:
+        return [text]
+    lines = text.splitlines(keepends=True)
+    starts = [0, *(each.line - 1 for each in found[1:]), len(lines)]
+    return ["".join(lines[a:b]) for a, b in pairwise(starts)]
+
+
+def _of_several(parts: list[str], file: str, edits: Sequence[Edit], everywhere: bool) -> str:
+    """The text of several documents with edits, whose paths begin with the number of a document."""
+    places = [i for i, part in enumerate(parts) if not all(each.empty for each in parse_all(part))]
+    made = list(parts)
+    for edit in edits:
+        if not edit.path or not isinstance(edit.path[0], int) or edit.path[0] >= len(places):
+            raise ProfileInvalid([Document(file, None).problem(edit.path, "no document has this place.")])
+        i = places[edit.path[0]]
+        made[i] = apply(made[i], file, [replace(edit, path=edit.path[1:])], everywhere=everywhere)
+    return "".join(part if part.endswith("\n") else part + "\n" for part in made[:-1]) + made[-1]
+
+
 def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
     """The edits as changes of single values, each with the same change of all places that share its value.
 
@@ -61,6 +89,9 @@ def shared(text: str, file: str, edits: Sequence[Edit]) -> list[list[Edit]]:
         ProfileInvalid: as `apply`.
     """
     text = text.removeprefix("\ufeff")
+    if len(documents(text)) > 1:
+        # A name of one document means nothing in another.
+        return [[edit] for edit in edits]
     document = read(text, file)
     found = []
     for edit in edits:

@@ -8,7 +8,8 @@ from typing import Any
 
 from tui.domain.masking import is_secret, mark_declared, masked
 from tui.domain.profile.body import inputs_of, located, with_inputs
-from tui.domain.profile.gcloud_config import GcloudChecker, refused_tab, repeated_keys
+from tui.domain.profile.gcloud_config import refused_tab
+from tui.domain.profile.header import body_in, header_fields, top_names, unknown_references
 from tui.domain.profile.parameters import (
     PARAMETER,
     Parameter,
@@ -18,21 +19,27 @@ from tui.domain.profile.parameters import (
     read_parameters,
     references,
 )
-from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, camel, read
+from tui.domain.profile.source import (
+    Document,
+    Path,
+    Problem,
+    ProfileInvalid,
+    read,
+    several_documents,
+)
+from tui.domain.progress.pattern import VARIABLE as PROGRESS_VARIABLE
 from tui.domain.progress.pattern import problems as pattern_problems
 from tui.domain.progress.pattern import with_pattern
 from tui.domain.spec_format import (
     Attachment,
     BodyInput,
     SpecFormat,
-    bodies,
-    first_format,
     format_of,
     no_profile,
     standing_alone,
 )
 from tui.domain.vertex.field_check import Checker, describe, text
-from tui.domain.vertex.field_table import HEADER, FieldType
+from tui.domain.vertex.field_table import HEADER
 from tui.domain.vertex.packaging import STAGING_FOLDER, Package, PackagedTask, PackagingError, with_task
 from tui.domain.vertex.rules.base import Case, Finding, Severity
 
@@ -255,7 +262,8 @@ class Profile:
         """The job with the pattern of its progress in its environment, and the problems of the pattern."""
         if self.progress is None:
             return job, []
-        if "jobSpec" not in job:
+        known = "jobSpec" in job or self.format.with_variable(job, PROGRESS_VARIABLE, "") is not None
+        if not known:
             return job, [self._only_custom_jobs("progress", _PROGRESS)]
         block = checker.field(self._filled(self.progress, values), HEADER["progress"], ("progress",))
         pattern = text((block or {}).get("pattern") or "")
@@ -265,6 +273,9 @@ class Profile:
             self.document.problem(("progress", "pattern"), sentence, fix, _PROGRESS)
             for sentence, fix in pattern_problems(pattern)
         ]
+        given = self.format.with_variable(job, PROGRESS_VARIABLE, pattern)
+        if given is not None:
+            return given, problems
         return with_pattern(job, pattern, packaged=self.package is not None), problems
 
     def _with_package(
@@ -294,14 +305,17 @@ class Profile:
         return present(value, fill(value, values)) if self.references else value
 
     def _problem(self, found: Finding, attached: Attachment | None = None) -> Problem:
-        path = path_in_file(found.path, self.spec_path)
+        path = self._in_file(found.path)
         return replace(
             located(self.document, attached, path, found.sentence, found.fix),
             id=found.rule,
             severity=found.severity,
             source=found.source,
-            edits=tuple(replace(e, path=path_in_file(e.path, self.spec_path)) for e in found.edits),
+            edits=tuple(replace(e, path=self._in_file(e.path)) for e in found.edits),
         )
+
+    def _in_file(self, path: Path) -> Path:
+        return self.format.in_file(path_in_file(path, self.spec_path), self.document.value)
 
 
 def _known(known: Collection[str]) -> str:
@@ -380,18 +394,20 @@ def _placeholders(
     """Texts of all parameters, and the paths that use one without a value."""
     bare = {p.name: p for p in profile.parameters if p.default is None and p.name not in given}
     texts = {name: text(p.choices[0]) if p.choices else _PLACEHOLDERS[p.type] for name, p in bare.items()}
-    raw = {k: v for k, v in profile.document.value.items() if k != "parameters"}
+    raw = {k: v for k, v in profile.document.fields.items() if k != "parameters"}
     places = {path for name, path in references(raw) if name in bare} if bare else set()
     return {**texts, **given}, places
 
 
 def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
     """The profile with its valid parts, and the problems of its shape."""
-    document = read(source, file, repeated=True)
-    if not isinstance(document.value, Mapping):
+    document = read(source, file, repeated=True, several=True)
+    if not isinstance(document.value, Mapping) and not document.several:
         message = f"expected fields at the top level, found {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
-    names = {camel(key) for key in document.value}
+    names = top_names(document.value)
+    if document.several and standing_alone(names) is None:
+        raise ProfileInvalid([several_documents(document)])
     if other := no_profile(names):
         fix = "`vxtui profiles import FILE` makes a profile of it; a profile's templatePath may name it too."
         raise ProfileInvalid([document.problem((), f"it is {other}, not a profile.", fix, "profile.other")])
@@ -401,69 +417,46 @@ def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
     if bare is None:
         return _with_header(document, name)
     profile, problems = _bare(document, name, bare)
-    tab = refused_tab(source, file)
+    tab = refused_tab(source, file) if bare.family == "vertex" else None
     return profile, [tab, *problems] if tab else problems
 
 
 def _bare(document: Document, name: str, format: SpecFormat) -> tuple[Profile, list[Problem]]:
-    checker = GcloudChecker(document, references=False)
-    body = checker.spec(format.fields.fields)
-    title = name or DEFAULT_NAME
+    body, problems, warnings = format.bare(document)
+    title = format.title(body) or name or DEFAULT_NAME
     profile = Profile(
-        name, title, "", "", {}, (), None, body, format, document, wrapped=False,
-        warnings=(*repeated_keys(document), *checker.warnings),
+        name, title, "", format.place(body), {}, (), None, body, format, document, wrapped=False,
+        warnings=tuple(warnings),
     )  # fmt: skip
-    return profile, checker.problems
-
-
-def header_fields() -> dict[str, FieldType]:
-    """The fields of a header, with every registered body."""
-    return {**HEADER, **{body: format_of(body).fields for body in bodies()}}
-
-
-def _body(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Problem]]:
-    """The key of the file's body, and its problems: a header has exactly one body."""
-    given = {camel(str(key)): str(key) for key in document.value}
-    found = [body for body in bodies() if body in given]
-    if len(found) > 1:
-        # The rules check the first; the line is that of the second.
-        message = f"a profile has one body, not {' and '.join(found)}."
-        return found[0], [document.problem((given[found[1]],), message, "Keep one.", "profile.body")]
-    if found and isinstance(header.get(found[0]), Mapping):
-        return found[0], []
-    body = found[0] if found else first_format().body
-    empty = document.problem((body,), "it is missing.", format_of(body).fix, "profile.missing")
-    if found:
-        return body, [empty]
-    # No field of the file is wrong; with the path the rules keep silent about the body's fields.
-    message = f"the body is missing: {' or '.join(bodies())}."
-    return body, [replace(empty, field="", message=message, fix=f"Add {body}. {empty.fix}")]
+    return profile, problems
 
 
 def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]:
     raw = {key: value for key, value in document.value.items() if key != "parameters"}
     referring = "parameters" in document.value
-    fields = header_fields()
-    checker = Checker(document, references=referring, header=fields)
-    header = checker.message(raw, fields, ())
+    known_fields = header_fields()
+    checker = Checker(document, references=referring, header=known_fields)
+    header = checker.message(raw, known_fields, ())
     parameters, problems = read_parameters(document.value.get("parameters"), document, ("parameters",))
     problems = [*checker.problems, *problems]
-    body, unfit = _body(document, header)
+    body, unfit = body_in(document, header)
+    format = format_of(body)
+    fields = format.as_fields(header.get(body)) or {}
     known = {p.path for p in problems}
     problems += [p for p in unfit if p.path not in known]
-    unknown = _unknown_references(raw, {p.name for p in parameters}, document, referring)
+    unknown = unknown_references(raw, {p.name for p in parameters}, document, referring)
     if referring:
         problems += unknown
     profile = Profile(
         name,
-        str(header.get("displayName") or name or DEFAULT_NAME),
+        str(header.get("displayName") or format.title(fields) or name or DEFAULT_NAME),
         str(header.get("description") or ""),
-        str(header.get("region") or ""),
+        str(header.get("region") or format.place(fields)),
         header.get("labels") or {},
         parameters,
         header.get("encryptionSpec"),
-        header.get(body) or {},
-        format_of(body),
+        fields,
+        format,
         document,
         wrapped=True,
         references=referring,
@@ -472,21 +465,3 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
         progress=header.get("progress"),
     )
     return profile, problems
-
-
-def _unknown_references(
-    raw: Mapping[str, Any], known: set[str], document: Document, referring: bool
-) -> list[Problem]:
-    """`${name}` without a parameter of that name: an error in a file with parameters, else a note."""
-    found = []
-    for used, path in references(raw):
-        if referring and used not in known:
-            fix = f"Add it under `parameters`, or write $${{{used}}} for the literal text."
-            message = f"${{{used}}} is not a parameter."
-            found.append(document.problem(path, message, fix, PARAMETER))
-        elif not referring:
-            message = f"${{{used}}} is sent unchanged: the file has no `parameters`."
-            fix = "Add it under `parameters` if it should have a value."
-            problem = document.problem(path, message, fix, PARAMETER)
-            found.append(replace(problem, severity=Severity.NOTE))
-    return found

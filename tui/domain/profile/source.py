@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tui.domain.profile.document_edit import Edit
-from tui.domain.profile.tree import DEEPEST, Node, NotYaml, parse
+from tui.domain.profile.tree import DEEPEST, Node, NotYaml, parse, parse_all
 from tui.domain.vertex.rules.base import Severity
 
 Path = tuple[str | int, ...]
@@ -72,6 +72,13 @@ class Document:
     texts: Mapping[Path, str] = field(default_factory=dict)
     other_types: Mapping[Path, str] = field(default_factory=dict)
     repeated: tuple[Problem, ...] = ()
+    several: bool = False
+    """`value` is a list of the file's documents."""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The fields at its top level; none where it is a list."""
+        return self.value if isinstance(self.value, Mapping) else {}
 
     def place(self, path: Path) -> Place:
         """Line and column of `path`, or of the nearest thing around it; zeros where nothing is known."""
@@ -137,8 +144,10 @@ def decode(data: bytes, file: str) -> str:
         raise ProfileInvalid([_syntax(file, line, column, message)]) from error
 
 
-def read(text: str, file: str, *, repeated: bool = False) -> Document:
+def read(text: str, file: str, *, repeated: bool = False, several: bool = False) -> Document:
     """Parse one document; with `repeated` a key that is given twice is left to the caller.
+
+    With `several` a text of several documents is a list of them, without the empty ones.
 
     Raises:
         ProfileInvalid: for text that is not YAML, more than one document, or a key given twice.
@@ -149,16 +158,29 @@ def read(text: str, file: str, *, repeated: bool = False) -> Document:
         # control characters in a text.
         text = _HALVES.sub(_whole, escaped(text.replace("\t", " ")))
     try:
-        root = parse(text)
+        found = [each for each in parse_all(text) if not each.empty] if several else []
+        root = found[0].root if len(found) == 1 else None if found else parse(text)
     except NotYaml as error:
         raise ProfileInvalid([_syntax(file, error.line, error.column, error.message)]) from error
-    if root is None:
+    if root is None and not found:
         raise ProfileInvalid([_syntax(file, 0, 0, "the file is empty.")])
     reader = _Reader(file)
-    value = reader.build(root, ())
+    if root is not None:
+        value = reader.build(root, ())
+    else:
+        value = [reader.build(each.root, (i,)) for i, each in enumerate(found)]
+        reader.places[()] = (found[1].line, 1)
     if reader.problems or (reader.repeated and not repeated):
         raise ProfileInvalid([*reader.problems, *reader.repeated])
-    return Document(file, value, reader.places, reader.texts, reader.other_types, tuple(reader.repeated))
+    return Document(
+        file, value, reader.places, reader.texts, reader.other_types, tuple(reader.repeated), root is None
+    )
+
+
+def several_documents(document: Document) -> Problem:
+    """That a text has more than one document, at the second."""
+    line, column = document.places[()]
+    return _syntax(document.file, line, column, "a second document begins here; a profile is one.")
 
 
 def escaped(text: str) -> str:

@@ -107,18 +107,26 @@ def parse(text: str) -> Node | None:
     Raises:
         NotYaml: with line and column.
     """
+    found = parse_all(text)
+    if len(found) > 1:
+        raise NotYaml("a second document begins here; a profile is one.", found[1].line, 1)
+    return found[0].root if found else None
+
+
+def parse_all(text: str) -> tuple[Document, ...]:
+    """The same of every document in `text`."""
     return _kept(text) if len(text) <= KEPT else _parsed(text)
 
 
 @lru_cache(maxsize=4)
-def _kept(text: str) -> Node | None:
+def _kept(text: str) -> tuple[Document, ...]:
     # A change of a profile reads the text before it twice and the text after it twice.
     return _parsed(text)
 
 
-def _parsed(text: str) -> Node | None:
+def _parsed(text: str) -> tuple[Document, ...]:
     try:
-        return _Builder(text).document()
+        return tuple(_Builder(text).documents())
     except yaml.reader.ReaderError as error:
         line, column = _place(text, error)
         raise NotYaml(f"not valid YAML: {error.reason}.", line, column) from error
@@ -146,6 +154,19 @@ def _counted(text: str, at: int) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The root of one document of a text, and the line of the mark before it."""
+
+    root: Node
+    line: int
+
+    @property
+    def empty(self) -> bool:
+        """Nothing stands in it."""
+        return self.root.kind == "scalar" and not self.root.text and not self.root.style
+
+
 class _Builder:
     """Builds nodes from events with a stack of its own: nesting needs no recursion."""
 
@@ -155,16 +176,19 @@ class _Builder:
         self._anchors: dict[str, Node] = {}
         self._open: list[tuple[Node, list[Node]]] = []
 
-    def document(self) -> Node | None:
-        root: Node | None = None
+    def documents(self) -> list[Document]:
+        """Every document that is there, an empty one too."""
+        found: list[Document] = []
+        line = 1
         for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent) and root is not None:
+            if isinstance(event, yaml.DocumentStartEvent):
                 line = event.start_mark.line + 1 if event.start_mark else 0
-                raise NotYaml("a second document begins here; a profile is one.", line, 1)
+                # A name of an earlier document means nothing here.
+                self._anchors.clear()
             done = self._event(event)
             if done is not None:
-                root = done
-        return root
+                found.append(Document(done, line))
+        return found
 
     def _event(self, event: Any) -> Node | None:
         """Process one event; returns the root when it is complete."""

@@ -153,4 +153,8 @@ def in_order(value: Any, free: bool = False) -> Any:
     if not isinstance(value, Mapping):
         return value
     keys = list(value) if free else sorted(value, key=lambda k: RANKS.get(k, len(RANKS)))
-    return {k: in_order(value[k], free=k in {"labels", "parameters"}) for k in keys}
+    return {
+        # The fields of Kubernetes have the order of their writer.
+        k: value[k] if k == "manifest" else in_order(value[k], free=k in {"labels", "parameters"})
+        for k in keys
+    }

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from tui.domain.job import Job
-from tui.domain.spec_format import KnownJob, custom_jobs, is_one
+from tui.domain.spec_format import KnownJob, custom_jobs, is_one, unpriced
 from tui.domain.states import JobState
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
@@ -81,6 +81,8 @@ class Estimate:
 def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) -> Estimate:
     """The price of a job in REST form in a region."""
     table = prices or built_in()
+    if why := unpriced(job):
+        return Estimate(None, None, 0.0, table.date, table.source, missing=(why,))
     known = custom_jobs(job)
     if is_one(known):
         return _of_one(job, region, table)

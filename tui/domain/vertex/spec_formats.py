@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tui.domain.profile.source import Path, Problem, ProfileInvalid
-from tui.domain.spec_format import Attachment, BodyInput, KnownJob
+from tui.domain.profile.gcloud_config import GcloudChecker, repeated_keys
+from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid
+from tui.domain.spec_format import BodyDefaults, KnownJob
 from tui.domain.tuning.fields import STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.field_table import (
@@ -26,23 +27,11 @@ CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom
 """The training task that runs the user's own code (vertex facts 12.4)."""
 
 
-class OneJobFormat:
+class OneJobFormat(BodyDefaults):
     """What the bodies that wrap one custom job have in common. See `SpecFormat`."""
 
     def stands_alone(self, names: Collection[str]) -> bool:
         return False
-
-    def instead(self, names: Collection[str]) -> str:
-        return ""
-
-    def files(self, body: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
-
-    def attach(self, body: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Attachment | None]:
-        return dict(body), None
-
-    def inputs(self, body: Mapping[str, Any]) -> tuple[BodyInput, ...]:
-        return ()
 
     def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return {}
@@ -69,6 +58,11 @@ class CustomJobSpecFormat(OneJobFormat):
 
     def stands_alone(self, names: Collection[str]) -> bool:
         return stands_alone(names)
+
+    def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
+        checker = GcloudChecker(document, references=False)
+        body = checker.spec(self.fields.fields)
+        return body, checker.problems, [*repeated_keys(document), *checker.warnings]
 
     def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body)

@@ -22,7 +22,7 @@ from tui.domain.masking import mask_text
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.job_name import NameFacts, expand, is_template
 from tui.domain.profile.source import dotted
-from tui.domain.spec_format import format_of, request_of
+from tui.domain.spec_format import request_of
 from tui.domain.text import plain
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
@@ -258,9 +258,8 @@ class LaunchScreen(FrameScreen):
         if self._prepared is None:
             return
         request = self._prepared.request
-        collection = format_of(request.body).collection
-        path = self.console.create_path(request.region, collection)
-        parent = path.removeprefix("/v1/").removesuffix(f"/{collection}")
+        path = self.console.create_path(request)
+        parent = path.removeprefix("/v1/").rpartition("/")[0]
         checks = self.query_one(Checks).checks
         shown = document(
             parent, request_of(request.body, request.custom_job), self._estimate(self._prepared),
@@ -472,7 +471,7 @@ class LaunchScreen(FrameScreen):
         """Show the exact request with these values."""
         if self._prepared is not None:
             request = self._prepared.request
-            path = self.console.create_path(request.region, format_of(request.body).collection)
+            path = self.console.create_path(request)
             self.app.push_screen(
                 PreviewScreen(
                     f"Request of {self._entry.name}", path, request.resource, secrets=request.secrets

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from tui.actions.registry import Action, action, key_text
 from tui.domain.formatting import age, pieces
 from tui.domain.masking import mask_text, secrets_in
+from tui.domain.profile.model import Request
+from tui.domain.spec_format import body_of
 from tui.domain.text import sentences
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
@@ -268,10 +270,11 @@ class FileActions:
         job = self._editor.analysis.job
         if job is not None:
             job = await named_now(self._screen.console, job, self._draft.path)
-            path = self._screen.console.create_path(self._editor.region)
+            request = Request(self._editor.region, body_of(job), job)
+            path = self._screen.console.create_path(request)
             title = f"Request of {self._draft.path.stem}"
             known = secrets_in(self._editor.values)
-            self._screen.app.push_screen(PreviewScreen(title, path, job, secrets=known))
+            self._screen.app.push_screen(PreviewScreen(title, path, request.resource, secrets=known))
 
     async def action_launch(self) -> None:
         """Open the launch screen of the saved file."""

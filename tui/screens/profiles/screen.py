@@ -14,7 +14,6 @@ from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import NOT_MEASURED, pieces
-from tui.domain.spec_format import format_of
 from tui.domain.text import plain, sentences
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -209,7 +208,7 @@ class ProfilesScreen(ListScreen):
         request = prepared.request
         job = await named_now(self.console, request.custom_job, entry.path)
         request = replace(request, custom_job=job)
-        path = self.console.create_path(request.region, format_of(request.body).collection)
+        path = self.console.create_path(request)
         self.app.push_screen(
             PreviewScreen(f"Request of {entry.name}", path, request.resource, secrets=request.secrets)
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Context
 from tui.domain.formatting import pieces
-from tui.domain.spec_format import KnownJob, custom_jobs, is_one
+from tui.domain.spec_format import KnownJob, ReplicaGroup, custom_jobs, groups_of, is_one
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.vertex.packaging import PackageRequest
@@ -137,6 +137,8 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 def size_of(job: Mapping[str, Any]) -> str:
     """What a launch starts, in short: `4 replicas, a2-highgpu-8g`; of a pipeline `7 tasks, e2-standard-4`."""
+    if groups := groups_of(job):
+        return _size_of_groups(groups)
     known = custom_jobs(job)
     pools = [pool for each in known for pool in within(each.job, "jobSpec", "workerPoolSpecs") or [] if pool]
     machines = ", ".join(dict.fromkeys(filter(None, (machine_of(pool)[0] for pool in pools))))
@@ -147,9 +149,42 @@ def size_of(job: Mapping[str, Any]) -> str:
     return f"{count}, {machines}" if machines else count
 
 
+def _size_of_groups(groups: Sequence[ReplicaGroup]) -> str:
+    """`4 replicas, 32 tesla-a100`."""
+    counts = [group.replicas for group in groups]
+    count = "replicas" if None in counts else pieces(sum(each or 0 for each in counts), "replica")
+    return ", ".join([count, *_accelerators(groups)])
+
+
+def _accelerators(groups: Sequence[ReplicaGroup]) -> list[str]:
+    """`32 tesla-a100` for each type."""
+    found: dict[str, int | None] = {}
+    for group in groups:
+        if group.accelerator and group.count != 0:
+            known = None not in (group.count, group.replicas)
+            before = found.get(group.accelerator, 0)
+            whole_number = before is not None and known
+            found[group.accelerator] = (
+                (before or 0) + (group.count or 0) * (group.replicas or 0) if whole_number else None
+            )
+    return [f"{count} {name}" if count is not None else name for name, count in found.items()]
+
+
+def _group_lines(groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
+    """A line for each: `worker  3 × 8 tesla-a100  trainer:latest`."""
+    lines = []
+    for group in groups:
+        each = f"{group.count or ''} {group.accelerator}".strip() if group.count != 0 else "no GPU"
+        count = "?" if group.replicas is None else group.replicas
+        lines.append(f"{group.name}  {count} × {each}  {group.image}".rstrip())
+    return tuple(lines)
+
+
 def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
     """A request's worker pools and scheduling as text, one line each."""
     lines = []
+    if groups := groups_of(custom_job):
+        return _group_lines(groups)
     if not is_one(custom_jobs(custom_job)):
         return (size_of(custom_job),)
     for position, pool in enumerate(custom_job.get("jobSpec", {}).get("workerPoolSpecs", [])):
@@ -172,6 +207,10 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
 
 def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """A request's nodes, GPUs and strategy as (label, value), short enough for a column."""
+    if groups := groups_of(custom_job):
+        words = " + ".join(f"{'?' if g.replicas is None else g.replicas} {g.name}" for g in groups)
+        gpus = _accelerators(groups)
+        return (("nodes", words), *([("GPUs", ", ".join(gpus))] if gpus else []))
     known = custom_jobs(custom_job)
     if not is_one(known):
         return _task_shape(custom_job, known)

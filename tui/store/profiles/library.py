@@ -18,7 +18,7 @@ from tui.domain.profile.parameters import Parameter as ProfileParameter
 from tui.domain.profile.parameters import references
 from tui.domain.profile.source import Path as FieldPath
 from tui.domain.profile.source import decode
-from tui.domain.spec_format import custom_jobs
+from tui.domain.spec_format import custom_jobs, groups_of
 from tui.domain.text import sentences
 from tui.domain.vertex.field_check import text
 from tui.domain.vertex.form.choices import Choice, Offer, offers
@@ -29,6 +29,8 @@ from tui.store.profiles.templates import is_compiled
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 1_000_000
+LOCAL_KUBERNETES = "local-k8s"
+"""The context of the cluster on this machine."""
 
 
 class NoProfile(Exception):
@@ -139,6 +141,11 @@ def _default(parameter: ProfileParameter) -> str:
 def accelerators(profile: Profile) -> int:
     """Accelerators of all pools; a count that is a parameter is at least one."""
     total = 0
+    if groups := groups_of(profile.outline()):
+        counts = [
+            (1 if g.replicas is None else g.replicas) * (1 if g.count is None else g.count) for g in groups
+        ]
+        return sum(counts)
     for pool in _pools(profile):
         machine = pool.get("machineSpec") or {}
         if machine.get("acceleratorType"):
@@ -191,7 +198,7 @@ def _filled(profile: Profile, value: object) -> object:
 
 def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
     place = "" if profile.region else context.home_region
-    found = problems_of(profile, region=place, local=context.kind == "local")
+    found = problems_of(profile, region=place, local=runs_here(context))
     errors = tuple(_summary(p) for p in found if p.severity is Severity.ERROR)
     return errors, tuple(_summary(p) for p in found if p.severity is Severity.WARNING)
 
@@ -212,11 +219,37 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
     Raises:
         ProfileInvalid: where a value does not fit its parameter.
     """
-    local = context.kind == "local"
+    local = runs_here(context)
     checked = profile.check(values, region=region, local=local)
-    return (
-        checked if checked.request.region else profile.check(values, region=context.home_region, local=local)
+    if not checked.request.region:
+        checked = profile.check(values, region=context.home_region, local=local)
+    wrong = misplaced(profile, context)
+    return checked if wrong is None else replace(checked, problems=(wrong, *checked.problems))
+
+
+def runs_here(context: Context) -> bool:
+    """Whether the context is this machine."""
+    return context.kind == "local" or context.name == LOCAL_KUBERNETES
+
+
+def misplaced(profile: Profile, context: Context) -> Problem | None:
+    """That a profile is for another family of services than that of a context."""
+    if context.kind == "group":
+        return None
+    family = "kubernetes" if str(context.kind) == "kubernetes" else "vertex"
+    if profile.format.family == family:
+        return None
+    path = (profile.format.body,) if profile.wrapped else ()
+    words = {"kubernetes": "a Kubernetes cluster", "vertex": "Vertex AI"}
+    message = (
+        f"a {profile.format.body} is for {words[profile.format.family]}, and the context {context.name} is "
+        f"{words[family]}{'' if family == 'kubernetes' or context.kind != 'local' else ' on this machine'}."
     )
+    fix = (
+        f"`vxtui profiles convert {profile.name} --to {family}` makes a profile for it, or choose another "
+        "context (--context)."
+    )
+    return profile.document.problem(path, message, fix, "profile.context")
 
 
 def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:
@@ -229,7 +262,7 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     request = checked.request
     if request.package is None:
         return Prepared(request, checked.problems)
-    target = LaunchTarget(context.project, request.region, context.kind == "local")
+    target = LaunchTarget(context.project, request.region, runs_here(context))
     order = PackageRequest(
         request.custom_job, request.package, str(Path(profile.document.file).parent), target
     )
@@ -240,7 +273,7 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 
 def _offers(profile: Profile, values: Mapping[str, str], region: str) -> dict[str, Offer]:
-    found = offers(profile.document.value, profile.spec_path, values, region)
+    found = offers(profile.document.fields, profile.spec_path, values, region)
     for each in profile.inputs:
         if each.choices:
             found[each.key] = Offer(tuple(Choice(value) for value in each.choices))
@@ -255,7 +288,7 @@ def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Pro
         for p in profile.parameters
         if p.default is None or values.get(p.name, _default(p)) != _default(p)
     }
-    rest = {key: value for key, value in profile.document.value.items() if key != "parameters"}
+    rest = {key: value for key, value in profile.document.fields.items() if key != "parameters"}
     users: dict[FieldPath, set[str]] = {}
     for name, path in references(rest):
         users.setdefault(path, set()).add(name)

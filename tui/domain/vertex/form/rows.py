@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from tui.domain.masking import MASK, mask_text, mask_value
-from tui.domain.profile.model import header_fields
+from tui.domain.profile.header import header_fields
 from tui.domain.profile.source import Problem, dotted
 from tui.domain.spec_format import BodyInput, first_format
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines

@@ -16,7 +16,7 @@ from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
 from tui.domain.profile.gcloud_config import repeated_keys, task_problems
-from tui.domain.profile.model import header_fields
+from tui.domain.profile.header import header_fields
 from tui.domain.profile.source import Document, Path, camel, dotted, is_json, read
 from tui.domain.spec_format import bodies, format_of, reported_as, standing_alone
 from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY

@@ -1,0 +1,160 @@
+"""`manifest`: objects of Kubernetes, one of which is a training job. See `SpecFormat`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tui.domain.kubernetes.objects import (
+    LIST_KIND,
+    as_list,
+    cleaned,
+    dns_name,
+    is_object,
+    job_in,
+    named,
+    objects_of,
+    with_variable,
+)
+from tui.domain.kubernetes.rules import check_manifest
+from tui.domain.kubernetes.workloads import accelerator, at, fields, gpus, groups, job_index, workload_of
+from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid
+from tui.domain.spec_format import BodyDefaults, ReplicaGroup
+from tui.domain.vertex.field_table import LABELS, STRING, VALUE, FieldType, message
+from tui.domain.vertex.rules.base import Case, Finding
+
+BODY = "manifest"
+OBJECTS = "objects"
+
+
+class ManifestFormat(BodyDefaults):
+    """The body `manifest`: one object or a list of them, the job last.
+
+    As fields it is `{objects: […]}`, however the file writes it: so are the paths of its findings.
+    """
+
+    body = BODY
+    family = "kubernetes"
+    fields: FieldType = message("Manifest", objects=VALUE)
+    written = VALUE
+    spec_path: Path = (BODY,)
+    collection = "objects"
+    resource_key = BODY
+    resource_fields: Mapping[str, FieldType] = {"metadata": LABELS, "apiVersion": STRING, "kind": STRING}
+    python_client = ""
+    sign = "apiVersion"
+    fix = "It is an object of Kubernetes with apiVersion, kind, metadata and spec, or a list of them."
+    unpriced = (
+        "what a job on a cluster costs: its nodes are billed, whether a job uses them or not, and they "
+        "may be "
+        "reserved, Spot or shared"
+    )
+
+    def as_fields(self, value: Any) -> dict[str, Any] | None:
+        objects = objects_of(value)
+        return None if objects is None else {OBJECTS: objects}
+
+    def in_file(self, path: Path, value: Any) -> Path:
+        if path[:2] != (BODY, OBJECTS):
+            return path
+        wrapped = isinstance(value, Mapping) and BODY in value
+        written = value[BODY] if wrapped else value
+        rest = path[2:]
+        if isinstance(written, Mapping):
+            # An object alone, or a List of them.
+            listed = written.get("kind") == LIST_KIND and isinstance(written.get("items"), list)
+            rest = ("items", *rest) if listed else rest[1:]
+        return (BODY, *rest) if wrapped else rest
+
+    def stands_alone(self, names: Collection[str]) -> bool:
+        return {"apiVersion", "kind"} <= set(names)
+
+    def bare(self, document: Document) -> tuple[dict[str, Any], list[Problem], list[Problem]]:
+        if document.repeated:
+            raise ProfileInvalid(list(document.repeated))
+        return self.as_fields(document.value) or {}, [], []
+
+    def title(self, body: Mapping[str, Any]) -> str:
+        metadata = fields(_job(body), "metadata")
+        if not metadata.get("name") and metadata.get("generateName"):
+            return f"{metadata['generateName']}{{n}}"
+        return str(metadata.get("name") or "")
+
+    def place(self, body: Mapping[str, Any]) -> str:
+        return str(fields(_job(body), "metadata").get("namespace") or "")
+
+    def spec(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        return None
+
+    def beside(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(body)
+
+    def groups(self, job: Mapping[str, Any]) -> tuple[ReplicaGroup, ...]:
+        found = []
+        for group in groups(_job(fields(job, BODY))):
+            count = gpus(group)
+            found.append(
+                ReplicaGroup(
+                    group.name,
+                    group.replicas,
+                    accelerator(group).removeprefix("nvidia-") or ("GPU" if count != 0 else ""),
+                    count,
+                    str(group.container.get("image") or ""),
+                )
+            )
+        return tuple(found)
+
+    def with_variable(self, job: Mapping[str, Any], name: str, value: str) -> dict[str, Any] | None:
+        objects = list(fields(job, BODY).get(OBJECTS) or [])
+        index = job_index(objects)
+        if index is None:
+            return None
+        objects[index] = with_variable(objects[index], name, value)
+        return {**job, BODY: {**fields(job, BODY), OBJECTS: objects}}
+
+    def rules(self, case: Case) -> list[Finding]:
+        return check_manifest(case)
+
+    def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        objects = fields(job, BODY).get(OBJECTS) or []
+        name, labels = str(job.get("displayName") or ""), fields(job, "labels")
+        return as_list(named(objects, name, {k: str(v) for k, v in labels.items()}))
+
+    def resource_title(self, resource: Mapping[str, Any]) -> str:
+        return str(at(job_in(resource), "metadata", "name") or "")
+
+    def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
+        made = _job(fields(job, BODY))
+        kind = workload_of(made)
+        if kind is None:
+            return "no job"
+        version = str(made.get("apiVersion") or "")
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        return f"{root}/namespaces/{region or 'default'}/{kind.plural}"
+
+    def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        objects = objects_of(resource) or []
+        if not all(map(is_object, objects)) or job_index(objects) is None:
+            kinds = ", ".join(dict.fromkeys(str(fields(each).get("kind")) for each in objects))
+            message = f"no training job is in it, only {kinds or 'nothing'}."
+            raise ProfileInvalid([Problem(str(at(resource, "metadata", "name") or ""), 0, "", message)])
+        made = [cleaned(each) for each in objects]
+        index = job_index(made)
+        job = made[-1 if index is None else index]
+        name = str(job["metadata"].pop("name", "") or "job")
+        notes = []
+        if at(resource, "spec", "suspend") is True or at(resource, "spec", "runPolicy", "suspend") is True:
+            notes.append("it is suspended, and a launch of the profile is too")
+        header = {"displayName": dns_name(name, 63)}
+        return {**header, BODY: made[0] if len(made) == 1 else made}, tuple(notes)
+
+
+def _job(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The job among the objects of a body; no fields where there is none."""
+    objects = body.get(OBJECTS)
+    objects = objects if isinstance(objects, list) else []
+    index = job_index(objects)
+    return {} if index is None else fields(objects, index)
+
+
+MANIFEST = ManifestFormat()

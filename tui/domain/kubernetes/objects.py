@@ -1,0 +1,182 @@
+"""Objects of a manifest: made ready to create, and cleaned of what only a cluster fills."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tui.domain.job import LAUNCH_LABEL
+from tui.domain.kubernetes.workloads import Group, Path, at, fields, groups, job_index, workload_of
+
+_SERVER_FIELDS = (
+    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields",
+    "deletionGracePeriodSeconds", "selfLink", "ownerReferences", "finalizers",
+)  # fmt: skip
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_CONTROLLER_LABELS = (
+    "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
+)  # fmt: skip
+_NAME = re.compile(r"[^a-z0-9-]+")
+LIST_KIND = "List"
+
+
+def is_object(value: Any) -> bool:
+    """Whether it is an object of Kubernetes, or a list of them."""
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("apiVersion"), str)
+        and isinstance(value.get("kind"), str)
+    )
+
+
+def objects_of(value: Any) -> list[Any] | None:
+    """The objects in one object, a `List`, or several; None where it is none of these."""
+    if isinstance(value, list):
+        return list(value) if value and all(isinstance(each, Mapping) for each in value) else None
+    if not isinstance(value, Mapping) or not value:
+        return None
+    if value.get("kind") == LIST_KIND and isinstance(value.get("items"), list):
+        return list(value["items"])
+    return [value]
+
+
+def as_list(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One object that holds these: itself where it is one, else a `List`, which kubectl takes."""
+    if len(objects) == 1:
+        return dict(objects[0])
+    return {"apiVersion": "v1", "kind": LIST_KIND, "items": [dict(each) for each in objects]}
+
+
+def job_in(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The job object of what `as_list` made; no fields where it has none."""
+    objects = objects_of(resource) or []
+    index = job_index(objects)
+    return {} if index is None else fields(objects, index)
+
+
+def named(
+    objects: Sequence[Any], name: str, labels: Mapping[str, str], namespace: str = ""
+) -> list[dict[str, Any]]:
+    """A copy of the objects, the job among them with this name and these labels."""
+    made: list[dict[str, Any]] = [dict(copy.deepcopy(each)) for each in objects]
+    index = job_index(made)
+    for i, each in enumerate(made):
+        metadata = dict(fields(each, "metadata"))
+        if i == index:
+            metadata.pop("generateName", None)
+            metadata = {"name": name, **{k: v for k, v in metadata.items() if k != "name"}}
+            if labels:
+                metadata["labels"] = {**fields(metadata, "labels"), **labels}
+        if workload_scoped(each):
+            # The launch says where: all of them go there.
+            metadata.pop("namespace", None)
+            metadata |= {"namespace": namespace} if namespace else {}
+        head: dict[str, Any] = {k: each[k] for k in ("apiVersion", "kind") if k in each}
+        rest = {k: v for k, v in each.items() if k not in {*head, "metadata"}}
+        made[i] = {**head, "metadata": metadata, **rest}
+    return made
+
+
+_CLUSTER_KINDS = frozenset(
+    {"Namespace", "PersistentVolume", "StorageClass", "PriorityClass", "ClusterRole", "ClusterRoleBinding",
+     "ClusterTrainingRuntime", "ResourceFlavor", "ClusterQueue", "Topology", "CustomResourceDefinition"}
+)  # fmt: skip
+
+
+def workload_scoped(obj: Mapping[str, Any]) -> bool:
+    """Whether objects of its kind are in a namespace, as far as the kind is known."""
+    return str(obj.get("kind") or "") not in _CLUSTER_KINDS
+
+
+def dns_name(words: str, limit: int = 50) -> str:
+    """A name for an object made of words: a DNS label that begins with a letter."""
+    found = _NAME.sub("-", words.lower()).strip("-")[:limit].strip("-")
+    return found if found[:1].isalpha() else f"job-{found}".strip("-")
+
+
+def cleaned(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without what only the cluster fills, so that it can be created again."""
+    made: dict[str, Any] = copy.deepcopy({k: v for k, v in obj.items() if k != "status"})
+    metadata = {k: v for k, v in fields(made, "metadata").items() if k not in _SERVER_FIELDS}
+    notes = {k: v for k, v in fields(metadata, "annotations").items() if k != _APPLIED}
+    labels = {k: v for k, v in fields(metadata, "labels").items() if k != LAUNCH_LABEL}
+    for key, left in (("annotations", notes), ("labels", labels)):
+        metadata.pop(key, None)
+        if left:
+            metadata[key] = left
+    made["metadata"] = metadata
+    kind = workload_of(made)
+    if kind is not None and kind.key == "batch_job":
+        _without_controller(made)
+    for path in server_fields(made):
+        _remove(made, path)
+    return made
+
+
+def server_fields(obj: Mapping[str, Any]) -> list[Path]:
+    """Paths of the fields of an object that only the cluster fills."""
+    found: list[Path] = [("status",)] if "status" in obj else []
+    found += [("metadata", k) for k in _SERVER_FIELDS if k in fields(obj, "metadata")]
+    if _APPLIED in fields(obj, "metadata", "annotations"):
+        found.append(("metadata", "annotations", _APPLIED))
+    found += [
+        (*group.template, "metadata", "creationTimestamp")
+        for group in groups(obj)
+        if group.template and "creationTimestamp" in group.metadata
+    ]
+    return found
+
+
+def _without_controller(job: dict[str, Any]) -> None:
+    """Remove the labels by which a batch Job found its pods: another Job needs its own."""
+    spec = job.get("spec")
+    if not isinstance(spec, dict) or spec.get("manualSelector"):
+        return
+    spec.pop("selector", None)
+    metadata = at(spec, "template", "metadata")
+    for holder in (job["metadata"], metadata):
+        labels = fields(holder, "labels")
+        left = {k: v for k, v in labels.items() if k not in _CONTROLLER_LABELS}
+        if isinstance(holder, dict) and left != labels:
+            holder.pop("labels", None)
+            if left:
+                holder["labels"] = left
+
+
+def _remove(root: Any, path: Path) -> None:
+    above = at(root, *path[:-1])
+    if isinstance(above, dict):
+        above.pop(path[-1], None)
+
+
+def containers(job: Mapping[str, Any]) -> Iterator[tuple[Group, Path, Mapping[str, Any]]]:
+    """Every container of every group with its path from the job object, init containers too."""
+    for group in groups(job):
+        if not group.template:
+            yield group, group.container_path, group.container
+        for key in ("initContainers", "containers"):
+            for i, each in enumerate(group.pod.get(key) or []):
+                if isinstance(each, Mapping):
+                    yield group, (*group.pod_path, key, i), each
+
+
+def with_variable(job: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
+    """The job with a variable in every container that trains; one that sets it itself keeps its value."""
+    made: dict[str, Any] = copy.deepcopy(dict(job))
+
+    def add(container: dict[str, Any]) -> None:
+        known = container.get("env") or []
+        if not any(fields(each).get("name") == name for each in known):
+            container["env"] = [*known, {"name": name, "value": value}]
+
+    _each_trainer(made, add)
+    return made
+
+
+def _each_trainer(job: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
+    for group in groups(job):
+        found = at(job, *group.container_path)
+        if isinstance(found, dict):
+            change(found)

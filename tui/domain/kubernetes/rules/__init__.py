@@ -1,0 +1,29 @@
+"""Rules that find before a launch what a cluster, an operator or GKE would refuse or never run."""
+
+from __future__ import annotations
+
+from tui.domain.kubernetes.rules import gke, names, policy, replicas, runtime, shape
+from tui.domain.kubernetes.rules.base import ManifestCase, ManifestRule
+from tui.domain.vertex.rules.base import Case, Finding
+
+__all__ = ["RULES", "ManifestCase", "ManifestRule", "check_manifest"]
+
+_FAMILIES = (shape, names, replicas, policy, gke, runtime)
+RULES: tuple[ManifestRule, ...] = tuple(rule for family in _FAMILIES for rule in family.RULES)
+
+
+def check_manifest(case: Case) -> list[Finding]:
+    """Every finding of every rule, in the order of the rules.
+
+    What the schema refuses is said once: a rule about the same field keeps silent.
+    """
+    looked_at = ManifestCase.of(case)
+    found: list[Finding] = []
+    refused: set[tuple[str | int, ...]] = set()
+    for rule in RULES:
+        for each in rule.findings(looked_at):
+            if each.path not in refused:
+                found.append(each)
+        if rule.id == shape.SCHEMA:
+            refused = {each.path for each in found if each.rule == shape.SCHEMA}
+    return found

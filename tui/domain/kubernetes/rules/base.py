@@ -1,0 +1,106 @@
+"""The parts of a rule of manifests, and where their facts come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tui.domain.kubernetes.workloads import Group, Path, Workload, fields, groups, job_index, workload_of
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.rules.base import Case, Finding, Severity
+
+HEAD: Path = ("manifest", "objects")
+
+OPERATOR = "https://github.com/kubeflow/trainer/blob/v1.9.4"
+PYTORCH_WEBHOOK = f"{OPERATOR}/pkg/webhooks/pytorch/pytorchjob_webhook.go"
+TF_WEBHOOK = f"{OPERATOR}/pkg/webhooks/tensorflow/tfjob_webhook.go"
+V1_TYPES = f"{OPERATOR}/pkg/apis/kubeflow.org/v1/common_types.go"
+PYTORCH_TYPES = f"{OPERATOR}/pkg/apis/kubeflow.org/v1/pytorch_types.go"
+GANG = f"{OPERATOR}/pkg/controller.v1/common/scheduling.go"
+MPI_VALIDATION = (
+    "https://github.com/kubeflow/mpi-operator/blob/v0.6.0/pkg/apis/kubeflow/validation/validation.go"
+)
+LOST_PODS = "https://github.com/kubeflow/trainer/issues/3419"
+TRAIN_JOB = "https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1alpha1/trainjob_types.go"
+JOB_SET = "https://jobset.sigs.k8s.io/docs/reference/jobset.v1alpha2/"
+BATCH_JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
+API = "https://kubernetes.io/docs/reference/using-api/"
+NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
+EXTENDED = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources"
+IMAGES = "https://kubernetes.io/docs/concepts/containers/images/"
+SPOT_VMS = "https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms"
+GPUS = "https://cloud.google.com/kubernetes-engine/docs/how-to/gpus"
+TCPXO = "https://cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx"
+RDMA = "https://cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom"
+TOPOLOGY = "https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/"
+KUEUE = "https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/"
+SHM = "https://docs.pytorch.org/docs/stable/multiprocessing.html#sharing-strategies"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCase:
+    """What a rule looks at: the objects, and the job among them. `name` is that of the launch."""
+
+    objects: tuple[Any, ...]
+    index: int | None
+    name: str = ""
+    local: bool = False
+    job: Mapping[str, Any] = field(default_factory=dict)
+    workload: Workload | None = None
+    groups: tuple[Group, ...] = ()
+
+    @staticmethod
+    def of(case: Case) -> ManifestCase:
+        """The same of a profile's case."""
+        found = fields(case.job, HEAD[0]).get("objects")
+        objects = tuple(found) if isinstance(found, list) else ()
+        index = job_index(objects)
+        job = fields(list(objects), index) if index is not None else {}
+        name = str(case.job.get("displayName") or "")
+        return ManifestCase(
+            objects, index, name, case.local, job, workload_of(job), tuple(groups(job))
+        )  # fmt: skip
+
+    def path(self, *path: str | int) -> Path:
+        """A path of the job object, from the profile's job."""
+        return (*HEAD, self.index or 0, *path)
+
+    @property
+    def replicas(self) -> int | None:
+        """All replicas of the job; None where a number is not known."""
+        counts = [group.replicas for group in self.groups]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+
+Check = Callable[[ManifestCase], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRule:
+    """`check` yields a finding for each violation, with paths from the job object."""
+
+    id: str
+    source: str
+    check: Check
+    severity: Severity = Severity.ERROR
+    whole: bool = False
+    """Its paths are those of the profile's job, as it looks at other objects too."""
+
+    def findings(self, case: ManifestCase) -> Iterator[Finding]:
+        """Its findings, with id, severity and source, and with paths of the profile's job."""
+        for found in self.check(case):
+            edits = found.edits if self.whole else tuple(_moved(case, e) for e in found.edits)
+            path = found.path if self.whole else case.path(*found.path)
+            yield replace(
+                found,
+                path=path,
+                edits=edits,
+                rule=self.id,
+                severity=self.severity,
+                source=found.source or self.source,
+            )
+
+
+def _moved(case: ManifestCase, edit: Edit) -> Edit:
+    return replace(edit, path=case.path(*edit.path))

@@ -1,0 +1,162 @@
+"""Rules about names: of the job, with what the operator appends, and of images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.domain.kubernetes.objects import containers, dns_name
+from tui.domain.kubernetes.rules.base import (
+    IMAGES,
+    JOB_SET,
+    MPI_VALIDATION,
+    NAMES,
+    PYTORCH_WEBHOOK,
+    TF_WEBHOOK,
+    TRAIN_JOB,
+    ManifestCase,
+    ManifestRule,
+)
+from tui.domain.kubernetes.workloads import Path, fields
+from tui.domain.profile.document_edit import Edit
+from tui.domain.profile.job_name import PLACEHOLDER
+from tui.domain.vertex.rules.base import Finding, Severity
+
+LONGEST = 63
+"""Characters of a DNS label, which the name of a pod's host is."""
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_REFERENCE = re.compile(r"[^/@]*(?P<tag>:[^/@]+)?(?P<digest>@.+)?$")
+_SOURCES = {
+    "pytorch_job": PYTORCH_WEBHOOK,
+    "tf_job": TF_WEBHOOK,
+    "mpi_job": MPI_VALIDATION,
+    "train_job": TRAIN_JOB,
+    "job_set": JOB_SET,
+}
+_PLACEHOLDER_ROOM = {"n": "999", "date": "20261121", "git": "0123456", "user": "user", "profile": "profile"}
+
+
+def longest_suffix(case: ManifestCase) -> str:
+    """The longest of what the operator appends to the job's name for a pod or a service."""
+    kind = case.workload.key if case.workload is not None else ""
+    found = [""]
+    for group in case.groups:
+        last = max((group.replicas or 1) - 1, 0)
+        if kind in {"pytorch_job", "tf_job"}:
+            found.append(f"-{group.name}-{last}")
+        elif kind == "mpi_job":
+            found.append("-launcher" if group.name == "launcher" else f"-{group.name}-{last}")
+        elif kind == "train_job":
+            found.append(f"-node-0-{last}-xxxxx")
+        elif kind == "job_set":
+            found.append(f"-{group.name}-0-{last}-xxxxx")
+        else:
+            found.append(f"-{last}-xxxxx")
+    return max(found, key=len)
+
+
+def example_name(name: str) -> str:
+    """The name with something in the place of its placeholders, which only a launch fills in."""
+    return PLACEHOLDER.sub(lambda match: _PLACEHOLDER_ROOM.get(match[1], "x"), name)
+
+
+def job_name(case: ManifestCase) -> Iterator[Finding]:
+    if case.workload is None or not case.name:
+        return
+    name = example_name(case.name)
+    if _LABEL.fullmatch(name) is None:
+        source = _SOURCES.get(case.workload.key, NAMES)
+        sentence = (
+            f"{name!r} can't be the name of a {case.workload.noun}: lower-case letters, digits and - are, "
+            "and a letter is first."
+        )
+        yield Finding(_name_path(case), sentence, f"Write {dns_name(name)}.", source=source)
+
+
+def job_name_length(case: ManifestCase) -> Iterator[Finding]:
+    if case.workload is None or not case.name:
+        return
+    name, suffix = example_name(case.name), longest_suffix(case)
+    room = LONGEST - len(suffix)
+    if len(name) > room:
+        source = _SOURCES.get(case.workload.key, NAMES)
+        sentence = (
+            f"the name has {len(name)} characters; with {suffix} of its pods it exceeds the {LONGEST} of a "
+            "host name."
+        )
+        yield Finding(_name_path(case), sentence, f"Use at most {room} characters.", source=source)
+
+
+def _name_path(case: ManifestCase) -> Path:
+    """Where the name of the launch stands: in the object, or in the header."""
+    own = fields(case.job, "metadata").get("name") == case.name
+    return case.path("metadata", "name") if own else ("displayName",)
+
+
+def group_names(case: ManifestCase) -> Iterator[Finding]:
+    """Names of a JobSet's jobs: its pods carry them."""
+    if case.workload is None or case.workload.key != "job_set":
+        return
+    seen: set[str] = set()
+    for group in case.groups:
+        if _LABEL.fullmatch(group.role) is None:
+            yield Finding(
+                (*group.path, "name"),
+                f"{group.role!r} can't be part of a pod's name.",
+                f"Write {dns_name(group.role)}.",
+            )
+        if group.role in seen:
+            yield Finding(
+                (*group.path, "name"), f"two jobs of the set are called {group.role}.", "Rename one."
+            )
+        seen.add(group.role)
+
+
+def untagged(case: ManifestCase) -> Iterator[Finding]:
+    for _, path, container in containers(case.job):
+        image = container.get("image")
+        if not isinstance(image, str) or not image or "${" in image:
+            continue
+        last = image.rpartition("/")[2]
+        if "@" not in image and ":" not in last:
+            sentence = (
+                f"the image {last} has no tag: nodes take what latest is when they pull it, and may differ."
+            )
+            yield Finding((*path, "image"), sentence, "Name a tag or, better, a digest.")
+
+
+def no_image(case: ManifestCase) -> Iterator[Finding]:
+    for group, path, container in containers(case.job):
+        if group.template and not container.get("image"):
+            yield Finding((*path, "image"), "the container has no image.", "Name the image that it runs.")
+
+
+def container_name(case: ManifestCase) -> Iterator[Finding]:
+    demanded = case.workload.container if case.workload is not None else ""
+    if not demanded:
+        return
+    assert case.workload is not None
+    source = TF_WEBHOOK if case.workload.key == "tf_job" else PYTORCH_WEBHOOK
+    for group in case.groups:
+        found = group.pod.get("containers")
+        listed = found if isinstance(found, list) else []
+        names = [str(fields(each).get("name") or "") for each in listed]
+        if not listed or demanded in names:
+            continue
+        path = (*group.pod_path, "containers", 0, "name")
+        sentence = (
+            f"no container of {group.role} is called {demanded}, which the {case.workload.noun} operator "
+            "demands."
+        )
+        edits = (Edit(path, demanded),) if len(names) == 1 else ()
+        yield Finding(path, sentence, f"Call the one that trains {demanded}.", edits, source=source)
+
+
+RULES = (
+    ManifestRule("names.job", NAMES, job_name, whole=True),
+    ManifestRule("names.length", NAMES, job_name_length, whole=True),
+    ManifestRule("names.group", JOB_SET, group_names),
+    ManifestRule("names.container", PYTORCH_WEBHOOK, container_name),
+    ManifestRule("names.no-image", NAMES, no_image),
+    ManifestRule("names.untagged", IMAGES, untagged, Severity.WARNING),
+)

@@ -1,0 +1,203 @@
+"""Rules about what happens to pods and jobs: restarts, retries, clean-up, suspension and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tui.domain.kubernetes.rules.base import (
+    BATCH_JOB,
+    KUEUE,
+    LOST_PODS,
+    MPI_VALIDATION,
+    SPOT_VMS,
+    V1_TYPES,
+    ManifestCase,
+    ManifestRule,
+)
+from tui.domain.kubernetes.workloads import QUEUE, Path, at, elements, fields, is_spot, whole
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.rules.base import Finding, Severity
+
+_POLICIES = {
+    "pytorch_job": ("Always", "OnFailure", "Never", "ExitCode"),
+    "tf_job": ("Always", "OnFailure", "Never", "ExitCode"),
+    "mpi_job": ("OnFailure", "Never"),
+    "batch_job": ("OnFailure", "Never"),
+    "job_set": ("OnFailure", "Never"),
+}
+_CHECKPOINT_FLAGS = ("--checkpoint-dir", "--upload-dir", "--output", "--output_dir", "--save", "--ckpt")
+_CHECKPOINT_VARIABLES = ("AIP_CHECKPOINT_DIR", "CHECKPOINT_DIR")
+
+
+def suspend_path(case: ManifestCase) -> Path:
+    """Where the job says that it is suspended."""
+    v1 = case.workload is not None and case.workload.operator_v1
+    return ("spec", "runPolicy", "suspend") if v1 else ("spec", "suspend")
+
+
+def backoff_path(case: ManifestCase) -> Path:
+    """Where the job says how often it is tried again."""
+    kind = case.workload.key if case.workload is not None else ""
+    if kind == "job_set":
+        return ("spec", "failurePolicy", "maxRestarts")
+    return ("spec", "backoffLimit") if kind == "batch_job" else ("spec", "runPolicy", "backoffLimit")
+
+
+def kept_pods(case: ManifestCase) -> Iterator[Finding]:
+    path = ("spec", "runPolicy", "cleanPodPolicy")
+    limit = whole(at(case.job, "spec", "runPolicy", "backoffLimit"))
+    if at(case.job, *path) == "None" and limit is not None and case.workload and case.workload.operator_v1:
+        sentence = (
+            f"once a job has failed more than {limit} times (backoffLimit), Training Operator deletes its "
+            "pods "
+            "and their logs all the same."
+        )
+        fix = (
+            "Leave backoffLimit out, with restartPolicy Never where a failure is to end the job; or read "
+            "the logs "
+            "in Cloud Logging afterwards."
+        )
+        yield Finding(path, sentence, fix)
+
+
+def lost_logs(case: ManifestCase) -> Iterator[Finding]:
+    path = ("spec", "runPolicy", "cleanPodPolicy")
+    if at(case.job, *path) == "All":
+        sentence = "every pod is deleted when the job ends, and its log with it."
+        yield Finding(path, sentence, "Write None to read the logs afterwards, or Running.")
+
+
+def restart_policies(case: ManifestCase) -> Iterator[Finding]:
+    known = _POLICIES.get(case.workload.key if case.workload is not None else "", ())
+    for group in case.groups:
+        if not known or not group.restart or group.restart in known or "${" in group.restart:
+            continue
+        v1 = case.workload is not None and case.workload.operator_v1
+        path: Path = (*group.path, "restartPolicy") if v1 else (*group.pod_path, "restartPolicy")
+        source = MPI_VALIDATION if case.workload and case.workload.key == "mpi_job" else ""
+        source = source or (V1_TYPES if v1 else BATCH_JOB)
+        yield Finding(
+            path, f"{group.restart} is not one of {', '.join(known)}.", f"Write {known[0]}.", source=source
+        )
+
+
+def no_policy(case: ManifestCase) -> Iterator[Finding]:
+    if case.workload is None or case.workload.key not in {"batch_job", "job_set"}:
+        return
+    for group in case.groups:
+        if not group.restart:
+            path = (*group.pod_path, "restartPolicy")
+            edits = (Edit(path, "Never"),)
+            yield Finding(
+                path,
+                "the pods of a Job have no default here: Always is not allowed.",
+                "Write Never or OnFailure.",
+                edits,
+            )
+
+
+def spot_restart(case: ManifestCase) -> Iterator[Finding]:
+    """What a preempted node takes away is to come back."""
+    if case.workload is None:
+        return
+    spot = [group for group in case.groups if is_spot(group)]
+    for group in spot:
+        if case.workload.operator_v1 and group.restart == "Never":
+            path = (*group.path, "restartPolicy")
+            sentence = (
+                f"{group.role} runs on Spot nodes and is not started again: the first preemption ends the "
+                "job."
+            )
+            fix = "Write OnFailure, or ExitCode where 128 to 255 mean that it may be tried again."
+            yield Finding(path, sentence, fix, (Edit(path, "OnFailure"),))
+    path = backoff_path(case)
+    if spot and whole(at(case.job, *path)) == 0:
+        sentence = f"{path[-1]} is 0, and the job runs on Spot nodes: the first preemption ends it."
+        yield Finding(
+            path,
+            sentence,
+            "Allow as many preemptions as the training may have, for example 20.",
+            (Edit(path, 20),),
+        )
+
+
+def spot_checkpoint(case: ManifestCase) -> Iterator[Finding]:
+    for group in case.groups:
+        if not is_spot(group):
+            continue
+        words = [str(word) for key in ("command", "args") for word in elements(group.container, key)]
+        names = [str(fields(each).get("name")) for each in elements(group.container, "env")]
+        kept = {
+            str(fields(each).get("name"))
+            for each in elements(group.pod, "volumes")
+            if {"persistentVolumeClaim", "csi", "nfs"} & set(fields(each))
+        }
+        mounted = any(fields(each).get("name") in kept for each in elements(group.container, "volumeMounts"))
+        flagged = any(
+            word.startswith(_CHECKPOINT_FLAGS) or "gs://" in word or "/gcs/" in word for word in words
+        )
+        if not (mounted or flagged or set(names) & set(_CHECKPOINT_VARIABLES)):
+            sentence = (
+                f"{group.role} runs on Spot nodes, and nothing says where its checkpoints outlast the pod."
+            )
+            fix = "Set AIP_CHECKPOINT_DIR to a gs:// folder, or mount a volume claim."
+            yield Finding((*group.container_path, "env"), sentence, fix)
+            return
+
+
+def suspended(case: ManifestCase) -> Iterator[Finding]:
+    path = suspend_path(case)
+    if at(case.job, *path) is True and not fields(case.job, "metadata", "labels").get(QUEUE):
+        sentence = "the job is created suspended, and no queue will start it."
+        fix = f"Remove it, resume the job by hand, or name a queue with the label {QUEUE}."
+        yield Finding(path, sentence, fix, (Edit(path, REMOVED),))
+
+
+def queue_on_pods(case: ManifestCase) -> Iterator[Finding]:
+    if case.workload is None or fields(case.job, "metadata", "labels").get(QUEUE):
+        return
+    for group in case.groups:
+        if fields(group.metadata, "labels").get(QUEUE):
+            path = (*group.template, "metadata", "labels", QUEUE)
+            sentence = (
+                f"the queue is named on the pods of {group.role}: Kueue would queue each of them for itself."
+            )
+            queue = fields(group.metadata, "labels")[QUEUE]
+            edits = (Edit(("metadata", "labels", QUEUE), queue), Edit(path, REMOVED))
+            yield Finding(path, sentence, "Move the label to the job.", edits)
+
+
+def two_queues(case: ManifestCase) -> Iterator[Finding]:
+    path = ("spec", "runPolicy", "schedulingPolicy", "queue")
+    if fields(case.job, "metadata", "labels").get(QUEUE) and at(case.job, *path):
+        sentence = "Kueue's queue is named too: Volcano would queue what Kueue has admitted once more."
+        yield Finding(path, sentence, "Keep the one that your cluster has.")
+
+
+def queued_awake(case: ManifestCase) -> Iterator[Finding]:
+    path = suspend_path(case)
+    if fields(case.job, "metadata", "labels").get(QUEUE) and at(case.job, *path) is False:
+        sentence = (
+            "Kueue suspends the job until it is admitted, whatever this says; without Kueue it would start "
+            "at once."
+        )
+        yield Finding(
+            path,
+            sentence,
+            "Write true: then it also waits where Kueue's webhook is down.",
+            (Edit(path, True),),
+        )
+
+
+RULES = (
+    ManifestRule("policy.restart", V1_TYPES, restart_policies),
+    ManifestRule("policy.no-restart", BATCH_JOB, no_policy),
+    ManifestRule("policy.kept-pods", LOST_PODS, kept_pods, Severity.WARNING),
+    ManifestRule("policy.lost-logs", V1_TYPES, lost_logs, Severity.NOTE),
+    ManifestRule("policy.spot-restart", SPOT_VMS, spot_restart, Severity.WARNING),
+    ManifestRule("policy.spot-checkpoint", SPOT_VMS, spot_checkpoint, Severity.WARNING),
+    ManifestRule("policy.suspended", KUEUE, suspended, Severity.WARNING),
+    ManifestRule("policy.queue-on-pods", KUEUE, queue_on_pods, Severity.WARNING),
+    ManifestRule("policy.two-queues", KUEUE, two_queues, Severity.WARNING),
+    ManifestRule("policy.queue-awake", KUEUE, queued_awake, Severity.NOTE),
+)

@@ -1,0 +1,276 @@
+"""Rules about replica groups: their roles and numbers, processes for each GPU, elastic bounds, gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tui.domain.kubernetes.rules.base import (
+    BATCH_JOB,
+    GANG,
+    MPI_VALIDATION,
+    PYTORCH_TYPES,
+    PYTORCH_WEBHOOK,
+    TF_WEBHOOK,
+    TRAIN_JOB,
+    V1_TYPES,
+    ManifestCase,
+    ManifestRule,
+)
+from tui.domain.kubernetes.workloads import Group, at, elements, fields, gpus, whole
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.rules.base import Finding, Severity
+
+_SINGLE = frozenset({"Master", "Chief", "Launcher"})
+_NPROC_WORDS = frozenset({"auto", "cpu", "gpu"})
+
+
+def roles(case: ManifestCase) -> Iterator[Finding]:
+    kind = case.workload
+    if kind is None or not kind.replicas:
+        return
+    names = [group.role for group in case.groups]
+    for group in case.groups:
+        if group.role not in kind.roles:
+            right = next((r for r in kind.roles if r.lower() == group.role.lower()), "")
+            fix = f"Write {right}." if right else f"A {kind.noun} has {', '.join(kind.roles)}."
+            moved = Edit((*group.path[:-1], right), at(case.job, *group.path))
+            edits = (moved, Edit(group.path, REMOVED)) if right else ()
+            yield Finding(group.path, f"{group.role} is no role of a {kind.noun}.", fix, edits)
+    if not names:
+        yield Finding(("spec", kind.replicas), "the job has no replicas.", f"Add {kind.roles[0]} or Worker.")
+    if {"Chief", "Master"} <= set(names):
+        path = ("spec", kind.replicas, "Master")
+        yield Finding(path, "a TFJob has a Chief or a Master, not both.", "Remove one.", source=TF_WEBHOOK)
+    if kind.key == "mpi_job" and names and "Launcher" not in names:
+        sentence = "an MPIJob has a Launcher, which starts what the workers run."
+        yield Finding(
+            ("spec", kind.replicas), sentence, "Add a Launcher with 1 replica.", source=MPI_VALIDATION
+        )
+
+
+def numbers(case: ManifestCase) -> Iterator[Finding]:
+    for group in case.groups:
+        if group.replicas is None:
+            continue
+        if group.role in _SINGLE and group.replicas != 1:
+            edits = (Edit(group.count_path, 1),)
+            yield Finding(
+                group.count_path, f"{group.role} has {group.replicas} replicas; it is 1.", "Write 1.", edits
+            )
+        elif group.replicas < 1:
+            sentence = f"{group.role} has {group.replicas} replicas."
+            yield Finding(group.count_path, sentence, f"Write at least 1, or remove {group.role}.")
+
+
+def processes(case: ManifestCase) -> Iterator[Finding]:
+    """`nprocPerNode` against the GPUs of the pods."""
+    for path, group in _process_fields(case):
+        given, count = at(case.job, *path), gpus(group)
+        number = whole(given)
+        if given is None or count is None or (isinstance(given, str) and given in _NPROC_WORDS):
+            continue
+        if number is None:
+            if not (isinstance(given, str) and "${" in given):
+                yield Finding(
+                    path,
+                    f"{given!r} is neither a number nor one of auto, cpu and gpu.",
+                    f"Write {count or 1}.",
+                )
+        elif count and number > count:
+            edits = (Edit(path, type(given)(count)),)
+            sentence = (
+                f"{number} processes are started on a pod with {count} GPUs; {number - count} find none."
+            )
+            yield Finding(path, sentence, f"Write {count}.", edits)
+
+
+def idle_gpus(case: ManifestCase) -> Iterator[Finding]:
+    for path, group in _process_fields(case):
+        given, count = whole(at(case.job, *path)), gpus(group)
+        if given is not None and count and given < count:
+            sentence = (
+                f"{given} process{'es' if given > 1 else ''} on a pod with {count} GPUs: {count - given} "
+                "may be idle."
+            )
+            fix = f"Write {count}, unless the code starts its own processes, as vxtui's trainer does."
+            yield Finding(path, sentence, fix)
+
+
+def _process_fields(case: ManifestCase) -> Iterator[tuple[tuple[str | int, ...], Group]]:
+    """Where the number of processes stands, with the group that has the fewest GPUs."""
+    kind = case.workload.key if case.workload is not None else ""
+    path: tuple[str | int, ...]
+    training = [group for group in case.groups if group.role not in {"Launcher", "PS", "Evaluator"}]
+    fewest = sorted(training, key=lambda group: gpus(group) or 0)
+    if not fewest:
+        return
+    if kind == "pytorch_job":
+        path = ("spec", "nprocPerNode")
+        if at(case.job, *path) is None and at(case.job, "spec", "elasticPolicy", "nProcPerNode") is not None:
+            path = ("spec", "elasticPolicy", "nProcPerNode")
+        yield path, fewest[0]
+    elif kind == "train_job":
+        yield ("spec", "trainer", "numProcPerNode"), fewest[0]
+    elif kind == "mpi_job":
+        yield ("spec", "slotsPerWorker"), fewest[0]
+
+
+def elastic(case: ManifestCase) -> Iterator[Finding]:
+    policy = fields(case.job, "spec", "elasticPolicy")
+    if case.workload is None or case.workload.key != "pytorch_job" or not policy:
+        return
+    path = ("spec", "elasticPolicy")
+    least, most = whole(policy.get("minReplicas", 1)), whole(policy.get("maxReplicas"))
+    workers = next((group for group in case.groups if group.role == "Worker"), None)
+    if workers is None:
+        yield Finding(
+            path,
+            "elastic training needs a Worker: its number is what changes.",
+            "Add one.",
+            source=PYTORCH_WEBHOOK,
+        )
+        return
+    if least is not None and most is not None and least > most:
+        yield Finding(
+            (*path, "minReplicas"), f"minReplicas {least} is more than maxReplicas {most}.", "Exchange them."
+        )
+    elif workers.replicas is not None and least is not None and workers.replicas < least:
+        sentence = (
+            f"Worker has {workers.replicas} replicas, fewer than minReplicas {least}: training does not "
+            "begin."
+        )
+        yield Finding(workers.count_path, sentence, f"Write {least}.", (Edit(workers.count_path, least),))
+    elif workers.replicas is not None and most is not None and workers.replicas > most:
+        sentence = (
+            f"Worker has {workers.replicas} replicas, more than maxReplicas {most}: the rest is never used."
+        )
+        yield Finding(workers.count_path, sentence, f"Write {most}.", (Edit(workers.count_path, most),))
+    if policy.get("nProcPerNode") is not None and at(case.job, "spec", "nprocPerNode") is not None:
+        inner = (*path, "nProcPerNode")
+        yield Finding(
+            inner,
+            "nprocPerNode is given too, and it is the newer one.",
+            "Remove this.",
+            (Edit(inner, REMOVED),),
+            source=PYTORCH_WEBHOOK,
+        )
+
+
+def elastic_master(case: ManifestCase) -> Iterator[Finding]:
+    """A Master in an elastic job is one that can't be lost."""
+    roles = {group.role for group in case.groups}
+    if fields(case.job, "spec", "elasticPolicy") and "Master" in roles:
+        sentence = "an elastic job with a Master ends with it: only workers come and go."
+        path = ("spec", "pytorchReplicaSpecs", "Master")
+        yield Finding(path, sentence, "Use workers alone, and let them meet by rdzvBackend c10d.")
+
+
+def gang(case: ManifestCase) -> Iterator[Finding]:
+    path = ("spec", "runPolicy", "schedulingPolicy", "minAvailable")
+    least, total = whole(at(case.job, *path)), case.replicas
+    if case.workload is None or not case.workload.operator_v1 or least is None or total is None:
+        return
+    most = whole(at(case.job, "spec", "elasticPolicy", "maxReplicas"))
+    if least > max(total, most or 0):
+        sentence = (
+            f"minAvailable is {least}, and the job has {total} pods: the gang is never complete and never "
+            "starts."
+        )
+        yield Finding(path, sentence, f"Write {total}.", (Edit(path, total),))
+
+
+def loose_gang(case: ManifestCase) -> Iterator[Finding]:
+    path = ("spec", "runPolicy", "schedulingPolicy", "minAvailable")
+    least, total = whole(at(case.job, *path)), case.replicas
+    if least is None or total is None or fields(case.job, "spec", "elasticPolicy"):
+        return
+    if 0 < least < total:
+        sentence = (
+            f"{least} of {total} pods may start alone, wait for the others, and hold their nodes meanwhile."
+        )
+        yield Finding(
+            path,
+            sentence,
+            f"Write {total}, or leave it out: all of them is the default.",
+            (Edit(path, total),),
+        )
+
+
+def train_job(case: ManifestCase) -> Iterator[Finding]:
+    if case.workload is None or case.workload.key != "train_job":
+        return
+    name = at(case.job, "spec", "runtimeRef", "name")
+    if not name:
+        sentence = "a TrainJob names the runtime that says how it runs."
+        fix = "Write runtimeRef: {name: torch-distributed}, or the runtime of your cluster."
+        yield Finding(("spec", "runtimeRef", "name"), sentence, fix)
+        return
+    kind = at(case.job, "spec", "runtimeRef", "kind") or "ClusterTrainingRuntime"
+    listed = [
+        str(fields(each, "metadata").get("name")) for each in case.objects if fields(each).get("kind") == kind
+    ]
+    if kind == "TrainingRuntime" and listed and name not in listed:
+        sentence = f"the runtime {name} is not among the objects, which have {', '.join(listed)}."
+        yield Finding(("spec", "runtimeRef", "name"), sentence, f"Write {listed[0]}.")
+    elif kind == "ClusterTrainingRuntime" and any(
+        fields(each).get("kind") == "TrainingRuntime" and fields(each, "metadata").get("name") == name
+        for each in case.objects
+    ):
+        path = ("spec", "runtimeRef", "kind")
+        sentence = f"{name} is a TrainingRuntime of this file, and the reference means one of the cluster."
+        yield Finding(path, sentence, "Write kind: TrainingRuntime.", (Edit(path, "TrainingRuntime"),))
+
+
+def elastic_train_job(case: ManifestCase) -> Iterator[Finding]:
+    for i, each in enumerate(case.objects):
+        if fields(each).get("kind") in {"TrainingRuntime", "ClusterTrainingRuntime"}:
+            path = ("spec", "mlPolicy", "torch", "elasticPolicy")
+            if at(each, *path) is not None:
+                sentence = "Trainer has no elastic training since 2.2: the field is not read."
+                yield Finding(
+                    ("manifest", "objects", i, *path), sentence, "Use a PyTorchJob for elastic training."
+                )
+
+
+def batch(case: ManifestCase) -> Iterator[Finding]:
+    """A batch Job of several pods that train together needs an index for each."""
+    if case.workload is None or case.workload.key != "batch_job":
+        return
+    spec = fields(case.job, "spec")
+    pods, total = whole(spec.get("parallelism", 1)), whole(spec.get("completions"))
+    if pods is not None and pods > 1 and spec.get("completionMode") != "Indexed":
+        path = ("spec", "completionMode")
+        sentence = f"{pods} pods without an index can't tell which node of the training they are."
+        yield Finding(
+            path,
+            sentence,
+            "Write Indexed, and completions as parallelism.",
+            (Edit(path, "Indexed"), Edit(("spec", "completions"), pods)),
+        )
+    elif spec.get("completionMode") == "Indexed" and pods is not None and total is not None and total != pods:
+        path = ("spec", "completions")
+        sentence = f"{total} completions with {pods} pods at a time: they never train together."
+        yield Finding(path, sentence, f"Write {pods}.", (Edit(path, pods),))
+
+
+def empty_pods(case: ManifestCase) -> Iterator[Finding]:
+    for group in case.groups:
+        if group.template and not elements(group.pod, "containers"):
+            sentence = f"the pods of {group.role} have no container."
+            yield Finding((*group.pod_path, "containers"), sentence, "Add one with a name and an image.")
+
+
+RULES = (
+    ManifestRule("replicas.role", V1_TYPES, roles),
+    ManifestRule("replicas.number", PYTORCH_WEBHOOK, numbers),
+    ManifestRule("replicas.containers", BATCH_JOB, empty_pods),
+    ManifestRule("replicas.processes", PYTORCH_TYPES, processes),
+    ManifestRule("replicas.idle-gpus", PYTORCH_TYPES, idle_gpus, Severity.WARNING),
+    ManifestRule("replicas.elastic", PYTORCH_TYPES, elastic),
+    ManifestRule("replicas.elastic-master", PYTORCH_TYPES, elastic_master, Severity.WARNING),
+    ManifestRule("replicas.gang", GANG, gang),
+    ManifestRule("replicas.loose-gang", GANG, loose_gang, Severity.WARNING),
+    ManifestRule("replicas.runtime", TRAIN_JOB, train_job),
+    ManifestRule("replicas.elastic-runtime", TRAIN_JOB, elastic_train_job, Severity.WARNING, whole=True),
+    ManifestRule("replicas.index", BATCH_JOB, batch, Severity.WARNING),
+)

@@ -1,0 +1,104 @@
+"""Rules about what the container finds when it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from tui.domain.kubernetes.rules.base import API, SHM, ManifestCase, ManifestRule
+from tui.domain.kubernetes.workloads import Group, elements, fields, gpus
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.rules.base import Finding, Severity
+
+_WORKERS = re.compile(
+    r"--(?:workers|num[-_]workers|dataloader[-_]num[-_]workers|loader[-_]workers)(?:=|\s+)?(?P<count>\d+)?$"
+)
+DEV_SHM = "/dev/shm"
+
+
+def loader_workers(group: Group) -> int:
+    """Worker processes of the data loader that the arguments ask for."""
+    words = [str(word) for key in ("command", "args") for word in elements(group.container, key)]
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
+        match = _WORKERS.fullmatch(word)
+        if match is not None:
+            count = match["count"] or (following if following.isdigit() else "0")
+            return int(count)
+    return 0
+
+
+def shared_memory(case: ManifestCase) -> Iterator[Finding]:
+    for group in case.groups:
+        count = loader_workers(group)
+        mounts = elements(group.container, "volumeMounts")
+        if not group.template or not count or any(fields(m).get("mountPath") == DEV_SHM for m in mounts):
+            continue
+        volumes = elements(group.pod, "volumes")
+        at_mounts, at_volumes = (*group.container_path, "volumeMounts"), (*group.pod_path, "volumes")
+        edits = (
+            *(() if volumes else (Edit(at_volumes, []),)),
+            Edit((*at_volumes, len(volumes)), {"name": "dshm", "emptyDir": {"medium": "Memory"}}),
+            *(() if mounts else (Edit(at_mounts, []),)),
+            Edit((*at_mounts, len(mounts)), {"name": "dshm", "mountPath": DEV_SHM}),
+        )
+        sentence = (
+            f"{count} loader processes share batches through {DEV_SHM}, which has 64 MB in a pod: they end "
+            "with a bus error."
+        )
+        fix = f"Mount an emptyDir with medium Memory at {DEV_SHM}; it counts against the pod's memory."
+        yield Finding(at_mounts, sentence, fix, edits)
+
+
+def memory(case: ManifestCase) -> Iterator[Finding]:
+    """A pod with GPUs and no memory request may be put on a node without room, and is evicted first."""
+    for group in case.groups:
+        resources = fields(group.container, "resources")
+        asked = {**fields(resources, "limits"), **fields(resources, "requests")}
+        if group.template and gpus(group) and "memory" not in asked:
+            path = (*group.container_path, "resources", "requests")
+            sentence = (
+                f"the pods of {group.role} request no memory: they are the first to be evicted where it is "
+                "short."
+            )
+            yield Finding(path, sentence, "Request what the node has, less a tenth.")
+
+
+def variables(case: ManifestCase) -> Iterator[Finding]:
+    """A variable given twice: the last one counts, and the operator's come after those of the file."""
+    for group in case.groups:
+        seen: dict[str, int] = {}
+        for i, each in enumerate(elements(group.container, "env")):
+            name = fields(each).get("name")
+            if not isinstance(name, str):
+                continue
+            if name in seen:
+                yield Finding(
+                    (*group.container_path, "env", i, "name"),
+                    f"{name} is given twice; the last one counts.",
+                    "Keep one.",
+                )
+            seen[name] = i
+
+
+_SET_BY_OPERATOR = frozenset(
+    {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "TF_CONFIG", "PET_NNODES", "PET_NODE_RANK"}
+)
+
+
+def operators_variables(case: ManifestCase) -> Iterator[Finding]:
+    if case.workload is None or case.workload.key not in {"pytorch_job", "tf_job", "train_job"}:
+        return
+    for group in case.groups:
+        for i, each in enumerate(elements(group.container, "env")):
+            if fields(each).get("name") in _SET_BY_OPERATOR:
+                sentence = f"the operator sets {fields(each)['name']} itself, and a pod then has it twice."
+                yield Finding((*group.container_path, "env", i, "name"), sentence, "Remove it.")
+
+
+RULES = (
+    ManifestRule("runtime.shm", SHM, shared_memory, Severity.WARNING),
+    ManifestRule("runtime.memory", API, memory, Severity.NOTE),
+    ManifestRule("runtime.variable-twice", API, variables, Severity.WARNING),
+    ManifestRule("runtime.operators-variable", API, operators_variables, Severity.WARNING),
+)

@@ -1,0 +1,91 @@
+"""Rules about the objects as such: what they are, and that their fields are those of their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tui.domain.kubernetes.objects import workload_scoped
+from tui.domain.kubernetes.rules.base import API, HEAD, ManifestCase, ManifestRule
+from tui.domain.kubernetes.schema_check import violations
+from tui.domain.kubernetes.workloads import WORKLOADS, fields, workload_of
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.rules.base import Finding, Severity
+
+SCHEMA = "manifest.schema"
+
+
+def is_object(case: ManifestCase) -> Iterator[Finding]:
+    for i, each in enumerate(case.objects):
+        for name in ("apiVersion", "kind"):
+            if not isinstance(fields(each).get(name), str):
+                sentence = f"the object has no {name}."
+                yield Finding((*HEAD, i, name), sentence, "Write it, as kubectl demands it.")
+
+
+def has_job(case: ManifestCase) -> Iterator[Finding]:
+    if case.index is not None or not case.objects:
+        return
+    kinds = ", ".join(dict.fromkeys(str(fields(each).get("kind") or "?") for each in case.objects))
+    near = next((w for w in WORKLOADS for each in case.objects if fields(each).get("kind") == w.kind), None)
+    if near is not None:
+        i = next(i for i, each in enumerate(case.objects) if fields(each).get("kind") == near.kind)
+        right = near.api_versions[0]
+        path = (*HEAD, i, "apiVersion")
+        sentence = f"{fields(case.objects[i]).get('apiVersion')} is not the apiVersion of a {near.kind}."
+        yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
+        return
+    sentence = f"no training job is among the objects ({kinds})."
+    yield Finding((*HEAD, 0, "kind"), sentence, f"Add one: {', '.join(w.kind for w in WORKLOADS)}.")
+
+
+def one_job(case: ManifestCase) -> Iterator[Finding]:
+    found = [i for i, each in enumerate(case.objects) if workload_of(each) is not None]
+    for i in found[:-1]:
+        sentence = "a launch creates one job, and the last of the objects is it."
+        yield Finding((*HEAD, i, "kind"), sentence, "Make a profile of its own of this one.")
+
+
+def version(case: ManifestCase) -> Iterator[Finding]:
+    kind = case.workload
+    if kind is not None and case.job.get("apiVersion") not in kind.api_versions:
+        right = kind.api_versions[0]
+        sentence = (
+            f"{case.job.get('apiVersion')} is no version of {kind.kind} that is known here; "
+            f"{' and '.join(kind.api_versions)} are."
+        )
+        yield Finding(
+            ("apiVersion",),
+            sentence,
+            f"Write {right} if the cluster serves it.",
+            (Edit(("apiVersion",), right),),
+        )
+
+
+def one_namespace(case: ManifestCase) -> Iterator[Finding]:
+    named: dict[str, int] = {}
+    for i, each in enumerate(case.objects):
+        name = fields(each, "metadata").get("namespace")
+        if isinstance(name, str) and workload_scoped(each):
+            named.setdefault(name, i)
+    for i in list(named.values())[1:]:
+        sentence = f"the objects are of several namespaces: {', '.join(named)}."
+        yield Finding((*HEAD, i, "metadata", "namespace"), sentence, "Write one for all: a launch has one.")
+
+
+def schema(case: ManifestCase) -> Iterator[Finding]:
+    """What the schema of a kind refuses: unknown fields, wrong types, missing ones."""
+    for i, each in enumerate(case.objects):
+        for found in violations(each):
+            head = (*HEAD, i)
+            edits = tuple(Edit((*head, *e.path), e.value, e.insert) for e in found.edits)
+            yield Finding((*head, *found.path), found.sentence, found.fix, edits)
+
+
+RULES = (
+    ManifestRule("manifest.object", API, is_object, whole=True),
+    ManifestRule("manifest.no-job", API, has_job, whole=True),
+    ManifestRule("manifest.one-job", API, one_job, whole=True),
+    ManifestRule("manifest.version", API, version, Severity.WARNING),
+    ManifestRule("manifest.namespace", API, one_namespace, whole=True),
+    ManifestRule(SCHEMA, API, schema, whole=True),
+)

@@ -1,0 +1,265 @@
+"""The kinds of training jobs on Kubernetes, and the parts that all have: replica groups and their pods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Path = tuple[str | int, ...]
+Obj = Mapping[str, Any]
+
+GPU = "nvidia.com/gpu"
+ACCELERATOR = "cloud.google.com/gke-accelerator"
+SPOT = "cloud.google.com/gke-spot"
+FLEX_START = "cloud.google.com/gke-flex-start"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+QUEUE = "kueue.x-k8s.io/queue-name"
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A kind of job. `key` is its `Job.kind`; `replicas` is the field with a replica spec for each role.
+
+    `container` is the name that the operator demands of the container that trains, "" where any will do.
+    """
+
+    key: str
+    group: str
+    kind: str
+    plural: str
+    versions: tuple[str, ...]
+    noun: str
+    replicas: str = ""
+    roles: tuple[str, ...] = ()
+    container: str = ""
+
+    @property
+    def operator_v1(self) -> bool:
+        """It belongs to Training Operator v1 (or to MPI operator v2beta1, which has its types)."""
+        return self.group == "kubeflow.org"
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """The values of `apiVersion` that it is known by."""
+        return tuple(f"{self.group}/{version}" for version in self.versions)
+
+
+WORKLOADS = (
+    Workload(
+        "pytorch_job", "kubeflow.org", "PyTorchJob", "pytorchjobs", ("v1",), "PyTorchJob",
+        "pytorchReplicaSpecs", ("Master", "Worker"), "pytorch",
+    ),
+    Workload(
+        "tf_job", "kubeflow.org", "TFJob", "tfjobs", ("v1",), "TFJob",
+        "tfReplicaSpecs", ("Chief", "Master", "Worker", "PS", "Evaluator"), "tensorflow",
+    ),
+    Workload(
+        "mpi_job", "kubeflow.org", "MPIJob", "mpijobs", ("v2beta1", "v1"), "MPIJob",
+        "mpiReplicaSpecs", ("Launcher", "Worker"),
+    ),
+    Workload("train_job", "trainer.kubeflow.org", "TrainJob", "trainjobs", ("v1alpha1",), "TrainJob"),
+    Workload("job_set", "jobset.x-k8s.io", "JobSet", "jobsets", ("v1alpha2",), "JobSet"),
+    Workload("batch_job", "batch", "Job", "jobs", ("v1",), "Job"),
+)  # fmt: skip
+RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
+
+
+def workload_of(obj: Any) -> Workload | None:
+    """The kind of an object by its `apiVersion` and `kind`; None where it is no training job."""
+    if not isinstance(obj, Mapping):
+        return None
+    group = str(obj.get("apiVersion") or "").rpartition("/")[0]
+    kind = obj.get("kind")
+    return next((w for w in WORKLOADS if w.kind == kind and w.group == group), None)
+
+
+def by_kind(kind: str) -> Workload | None:
+    """The kind called so, in any case."""
+    return next((w for w in WORKLOADS if w.kind.lower() == kind.lower()), None)
+
+
+def job_index(objects: Sequence[Any]) -> int | None:
+    """Which of the objects is the job: the last that is one, as its ConfigMaps and volumes come before it."""
+    found = [i for i, obj in enumerate(objects) if workload_of(obj) is not None]
+    return found[-1] if found else None
+
+
+def at(value: Any, *path: str | int) -> Any:
+    """What is at a path of plain values, None where nothing is."""
+    for part in path:
+        if isinstance(value, Mapping) and isinstance(part, str):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and -len(value) <= part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def fields(value: Any, *path: str | int) -> Mapping[str, Any]:
+    """The fields at a path; none where there are none."""
+    found = at(value, *path)
+    return found if isinstance(found, Mapping) else {}
+
+
+def elements(value: Any, *path: str | int) -> list[Any]:
+    """The elements of the list at a path; none where there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, list) else []
+
+
+def whole(value: Any) -> int | None:
+    """A whole number, written as one or as text; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A replica group of a job, with paths from the job object.
+
+    `replicas` is None where a parameter decides it. `template` is the pod template's path, `pod` its spec.
+    A TrainJob has no pod: its runtime does, and `container` stands for the trainer.
+    """
+
+    role: str
+    path: Path
+    replicas: int | None
+    template: Path
+    pod: Mapping[str, Any]
+    container: Mapping[str, Any]
+    container_path: Path
+    count_path: Path
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    restart: str = ""
+
+    @property
+    def pod_path(self) -> Path:
+        """Path of the pod's spec."""
+        return (*self.template, "spec") if self.template else ()
+
+    @property
+    def name(self) -> str:
+        """The role as pods and screens name it."""
+        return self.role.lower()
+
+
+def groups(job: Obj) -> list[Group]:
+    """The replica groups of a job object, in display order; none of what is no job."""
+    kind = workload_of(job)
+    return list(_groups(job, kind)) if kind is not None else []
+
+
+def _groups(job: Obj, kind: Workload) -> Iterator[Group]:
+    if kind.replicas:
+        found = fields(job, "spec", kind.replicas)
+        for role in sorted(found, key=lambda r: kind.roles.index(r) if r in kind.roles else len(kind.roles)):
+            path: Path = ("spec", kind.replicas, role)
+            spec = fields(job, *path)
+            yield _group(
+                job, kind, role, path, (*path, "template"), count_path=(*path, "replicas"),
+                restart=str(spec.get("restartPolicy") or ""),
+            )  # fmt: skip
+    elif kind.key == "job_set":
+        for i, each in enumerate(elements(job, "spec", "replicatedJobs")):
+            path = ("spec", "replicatedJobs", i)
+            inner: Path = (*path, "template", "spec")
+            pods = whole(at(job, *inner, "parallelism") or 1)
+            count = whole(fields(each).get("replicas", 1))
+            total = None if pods is None or count is None else pods * count
+            yield _group(
+                job, kind, str(fields(each).get("name") or "job"), path, (*inner, "template"),
+                count_path=(*inner, "parallelism"), count=total,
+            )  # fmt: skip
+    elif kind.key == "batch_job":
+        template: Path = ("spec", "template")
+        yield _group(job, kind, "worker", ("spec",), template, count_path=("spec", "parallelism"))
+    else:
+        trainer: Path = ("spec", "trainer")
+        count_path: Path = (*trainer, "numNodes")
+        yield Group(
+            "node", trainer, _count(job, count_path), (), {}, fields(job, *trainer), trainer, count_path
+        )
+
+
+def _count(job: Obj, path: Path) -> int | None:
+    """How many replicas a field says; one where it is not there, None where a parameter is."""
+    found = at(job, *path)
+    return 1 if found is None else whole(found)
+
+
+def _group(
+    job: Obj,
+    kind: Workload,
+    role: str,
+    path: Path,
+    template: Path,
+    *,
+    count_path: Path,
+    restart: str = "",
+    count: int | None = -1,
+) -> Group:
+    pod = fields(job, *template, "spec")
+    index = container_index(pod, kind.container)
+    return Group(
+        role,
+        path,
+        _count(job, count_path) if count == -1 else count,
+        template,
+        pod,
+        fields(pod, "containers", index),
+        (*template, "spec", "containers", index),
+        count_path,
+        fields(job, *template, "metadata"),
+        restart or str(pod.get("restartPolicy") or ""),
+    )
+
+
+def container_index(pod: Mapping[str, Any], name: str) -> int:
+    """Which container trains: the one of this name, else the first."""
+    found = elements(pod, "containers")
+    return next((i for i, c in enumerate(found) if name and fields(c).get("name") == name), 0)
+
+
+def gpus(group: Group) -> int | None:
+    """GPUs of one pod of the group; None where a parameter decides it."""
+    resources = fields(group.container, "resourcesPerNode") or fields(group.container, "resources")
+    found = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU, 0))
+    return whole(found)
+
+
+def accelerator(group: Group) -> str:
+    """The accelerator that the group's nodes must have, in GKE's name."""
+    found = fields(group.pod, "nodeSelector").get(ACCELERATOR)
+    if found:
+        return str(found)
+    terms = elements(
+        group.pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    )  # fmt: skip
+    for term in terms:
+        for each in elements(term, "matchExpressions"):
+            if fields(each).get("key") == ACCELERATOR and elements(each, "values"):
+                return str(elements(each, "values")[0])
+    return ""
+
+
+def tolerates(pod: Mapping[str, Any], key: str) -> bool:
+    """Whether the pod tolerates a taint of this key."""
+    return any(
+        fields(each).get("key") == key
+        or (not fields(each).get("key") and fields(each).get("operator") == "Exists")
+        for each in elements(pod, "tolerations")
+    )
+
+
+def is_spot(group: Group) -> bool:
+    """Whether the group's pods are to run on Spot nodes of GKE."""
+    return str(fields(group.pod, "nodeSelector").get(SPOT, "")).lower() == "true"
