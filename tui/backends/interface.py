@@ -184,10 +184,9 @@ class ContextInfo:
 class LaunchRequest:
     """A job to create: the resource in its REST form (camelCase), and where.
 
-    The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for
-    that label instead of sending again (DESIGN.md, decision 5). `mark` is unique to the launch; the backend
-    makes one where it is empty. `on_send` is called when the request goes out: from then on the job may
-    exist, whatever happens to the reply. `title` is the job's name where the resource has no `displayName`.
+    The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for it
+    instead of sending again (DESIGN.md, decision 5). `mark` is unique to the launch; the backend makes one if
+    there is none. When `on_send` is called the job may exist. `title` is its name without a `displayName`.
     """
 
     region: str
@@ -195,6 +194,7 @@ class LaunchRequest:
     mark: str = ""
     on_send: Callable[[], None] = field(default=lambda: None, compare=False)
     title: str = ""
+
     @property
     def label(self) -> str:
         """The label by which its job is found."""

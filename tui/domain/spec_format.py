@@ -137,6 +137,9 @@ class SpecFormat(Protocol):
     def resource_title(self, resource: Mapping[str, Any]) -> str:
         """The name of what is sent."""
 
+    def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The job in what is sent, which may have others beside it."""
+
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
         """Path of the call that creates it."""
 
@@ -214,6 +217,9 @@ class BodyDefaults:
 
     def resource_title(self, resource: Mapping[str, Any]) -> str:
         return str(resource.get("displayName") or "")
+
+    def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
+        return resource
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
         return f"/v1/projects/{project}/locations/{region}/{self.collection}"

@@ -15,6 +15,7 @@ from tui.domain.job import Job
 from tui.domain.masking import remember
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
+from tui.domain.spec_format import format_of
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
 from tui.kinds.registry import kind_of, kind_of_body
@@ -110,8 +111,10 @@ class JobOperations:
                 ready = replace(request, custom_job=await self._packed(package, tell))
             service = self._service_for(request.body, ready.resource)
             sent = LaunchRequest(
-                ready.region, ready.resource, secrets.token_hex(8), on_send=lambda: on_send(sent_launch(sent))
-            )
+                ready.region, ready.resource, secrets.token_hex(8),
+                on_send=lambda: on_send(sent_launch(sent)),
+                title=format_of(request.body).resource_title(ready.resource),
+            )  # fmt: skip
             return await create(service, sent, lambda: on_interrupt(sent_launch(sent)))
 
         # An error of the service may quote them.
@@ -128,7 +131,7 @@ class JobOperations:
 
     def _service_for(self, body: str, resource: Mapping[str, Any]) -> JobService:
         """The service that creates this. Raises OperationError where the context has none."""
-        kind = kind_of_body(body, resource)
+        kind = kind_of_body(body, format_of(body).job_of(resource))
         service = self._backend.jobs.get(kind.key)
         if service is None:
             raise OperationError(

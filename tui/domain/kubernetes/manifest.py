@@ -123,6 +123,9 @@ class ManifestFormat(BodyDefaults):
     def resource_title(self, resource: Mapping[str, Any]) -> str:
         return str(at(job_in(resource), "metadata", "name") or "")
 
+    def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
+        return job_in(resource)
+
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
         made = _job(fields(job, BODY))
         kind = workload_of(made)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tui.domain.job import LAUNCH_LABEL
-from tui.domain.kubernetes.workloads import Group, Path, at, fields, groups, job_index, workload_of
+from tui.domain.kubernetes.workloads import Group, Path, at, elements, fields, groups, job_index, workload_of
 
 _SERVER_FIELDS = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields",
@@ -157,7 +157,7 @@ def containers(job: Mapping[str, Any]) -> Iterator[tuple[Group, Path, Mapping[st
         if not group.template:
             yield group, group.container_path, group.container
         for key in ("initContainers", "containers"):
-            for i, each in enumerate(group.pod.get(key) or []):
+            for i, each in enumerate(elements(group.pod, key)):
                 if isinstance(each, Mapping):
                     yield group, (*group.pod_path, key, i), each
 
@@ -167,7 +167,7 @@ def with_variable(job: Mapping[str, Any], name: str, value: str) -> dict[str, An
     made: dict[str, Any] = copy.deepcopy(dict(job))
 
     def add(container: dict[str, Any]) -> None:
-        known = container.get("env") or []
+        known = elements(container, "env")
         if not any(fields(each).get("name") == name for each in known):
             container["env"] = [*known, {"name": name, "value": value}]
 

@@ -223,7 +223,7 @@ def train_job(case: ManifestCase) -> Iterator[Finding]:
 
 def elastic_train_job(case: ManifestCase) -> Iterator[Finding]:
     for i, each in enumerate(case.objects):
-        if fields(each).get("kind") in {"TrainingRuntime", "ClusterTrainingRuntime"}:
+        if fields(each).get("kind") in ("TrainingRuntime", "ClusterTrainingRuntime"):
             path = ("spec", "mlPolicy", "torch", "elasticPolicy")
             if at(each, *path) is not None:
                 sentence = "Trainer has no elastic training since 2.2: the field is not read."
