@@ -148,6 +148,19 @@ class Objects:
         table = self._tables[resource]
         return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
 
+    def stored_at(self, resource: Resource, namespace: str, version: int) -> StoredList:
+        """What `all_stored` had at an earlier version. Raises Expired where the history is too short."""
+        table = dict(self._tables[resource])
+        for event in reversed(self._bus.newer(version)):
+            if event.resource != resource:
+                continue
+            if event.old is None:
+                del table[_key(event.obj)]
+            else:
+                earlier = int(event.old["metadata"]["resourceVersion"])
+                table[_key(event.old)] = Stored(event.old, _encode(event.old), earlier)
+        return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
+
     def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
         """Store a new object: as given, with defaults, uid, times and versions.
 

@@ -73,6 +73,11 @@ EVENTS = _core("events", "Event", "ev")
 SERVICES = _core("services", "Service", "svc", status=True)
 JOBS = _built_in("batch", "v1", "jobs", "Job", status=True)
 
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, STATUS,
+    ("crd", "crds"), ("api-extensions",), custom=False, verbs=("get", "list", "watch"),
+)  # fmt: skip
+
 _KUBEFLOW = "kubeflow.org"
 _TRAINER = "trainer.kubeflow.org"
 _KUEUE = "kueue.x-k8s.io"
@@ -90,6 +95,7 @@ RESOURCES: tuple[Resource, ...] = (
     _core("resourcequotas", "ResourceQuota", "quota", status=True),
     _core("limitranges", "LimitRange", "limits"),
     JOBS,
+    DEFINITIONS,
     _built_in("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource(
         "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short=("pc",), custom=False,

@@ -25,7 +25,10 @@ import uvicorn
 
 from tui import __version__
 from tui.emulator.config import ConfigError
+from tui.emulator.kubernetes.api.admin import Admin
 from tui.emulator.kubernetes.api.app import Api
+from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.types import Types
 from tui.emulator.kubernetes.certificates import (
     ensure_certificates,
     ensure_token,
@@ -59,6 +62,7 @@ class KubernetesEmulator:
         self.state = state
         self.config = config or KubernetesConfig.model_validate({})
         self.objects = Objects(state.database, history=self.config.history)
+        self.faults = Faults()
         self.stopping = asyncio.Event()
         """Set when the server has to end; its owner then closes it."""
         self.url = ""
@@ -122,12 +126,13 @@ class KubernetesEmulator:
         write_private(state.address, (json.dumps({"port": port}) + "\n").encode())
         self.url = f"https://{HOST}:{port}"
         write_kubeconfig(state, self.url, token)
-        api = Api(self.objects, self.config, token)
+        api = Api(self.objects, self.config, token, faults=self.faults, types=Types())
+        admin = Admin(self.objects, self.faults, self.info)
         for controller in self._controllers():
             self._run(controller)
         self._spawn(self._expire_events(), "expiry of events")
         await self._serve(api.app(), listener, tls=True)
-        await self._serve(api.admin(self.info), _bind_unix(state.socket), tls=False)
+        await self._serve(admin.app(), _bind_unix(state.socket), tls=False)
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         write_info(state, self.info())
 

@@ -107,15 +107,16 @@ class EventBus:
         """
         subscription = Subscription(self, resources)
         if since is not None:
-            if since < self._oldest:
-                raise Expired(f"too old resource version: {since} ({self._oldest})")
-            for event in self._newer(since):
+            for event in self.newer(since):
                 if event.resource in subscription.resources:
                     subscription.push(event)
         self._subscriptions.append(subscription)
         return subscription
 
-    def _newer(self, since: int) -> list[Event]:
+    def newer(self, since: int) -> list[Event]:
+        """The changes after a version, oldest first. Raises Expired where they are not all known."""
+        if since < self._oldest:
+            raise Expired(f"too old resource version: {since} ({self._oldest})")
         found: list[Event] = []
         for event in reversed(self._history):
             if event.version <= since:

@@ -1,62 +1,180 @@
-"""The API's application for clients, and the one for the verbs of this machine."""
+"""The API's application for clients."""
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Callable
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 
+from tui.emulator.kubernetes.api.checks.access import REVIEWS, Access
+from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.checks.gate import Gate, error_response
+from tui.emulator.kubernetes.api.discovery import Discovery
+from tui.emulator.kubernetes.api.forms import encode
+from tui.emulator.kubernetes.api.read import Reader, json_response
+from tui.emulator.kubernetes.api.request import Target, read_object, target_of
+from tui.emulator.kubernetes.api.subresources import evict, pending_workloads
+from tui.emulator.kubernetes.api.types import Types
+from tui.emulator.kubernetes.api.writing.scale import Scales
+from tui.emulator.kubernetes.api.writing.write import Writer
 from tui.emulator.kubernetes.config import KubernetesConfig
-from tui.emulator.kubernetes.errors import ApiError, Unauthorized
+from tui.emulator.kubernetes.errors import ApiError, MethodNotAllowed, NotAcceptable, NotFound
 from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import Resource
 
 VERSION = {
     "major": "1", "minor": "32", "gitVersion": "v1.32.0+vxtui", "gitCommit": "", "gitTreeState": "clean",
     "buildDate": "2024-12-11T00:00:00Z", "goVersion": "", "compiler": "", "platform": "linux/amd64",
 }  # fmt: skip
+_HEALTH = ("/healthz", "/livez", "/readyz")
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+_NOT_FOUND = "the server could not find the requested resource"
 
 
 class Api:
-    """Serves the objects; clients need `token`."""
+    """Serves the objects; clients need `token`. `routes` answer before it does, behind the same checks."""
 
-    def __init__(self, objects: Objects, config: KubernetesConfig, token: str) -> None:
-        self.objects, self.config = objects, config
-        self._token = token.encode()
+    def __init__(
+        self,
+        objects: Objects,
+        config: KubernetesConfig,
+        token: str,
+        *,
+        faults: Faults,
+        types: Types,
+        routes: Sequence[BaseRoute] = (),
+    ) -> None:
+        self._objects, self._faults = objects, faults
+        self._access = Access(lambda: [*config.denied, *faults.denied()], objects.resources)
+        self._reader = Reader(objects, config.bookmark_seconds)
+        self._writer = Writer(objects, types)
+        self._scales = Scales(objects, self._writer)
+        self._discovery = Discovery(objects.resources)
+        self._by_path = {(one.group, one.version, one.plural): one for one in objects.resources}
+        self._token, self._routes = token, routes
 
     def app(self) -> Any:
-        """The ASGI application for clients."""
+        """The ASGI application."""
         routes = [
-            Route("/version", self._version),
-            *(Route(path, self._healthy) for path in ("/healthz", "/livez", "/readyz")),
+            *(Route(path, _healthy) for path in (*_HEALTH, *(f"{one}/{{check}}" for one in _HEALTH))),
+            Route("/version", _version),
+            *self._routes,
+            Route("/{path:path}", self._answer, methods=_METHODS),
         ]
-        return Starlette(routes=routes, exception_handlers={ApiError: _refused})
+        inner = Starlette(routes=routes, exception_handlers={ApiError: _refused})
+        return Gate(inner, self._token, self._access, self._faults)
 
-    def admin(self, info: Callable[[], dict[str, Any]]) -> Any:
-        """The ASGI application of the Unix socket."""
+    async def _answer(self, request: Request) -> Response:
+        target = target_of(request.method, request.url.path, request.query_params)
+        if not target.plural:
+            return self._answer_discovery(request)
+        if (target.group, target.plural) in REVIEWS and request.method == "POST":
+            asked = await read_object(request)
+            answer = self._access.review(target.plural, asked)
+            return json_response(encode(answer), 201)
+        if target.group == "visibility.kueue.x-k8s.io" and target.subresource == "pendingworkloads":
+            return json_response(encode(pending_workloads(self._objects, target, request.query_params)))
+        resource = self._by_path.get((target.group, target.version, target.plural))
+        if resource is None:
+            raise NotFound(_NOT_FOUND)
+        if target.subresource:
+            return await self._answer_subresource(request, resource, target)
+        if target.verb not in resource.verbs:
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        if target.verb == "watch" or (target.name and target.verb == "get" and _watches(request)):
+            fault = request.scope.get("fault")
+            cut = fault.after if fault is not None and fault.kind == "cut" else 0.0
+            return self._reader.watch(request, resource, target, cut)
+        reads = {"get": self._reader.get, "list": self._reader.list}
+        if target.verb in reads:
+            return reads[target.verb](request, resource, target)
+        writes: dict[str, Callable[[Request, Resource, Target], Awaitable[Response]]] = {
+            "create": self._writer.create,
+            "update": self._writer.update,
+            "patch": self._writer.patch,
+            "delete": self._writer.delete,
+            "deletecollection": self._writer.delete_all,
+        }
+        one = bool(target.name)
+        if one == (target.verb in {"create", "deletecollection"}):
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        return await writes[target.verb](request, resource, target)
 
-        async def status(_request: Request) -> Response:
-            return JSONResponse(info())
+    async def _answer_subresource(self, request: Request, resource: Resource, target: Target) -> Response:
+        if resource.plural == "pods" and target.subresource == "eviction" and target.verb == "create":
+            return json_response(encode(evict(self._objects, target, await read_object(request))), 201)
+        if target.subresource == "finalize" and resource.plural == "namespaces" and target.verb == "update":
+            return await self._writer.update(request, resource, target)
+        if target.subresource not in resource.subresources:
+            raise NotFound(_NOT_FOUND)
+        if target.subresource == "scale":
+            return await self._scales.answer(request, resource, target)
+        if target.verb == "get":
+            return self._reader.get(request, resource, target)
+        if target.verb not in {"update", "patch"}:
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        return await (self._writer.update if target.verb == "update" else self._writer.patch)(
+            request, resource, target
+        )
 
-        return Starlette(routes=[Route("/status", status)])
+    def _answer_discovery(self, request: Request) -> Response:
+        parts = [part for part in request.url.path.split("/") if part]
+        if request.method not in {"GET", "HEAD"}:
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        found: dict[str, Any] | None = None
+        discovery = self._discovery
+        if parts in (["api"], ["apis"]):
+            version = _aggregated(request.headers.get("accept", ""))
+            if version:
+                media = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+                body = encode(discovery.aggregated(version, core=parts == ["api"]))
+                return Response(body, media_type=media)
+            found = discovery.versions() if parts == ["api"] else discovery.groups()
+        elif parts[:1] == ["api"] and len(parts) == 2:
+            found = discovery.resources("", parts[1])
+        elif parts[:1] == ["apis"] and len(parts) == 2:
+            found = discovery.group(parts[1])
+        elif parts[:1] == ["apis"] and len(parts) == 3:
+            found = discovery.resources(parts[1], parts[2])
+        elif not parts:
+            found = {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
+        if found is None:
+            raise NotFound(_NOT_FOUND)
+        return json_response(encode(found))
 
-    def _authenticate(self, request: Request) -> None:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
-            raise Unauthorized("Unauthorized")
 
-    async def _version(self, request: Request) -> Response:
-        self._authenticate(request)
-        return JSONResponse(VERSION)
+def _aggregated(accept: str) -> str:
+    """The version of aggregated discovery that the client prefers; empty for none."""
+    for part in accept.split(","):
+        media, *parameters = (word.strip() for word in part.split(";"))
+        given = dict(word.partition("=")[::2] for word in parameters)
+        if media == "application/json" and not parameters:
+            return ""
+        wanted = given.get("g") == "apidiscovery.k8s.io" and given.get("as") == "APIGroupDiscoveryList"
+        if media == "application/json" and wanted and given.get("v") in {"v2", "v2beta1"}:
+            return given["v"]
+    if accept and "json" not in accept and "*" not in accept:
+        raise NotAcceptable("only the following media types are accepted: application/json")
+    return ""
 
-    async def _healthy(self, _request: Request) -> Response:
-        return PlainTextResponse("ok")
+
+def _watches(request: Request) -> bool:
+    return request.query_params.get("watch", "").lower() in {"true", "1"}
+
+
+async def _version(_request: Request) -> Response:
+    return json_response(json.dumps(VERSION).encode())
+
+
+async def _healthy(_request: Request) -> Response:
+    return PlainTextResponse("ok")
 
 
 async def _refused(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return JSONResponse(error.status(), error.code, headers=error.headers)
+    return error_response(error)

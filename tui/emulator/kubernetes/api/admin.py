@@ -1,0 +1,82 @@
+"""What the verbs of this machine ask over the Unix socket: the status and the faults.
+
+`POST /` with a JSON object, `{"do": NAME, …}`::
+
+    {"do": "status"}                → the contents of emulator.json
+    {"do": "api", "verb": V, "resource": R, "kind": K, "code": N, "retry_after": S, "delay": S, "after": S,
+     "lasts": S, "times": N}        → the new fault with its number
+    {"do": "compact"}               → watches from an older version get 410 from now on
+    {"do": "faults"}                → all faults in force
+    {"do": "clear", "numbers": [N]} → the same, without these, or with none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.errors import ApiError
+from tui.emulator.kubernetes.objects import Objects
+
+Asked = dict[str, Any]
+AdminVerb = Callable[[Asked], Asked]
+
+
+class Admin:
+    """Answers on the Unix socket. `more` are the requests that other parts answer, by the word of `do`.
+
+    An answer that raises ValueError refuses the request.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        faults: Faults,
+        info: Callable[[], Asked],
+        more: Mapping[str, AdminVerb] | None = None,
+    ) -> None:
+        self._objects, self._faults = objects, faults
+        self._verbs: dict[str, AdminVerb] = {
+            "status": lambda _: info(),
+            "api": lambda asked: faults.add(asked).fields(),
+            "compact": self._compact,
+            "faults": self._list,
+            "clear": self._clear,
+            **(more or {}),
+        }
+
+    def app(self) -> Any:
+        """The ASGI application."""
+        return Starlette(routes=[Route("/", self._answer, methods=["POST"])])
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            asked = await request.json()
+            verb = self._verbs.get(str(asked.get("do", ""))) if isinstance(asked, dict) else None
+            if verb is None:
+                raise ValueError(f"do is one of {', '.join(self._verbs)}")
+            return JSONResponse(verb(asked))
+        except ValueError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        except ApiError as error:
+            return JSONResponse({"error": error.message}, error.code)
+
+    def _compact(self, _asked: Asked) -> Asked:
+        self._objects.forget_history()
+        return {"version": self._objects.version}
+
+    def _list(self, _asked: Asked) -> Asked:
+        return {"api": [one.fields() for one in self._faults.active()]}
+
+    def _clear(self, asked: Asked) -> Asked:
+        numbers = asked.get("numbers", [])
+        if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
+            raise ValueError(f"numbers is a list of numbers of faults, not {numbers!r}")
+        self._faults.clear(numbers)
+        return self._list(asked)

@@ -1,0 +1,107 @@
+"""Who may do what: the token's user may do everything but what is denied by configuration or a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tui.emulator.kubernetes.api.request import Target
+from tui.emulator.kubernetes.errors import BadRequest, Forbidden
+from tui.emulator.kubernetes.paths import CLUSTER
+from tui.emulator.kubernetes.resources import VERBS, Resource
+
+Obj = dict[str, Any]
+USER = {"username": CLUSTER, "groups": ["system:masters", "system:authenticated"]}
+REVIEWS = {
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+}
+"""Types that only answer: group and plural."""
+
+
+class Access:
+    """Decides; `denied` gives the current rules (`KubernetesConfig.denied`)."""
+
+    def __init__(self, denied: Callable[[], Sequence[str]], resources: Sequence[Resource]) -> None:
+        self._denied, self._resources = denied, resources
+
+    def check(self, target: Target) -> None:
+        """Raises Forbidden where the user may not do this."""
+        # Everyone may ask what he may do.
+        if not target.plural or (target.group, target.plural) in REVIEWS:
+            return
+        if self.allowed(target):
+            return
+        resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
+        qualified = f"{target.plural}.{target.group}" if target.group else target.plural
+        named = f'{qualified} "{target.name}"' if target.name else qualified
+        where = f' in the namespace "{target.namespace}"' if target.namespace else " at the cluster scope"
+        raise Forbidden(
+            f'{named} is forbidden: User "{CLUSTER}" cannot {target.verb} resource "{resource}" in API group '
+            f'"{target.group}"{where}',
+            details={
+                key: value
+                for key, value in {
+                    "name": target.name, "group": target.group, "kind": target.plural
+                }.items()
+                if value
+            },
+        )  # fmt: skip
+
+    def allowed(self, target: Target) -> bool:
+        return not any(_denies(rule, target) for rule in self._denied())
+
+    def review(self, plural: str, asked: Obj) -> Obj:
+        """The answer to a review of access or of the user. Raises BadRequest."""
+        if plural == "selfsubjectreviews":
+            return {**asked, "status": {"userInfo": USER}}
+        spec = asked.get("spec") or {}
+        if plural == "selfsubjectrulesreviews":
+            return {**asked, "status": self._rules(str(spec.get("namespace") or ""))}
+        attributes = spec.get("resourceAttributes")
+        if not isinstance(attributes, dict):
+            if isinstance(spec.get("nonResourceAttributes"), dict):
+                return {**asked, "status": {"allowed": True}}
+            raise BadRequest("spec.resourceAttributes or spec.nonResourceAttributes is required")
+        target = Target(
+            "", str(attributes.get("verb") or ""), str(attributes.get("group") or ""), "",
+            str(attributes.get("resource") or ""), str(attributes.get("namespace") or ""),
+            str(attributes.get("name") or ""), str(attributes.get("subresource") or ""),
+        )  # fmt: skip
+        other = plural == "subjectaccessreviews" and spec.get("user") not in {None, "", CLUSTER}
+        if other:
+            return {**asked, "status": {"allowed": False, "reason": f"there is no user but {CLUSTER}"}}
+        allowed = self.allowed(target)
+        return {
+            **asked,
+            "status": {"allowed": allowed, **({} if allowed else {"reason": "denied by a rule"})},
+        }
+
+    def _rules(self, namespace: str) -> Obj:
+        rules = []
+        for resource in self._resources:
+            for name in ("", *sorted(resource.subresources)):
+                targets = {
+                    verb: Target("", verb, resource.group, "", resource.plural, namespace, "", name)
+                    for verb in VERBS
+                }
+                verbs = [verb for verb, target in targets.items() if self.allowed(target)]
+                if verbs:
+                    shown = f"{resource.plural}/{name}" if name else resource.plural
+                    rules.append({"verbs": verbs, "apiGroups": [resource.group], "resources": [shown]})
+        everywhere = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+        return {"resourceRules": rules, "nonResourceRules": everywhere, "incomplete": False}
+
+
+def _denies(rule: str, target: Target) -> bool:
+    verb, resource, namespace = [*rule.split(), "*", "*"][:3]
+    what, _, subresource = resource.partition("/")
+    if not fnmatchcase(target.verb, verb) or not fnmatchcase(target.namespace, namespace):
+        return False
+    if not fnmatchcase(target.subresource, subresource or ("*" if what == "*" else "")):
+        return False
+    qualified = f"{target.plural}.{target.group}" if target.group else target.plural
+    return fnmatchcase(target.plural, what) or fnmatchcase(qualified, what)

@@ -1,0 +1,130 @@
+"""Faults of the API: refusals, delays, watches that are cut or have expired, and denied access."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tui.emulator.faults.limit import LONGEST_SECONDS, Limit, limit_of, number
+from tui.emulator.kubernetes.api.request import Target
+from tui.emulator.kubernetes.errors import ApiError
+
+_REASONS = {
+    400: ("BadRequest", "the request is not valid"),
+    401: ("Unauthorized", "Unauthorized"),
+    403: ("Forbidden", "forbidden"),
+    404: ("NotFound", "the server could not find the requested resource"),
+    409: ("Conflict", "the object has been modified; please apply your changes to the latest version"),
+    410: ("Expired", "too old resource version"),
+    429: ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+    500: ("InternalError", "Internal error occurred: injected fault"),
+    502: ("InternalError", "Bad Gateway"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: ("Timeout", "request did not complete within the allowed duration"),
+}
+KINDS = ("", "error", "lost", "cut", "expired", "denied")
+"""`error`: answer `code`. `lost`: take effect, then break the connection. `cut`: end a watch `after` seconds
+from its start. `expired`: answer a watch with 410. `denied`: access is denied. Empty: only the delay."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """One fault, of the requests whose verb and resource match its patterns."""
+
+    number: int
+    verb: str
+    resource: str
+    kind: str
+    code: int
+    retry_after: float
+    delay: float
+    after: float
+    limit: Limit
+
+    def matches(self, target: Target) -> bool:
+        shown = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
+        qualified = f"{shown}.{target.group}" if target.group else shown
+        named = any(fnmatchcase(one, self.resource) for one in (shown, qualified, target.path))
+        return named and fnmatchcase(target.verb, self.verb)
+
+    def error(self) -> ApiError:
+        """The refusal of a fault of kind `error`."""
+        reason, message = _REASONS[self.code]
+        headers = {"Retry-After": f"{max(1, round(self.retry_after))}"} if self.retry_after else {}
+        details = {"retryAfterSeconds": max(1, round(self.retry_after))} if self.retry_after else {}
+        return ApiError(message, code=self.code, reason=reason, headers=headers, details=details)
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "number": self.number, "verb": self.verb, "resource": self.resource, "kind": self.kind,
+            "code": self.code, "retry_after": self.retry_after, "delay": self.delay, "after": self.after,
+            **self.limit.fields(),
+        }  # fmt: skip
+
+
+class Faults:
+    """The faults in force."""
+
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._last = 0
+
+    def add(self, asked: Mapping[str, Any]) -> Fault:
+        """Add one.
+
+        Raises:
+            ValueError: naming the invalid field.
+        """
+        kind, code = str(asked.get("kind", "")), int(number(asked, "code", 0, 599))
+        if code and not kind:
+            kind = "error"
+        if kind not in KINDS:
+            raise ValueError(f"kind is one of {', '.join(filter(None, KINDS))}, not {kind!r}")
+        if kind == "error" and code not in _REASONS:
+            raise ValueError(f"code is one of {', '.join(map(str, _REASONS))}, not {code}")
+        fault = Fault(
+            self._last + 1, str(asked.get("verb") or "*"), str(asked.get("resource") or "*"), kind, code,
+            number(asked, "retry_after", 0, LONGEST_SECONDS), number(asked, "delay", 0, LONGEST_SECONDS),
+            number(asked, "after", 0, LONGEST_SECONDS), limit_of(asked),
+        )  # fmt: skip
+        if not (fault.kind or fault.delay):
+            raise ValueError("a fault has a code, a kind or a delay")
+        self._last = fault.number
+        self._faults.append(fault)
+        return fault
+
+    def active(self) -> list[Fault]:
+        """The faults that are not over, oldest first."""
+        self._faults = [one for one in self._faults if not one.limit.used_up]
+        return list(self._faults)
+
+    def take(self, target: Target) -> Fault | None:
+        """The earliest fault of this request, counted; one of a watch only where it is a watch."""
+        for fault in self._faults:
+            of_watch = fault.kind in {"cut", "expired"}
+            if fault.kind == "denied" or (of_watch and target.verb != "watch"):
+                continue
+            if fault.matches(target) and fault.limit.take():
+                return fault
+        return None
+
+    def denied(self) -> list[str]:
+        """The rules of denied access (`KubernetesConfig.denied`)."""
+        return [f"{one.verb} {one.resource}" for one in self.active() if one.kind == "denied"]
+
+    def clear(self, numbers: Iterable[int] = ()) -> None:
+        """Clear these faults, or all.
+
+        Raises:
+            ValueError: for a number of none.
+        """
+        wanted = set(numbers)
+        unknown = sorted(wanted - {one.number for one in self.active()})
+        if unknown:
+            raise ValueError(f"no fault {unknown[0]} is in force")
+        for fault in self._faults:
+            if not wanted or fault.number in wanted:
+                fault.limit.end()
+        self._faults = [one for one in self._faults if not one.limit.over]

@@ -1,0 +1,118 @@
+"""What every request passes before it is answered: authentication, access and faults."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tui.emulator.kubernetes.api.checks.access import Access
+from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.forms import encode
+from tui.emulator.kubernetes.api.request import Target, target_of
+from tui.emulator.kubernetes.errors import ApiError, Expired, Forbidden, Unauthorized
+
+log = logging.getLogger(__name__)
+
+_OPEN = ("/healthz", "/livez", "/readyz", "/version")
+"""Paths that anyone may read."""
+_PROTOCOL = "base64url.bearer.authorization.k8s.io."
+"""Prefix of the WebSocket subprotocol in which a browser's client sends its token."""
+_LOOPBACK = {"127.0.0.1", "localhost", "[::1]", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+
+
+class Gate:
+    """An ASGI application before `inner`."""
+
+    def __init__(self, inner: ASGIApp, token: str, access: Access, faults: Faults) -> None:
+        self._inner, self._token = inner, token.encode()
+        self._access, self._faults = access, faults
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] not in {"http", "websocket"}:
+            return
+        # A WebSocket is opened by a GET.
+        method = scope.get("method", "GET")
+        target = target_of(method, scope["path"], QueryParams(scope["query_string"]))
+        try:
+            fault = self._faults.take(target)
+            if fault is not None and fault.delay:
+                await asyncio.sleep(fault.delay)
+            if not target.path.startswith(_OPEN):
+                self._authenticate(Headers(scope=scope))
+                self._access.check(target)
+            if fault is not None and fault.kind == "error":
+                raise fault.error()
+            if fault is not None and fault.kind == "expired":
+                raise Expired("too old resource version: the history was compacted")
+        except ApiError as error:
+            await _refuse(error, scope, receive, send)
+            return
+        scope["fault"] = fault
+        if fault is not None and fault.kind == "lost":
+            await self._inner(scope, receive, _discard)
+            # An incomplete reply: the server closes the connection.
+            await send({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"1")]})
+            return
+        await self._serve(target, scope, receive, send)
+
+    async def _serve(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._inner(scope, receive, watched)
+        except Exception as error:
+            log.exception("%s %s failed", target.verb, target.path)
+            if started:
+                raise
+            internal = ApiError(f"Internal error occurred: {type(error).__name__}: {error}")
+            await _refuse(internal, scope, receive, send)
+
+    def _authenticate(self, headers: Headers) -> None:
+        """Raises Unauthorized, Forbidden."""
+        host = headers.get("host", "").rpartition(":")
+        name = host[0] if host[1] and host[2].isdigit() else headers.get("host", "")
+        if name not in _LOOPBACK or "origin" in headers:
+            # A page in a browser reaches loopback too.
+            raise Forbidden("requests from a browser's page, or for another host, are refused")
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
+            raise Unauthorized("Unauthorized")
+
+
+async def _discard(_message: Message) -> None:
+    """In place of `send`, for a reply that is lost."""
+
+
+async def _refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        if "websocket.http.response" in scope.get("extensions", {}):
+            body = encode(error.status())
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            start = {"type": "websocket.http.response.start", "status": error.code, "headers": headers}
+            await receive()
+            await send(start)
+            await send({"type": "websocket.http.response.body", "body": body})
+            return
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": error.reason})
+        return
+    await error_response(error)(scope, receive, send)
+
+
+def error_response(error: ApiError) -> Response:
+    """The reply of a refusal."""
+    headers = dict(error.headers)
+    if error.code == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(encode(error.status()), error.code, headers, media_type="application/json")

@@ -1,0 +1,96 @@
+"""The form in which a client takes objects: as they are, as rows of a table, or their metadata only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.kubernetes.api.tables.columns import cells, columns_of
+from tui.emulator.kubernetes.errors import NotAcceptable
+from tui.emulator.kubernetes.objects import Stored
+from tui.emulator.kubernetes.resources import Resource
+
+Obj = dict[str, Any]
+_META = {"v1": "meta.k8s.io/v1", "v1beta1": "meta.k8s.io/v1beta1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What to make of objects: `kind` is "", `Table` or `PartialObjectMetadata`."""
+
+    kind: str = ""
+    version: str = "v1"
+    include: str = "Metadata"
+    """What a row of a table has of its object: None, Metadata or Object."""
+
+    def one(self, resource: Resource, stored: Stored) -> bytes:
+        """One object."""
+        if self.kind == "Table":
+            return self._table(resource, [stored.obj], stored.version, {}, stored.obj)
+        if self.kind:
+            return encode(_metadata(stored.obj, _META[self.version]))
+        return stored.raw
+
+    def all(self, resource: Resource, items: Sequence[Stored], version: int, more: dict[str, Any]) -> bytes:
+        """A list; `more` is what its metadata has beside the resource version."""
+        if self.kind == "Table":
+            return self._table(resource, [one.obj for one in items], version, more, None)
+        meta = encode({"resourceVersion": str(version), **more})
+        if self.kind:
+            api_version, kind = _META[self.version], "PartialObjectMetadataList"
+            parts: Iterable[bytes] = (encode(_metadata(one.obj, api_version)) for one in items)
+        else:
+            api_version, kind, parts = resource.api_version, resource.list_kind, (one.raw for one in items)
+        head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
+            kind.encode(), api_version.encode(), meta,
+        )  # fmt: skip
+        return b"".join((head, b",".join(parts), b"]}"))
+
+    def _table(
+        self, resource: Resource, items: Sequence[Obj], version: int, more: Obj, only: Obj | None
+    ) -> bytes:
+        columns = columns_of(resource)
+        meta = dict(only["metadata"]) if only is not None else {}
+        return encode({
+            "kind": "Table",
+            "apiVersion": _META[self.version],
+            "metadata": {"resourceVersion": meta.get("resourceVersion", str(version)), **more},
+            "columnDefinitions": [column.definition() for column in columns],
+            "rows": [{"cells": cells(columns, obj), **self._row_object(obj)} for obj in items],
+        })  # fmt: skip
+
+    def _row_object(self, obj: Obj) -> Obj:
+        if self.include == "None":
+            return {}
+        return {"object": obj if self.include == "Object" else _metadata(obj, _META[self.version])}
+
+
+def form_of(accept: str, include: str = "") -> Form:
+    """The first form of an Accept header that is served.
+
+    Raises:
+        NotAcceptable: where there is none.
+    """
+    for part in (accept or "*/*").split(","):
+        media, *parameters = (word.strip() for word in part.split(";"))
+        if media not in {"application/json", "*/*", "application/*"}:
+            continue
+        given = dict(word.partition("=")[::2] for word in parameters)
+        kind = given.get("as", "").removesuffix("List")
+        if not kind:
+            return Form()
+        meta = given.get("g") == "meta.k8s.io" and given.get("v") in _META
+        if meta and kind in {"Table", "PartialObjectMetadata"}:
+            return Form(kind, given["v"], include or "Metadata")
+    raise NotAcceptable("only the following media types are accepted: application/json")
+
+
+def encode(value: Any) -> bytes:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _metadata(obj: Obj, api_version: str) -> Obj:
+    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj["metadata"]}

@@ -1,0 +1,143 @@
+"""Get, list and watch."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tui.emulator.kubernetes.api.forms import Form, form_of
+from tui.emulator.kubernetes.api.request import Target, is_true, version_of, whole
+from tui.emulator.kubernetes.api.selectors import Matches, both, parse_fields, parse_labels
+from tui.emulator.kubernetes.api.watches import Watch, WatchStream
+from tui.emulator.kubernetes.errors import ApiError, BadRequest, Expired
+from tui.emulator.kubernetes.objects import Objects, Stored, StoredList
+from tui.emulator.kubernetes.resources import Resource
+
+
+class Reader:
+    """Answers reads."""
+
+    def __init__(self, objects: Objects, bookmark_seconds: float) -> None:
+        self._objects, self._bookmark_seconds = objects, bookmark_seconds
+
+    def get(self, request: Request, resource: Resource, target: Target) -> Response:
+        """One object."""
+        stored = self._objects.stored(resource, target.namespace, target.name)
+        return json_response(_form(request).one(resource, stored))
+
+    def list(self, request: Request, resource: Resource, target: Target) -> Response:
+        """A list, or its next part."""
+        query = request.query_params
+        matches, limit = _selection(query, resource), whole(query, "limit")
+        version, after = self._from(query)
+        found = self._stored(resource, target.namespace, version)
+        if after is not None:
+            found = [one for one in found if _place(one) > after]
+        if matches is not None:
+            found = [one for one in found if matches(one.obj)]
+        more = {}
+        if limit and len(found) > limit:
+            rest, found = len(found) - limit, found[:limit]
+            more = {"continue": _token(version, _place(found[-1]))}
+            # As of the API server: with a selector the rest is not counted.
+            more |= {} if matches else {"remainingItemCount": rest}  # type: ignore[dict-item]
+        return json_response(_form(request).all(resource, found, version, more))
+
+    def watch(self, request: Request, resource: Resource, target: Target, cut_after: float = 0.0) -> Response:
+        """A stream of changes, ended after `cut_after` seconds if given."""
+        query = request.query_params
+        matches = _selection(query, resource)
+        if target.name:
+            name = target.name
+            matches = both(matches, lambda obj: obj["metadata"]["name"] == name)
+        given = query.get("resourceVersion", "")
+        since: int | None = version_of(given) if given not in {"", "0"} else None
+        initial = is_true(query, "sendInitialEvents")
+        if initial and query.get("resourceVersionMatch") != "NotOlderThan":
+            raise BadRequest(
+                "sendInitialEvents: Forbidden: sendInitialEvents requires setting resourceVersionMatch to "
+                "NotOlderThan"
+            )
+        if since is not None and since > self._objects.version:
+            raise _too_large(since, self._objects.version)
+        if initial:
+            since = None
+        elif since is None and "sendInitialEvents" in query:
+            since = self._objects.version
+        watch = Watch(
+            resource, target.namespace, matches, _form(request), since, initial,
+            is_true(query, "allowWatchBookmarks"), cut_after or whole(query, "timeoutSeconds"),
+            self._bookmark_seconds,
+        )  # fmt: skip
+        return StreamingResponse(WatchStream(self._objects, watch), media_type="application/json")
+
+    def _from(self, query: Mapping[str, str]) -> tuple[int, tuple[str, str] | None]:
+        """The version that is listed, and the place after which this part begins."""
+        token = query.get("continue")
+        if token:
+            return _read_token(token)
+        given, newest = query.get("resourceVersion", ""), self._objects.version
+        version = version_of(given) if given else 0
+        if version > newest:
+            raise _too_large(version, newest)
+        exact = query.get("resourceVersionMatch") == "Exact"
+        return (version if exact else newest), None
+
+    def _stored(self, resource: Resource, namespace: str, version: int) -> StoredList:
+        if version == self._objects.version:
+            return self._objects.all_stored(resource, namespace)
+        try:
+            return self._objects.stored_at(resource, namespace, version)
+        except Expired as error:
+            raise Expired(
+                "The provided continue parameter is too old to display a consistent list result. You must "
+                "start a new list without the continue parameter."
+            ) from error
+
+
+def json_response(body: bytes, code: int = 200) -> Response:
+    """A reply of JSON."""
+    return Response(body, code, media_type="application/json")
+
+
+def _form(request: Request) -> Form:
+    return form_of(request.headers.get("accept", ""), request.query_params.get("includeObject", ""))
+
+
+def _selection(query: Mapping[str, str], resource: Resource) -> Matches | None:
+    return selection(query.get("labelSelector", ""), query.get("fieldSelector", ""), resource)
+
+
+def selection(labels: str, fields: str, resource: Resource) -> Matches | None:
+    """The filter of both selectors. Raises BadRequest."""
+    return both(parse_labels(labels), parse_fields(fields, resource))
+
+
+def _place(stored: Stored) -> tuple[str, str]:
+    meta = stored.obj["metadata"]
+    return str(meta.get("namespace") or ""), str(meta["name"])
+
+
+def _token(version: int, place: tuple[str, str]) -> str:
+    return base64.urlsafe_b64encode(json.dumps([version, *place]).encode()).decode()
+
+
+def _read_token(token: str) -> tuple[int, tuple[str, str]]:
+    try:
+        version, namespace, name = json.loads(base64.urlsafe_b64decode(token))
+        return int(version), (str(namespace), str(name))
+    except ValueError as error:
+        raise BadRequest(f"continue key is not valid: {error}") from error
+
+
+def _too_large(version: int, newest: int) -> ApiError:
+    return ApiError(
+        f"Timeout: Too large resource version: {version}, current: {newest}",
+        code=504,
+        reason="Timeout",
+        details={"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]},
+    )

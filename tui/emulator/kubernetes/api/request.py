@@ -1,0 +1,152 @@
+"""What a request asks for, from its method, path and query, as Kubernetes reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from starlette.requests import Request
+
+from tui.emulator.kubernetes.errors import BadRequest, UnsupportedMediaType
+
+BODY_LIMIT = 3 * 1024 * 1024
+"""As the API server's own."""
+_VERBS = {
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+    "GET": "get",
+    "HEAD": "get",
+}
+_JSON = {"", "application/json", "*/*"}
+_YAML = {"application/yaml", "application/x-yaml", "text/yaml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a URL names. Of a URL that names no object or collection, only `path` and `verb` are set."""
+
+    path: str
+    verb: str
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""
+    """What follows the subresource."""
+
+
+def target_of(method: str, path: str, query: Mapping[str, str]) -> Target:
+    """Read a URL; `verb` is the one that RBAC asks for."""
+    parts = [part for part in path.split("/") if part]
+    verb = _VERBS.get(method, method.lower())
+    if parts[:1] == ["api"] and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return Target(path, verb)
+    namespace = ""
+    # A namespace itself is an object too, and has no other subresources.
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource = [*rest[:3], "", ""][:3]
+    if method in {"GET", "HEAD"} and not name:
+        verb = "watch" if is_true(query, "watch") else "list"
+    elif method == "DELETE" and not name:
+        verb = "deletecollection"
+    return Target(path, verb, group, version, plural, namespace, name, subresource, "/".join(rest[3:]))
+
+
+def is_true(query: Mapping[str, str], name: str) -> bool:
+    """Whether a query parameter is set to a true value."""
+    return query.get(name, "").lower() in {"true", "1"}
+
+
+def whole(query: Mapping[str, str], name: str) -> int:
+    """A query parameter as a whole number, 0 where it is missing. Raises BadRequest."""
+    text = query.get(name) or "0"
+    if not text.isdigit():
+        raise BadRequest(f'invalid {name}: strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def version_of(text: str) -> int:
+    """A resource version. Raises BadRequest."""
+    if not text.isdigit():
+        raise BadRequest(f"invalid resource version: {text!r}")
+    return int(text)
+
+
+def is_dry_run(query: Mapping[str, str]) -> bool:
+    """Whether nothing may be stored. Raises BadRequest for any value but All."""
+    value = query.get("dryRun", "")
+    if value not in {"", "All"}:
+        raise BadRequest(f'dryRun: Unsupported value: "{value}": supported values: "All"')
+    return value == "All"
+
+
+def media_type(request: Request) -> str:
+    """The type of the body without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body. Raises BadRequest where it is too large."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > BODY_LIMIT:
+            raise BadRequest(f"the request is larger than {BODY_LIMIT} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """The object in the body, JSON or YAML. Raises BadRequest, UnsupportedMediaType."""
+    kind = media_type(request)
+    body = await read_body(request)
+    if kind in _YAML:
+        found = parse_yaml(body)
+    elif kind in _JSON:
+        found = parse_json(body)
+    else:
+        raise UnsupportedMediaType(
+            f"the body of the request was in an unknown format - accepted media types include: "
+            f"application/json, application/yaml (given: {kind})"
+        )
+    if not isinstance(found, dict):
+        raise BadRequest("the body of the request is no object")
+    return found
+
+
+def parse_json(body: bytes) -> Any:
+    """Raises BadRequest."""
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise BadRequest(f"the body of the request is no valid JSON: {error}") from error
+
+
+def parse_yaml(body: bytes) -> Any:
+    """Raises BadRequest."""
+    try:
+        return json.loads(json.dumps(yaml.load(body, Loader=_Loader)))
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise BadRequest(f"the body of the request is no valid YAML: {error}") from error
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes reads it: a time stays text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}

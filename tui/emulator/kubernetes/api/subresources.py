@@ -1,0 +1,94 @@
+"""Smaller endpoints: eviction of a pod, and the places of workloads in their queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tui.emulator.kubernetes.api.request import Target, whole
+from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import PODS
+
+Obj = dict[str, Any]
+_KUEUE = "kueue.x-k8s.io"
+_LIMIT = 1000
+"""Of a summary without a limit, as Kueue's own."""
+
+
+def evict(objects: Objects, target: Target, eviction: Obj) -> Obj:
+    """Delete a pod on request of a client that respects disruption budgets; there are none here."""
+    options = eviction.get("deleteOptions") or {}
+    grace = options.get("gracePeriodSeconds")
+    uid = str((options.get("preconditions") or {}).get("uid") or "")
+    dry_run = options.get("dryRun") == ["All"]
+    objects.delete(PODS, target.namespace, target.name, grace=grace, uid=uid, dry_run=dry_run)
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]) -> Obj:
+    """The workloads that wait in a LocalQueue or a ClusterQueue, in the order of their turn.
+
+    Raises:
+        NotFound: when there is no such queue.
+    """
+    cluster_queue, local = target.name, target.plural == "localqueues"
+    local_queues = objects.resource("localqueues", _KUEUE)
+    if local:
+        queue = objects.get(local_queues, target.namespace, target.name)
+        cluster_queue = str((queue.get("spec") or {}).get("clusterQueue") or "")
+    elif not any(
+        one["metadata"]["name"] == cluster_queue
+        for one in objects.list(objects.resource("clusterqueues", _KUEUE))
+    ):
+        raise NotFound.of(objects.resource("clusterqueues", _KUEUE), cluster_queue)
+    served = {
+        (one["metadata"]["namespace"], one["metadata"]["name"])
+        for one in objects.list(local_queues)
+        if (one.get("spec") or {}).get("clusterQueue") == cluster_queue
+    }
+    waiting = [one for one in objects.list(objects.resource("workloads", _KUEUE)) if _waits(one, served)]
+    waiting.sort(key=_turn)
+    places: dict[tuple[str, str], int] = {}
+    items = []
+    for position, workload in enumerate(waiting):
+        meta, spec = workload["metadata"], workload["spec"]
+        queue_key = (str(meta["namespace"]), str(spec["queueName"]))
+        place = places[queue_key] = places.get(queue_key, -1) + 1
+        if local and queue_key != (target.namespace, target.name):
+            continue
+        kept = ("name", "namespace", "creationTimestamp", "ownerReferences")
+        items.append({
+            "metadata": {key: meta[key] for key in kept if key in meta},
+            "priority": int(spec.get("priority") or 0),
+            "localQueueName": spec["queueName"],
+            "positionInClusterQueue": position,
+            "positionInLocalQueue": place,
+        })  # fmt: skip
+    offset = whole(query, "offset")
+    return {
+        "kind": "PendingWorkloadsSummary",
+        "apiVersion": "visibility.kueue.x-k8s.io/v1beta2",
+        "metadata": {},
+        "items": items[offset : offset + (whole(query, "limit") or _LIMIT)],
+    }
+
+
+def _waits(workload: Obj, served: set[tuple[str, str]]) -> bool:
+    spec = workload.get("spec") or {}
+    conditions = (workload.get("status") or {}).get("conditions") or []
+    holds = {one["type"] for one in conditions if one.get("status") == "True"}
+    queued = (workload["metadata"]["namespace"], spec.get("queueName")) in served
+    return queued and spec.get("active", True) and not holds & {"QuotaReserved", "Finished"}
+
+
+def _turn(workload: Obj) -> tuple[int, str, int]:
+    meta = workload["metadata"]
+    conditions = (workload.get("status") or {}).get("conditions") or []
+    evicted = [
+        one.get("lastTransitionTime", "") for one in conditions
+        if one.get("type") == "Evicted" and one.get("status") == "True"
+        and one.get("reason") == "PodsReadyTimeout"
+    ]  # fmt: skip
+    since = evicted[0] if evicted else meta["creationTimestamp"]
+    return -int((workload.get("spec") or {}).get("priority") or 0), since, int(meta["resourceVersion"])

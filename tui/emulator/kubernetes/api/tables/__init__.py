@@ -1,0 +1,1 @@
+"""The rows that `kubectl get` shows."""

@@ -1,0 +1,347 @@
+"""The columns that `kubectl get` shows of each type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tui.emulator.kubernetes.api.tables import pod_cells
+from tui.emulator.kubernetes.resources import Resource
+
+Obj = dict[str, Any]
+_NONE = "<none>"
+_UNKNOWN = "<unknown>"
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_YEAR = 365 * _DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; those of priority 1 are for `-o wide`."""
+
+    name: str
+    value: Callable[[Obj], Any]
+    type: str = "string"
+    priority: int = 0
+
+    def definition(self) -> Obj:
+        """Its entry in a table."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": "name" if self.name == "Name" else "",
+            "description": "",
+            "priority": self.priority,
+        }
+
+
+def columns_of(resource: Resource) -> Sequence[Column]:
+    """The columns of a type; name and age where nothing else is known."""
+    return _COLUMNS.get((resource.group, resource.plural), (_NAME, _AGE))
+
+
+def cells(columns: Sequence[Column], obj: Obj) -> list[Any]:
+    """One row."""
+    return [column.value(obj) for column in columns]
+
+
+def human_duration(seconds: float) -> str:
+    """A duration in at most two units, as kubectl writes it."""
+    total = int(seconds)
+    if total < -1:
+        return "<invalid>"
+    if total < 0:
+        return "0s"
+    if total < 2 * _MINUTE:
+        return f"{total}s"
+    if total < 10 * _MINUTE:
+        return _two(total, _MINUTE, "m", 1, "s")
+    if total < 3 * _HOUR:
+        return f"{total // _MINUTE}m"
+    if total < 8 * _HOUR:
+        return _two(total, _HOUR, "h", _MINUTE, "m")
+    if total < 2 * _DAY:
+        return f"{total // _HOUR}h"
+    if total < 8 * _DAY:
+        return _two(total, _DAY, "d", _HOUR, "h")
+    if total < 2 * _YEAR:
+        return f"{total // _DAY}d"
+    if total < 8 * _YEAR:
+        return _two(total, _YEAR, "y", _DAY, "d")
+    return f"{total // _YEAR}y"
+
+
+def _two(total: int, large: int, first: str, small: int, second: str) -> str:
+    rest = total % large // small
+    return f"{total // large}{first}{rest}{second}" if rest else f"{total // large}{first}"
+
+
+def age(text: Any) -> str:
+    """How long ago a time is."""
+    at = time_of(text)
+    return _UNKNOWN if at is None else human_duration((datetime.now(UTC) - at).total_seconds())
+
+
+def time_of(text: Any) -> datetime | None:
+    """A time of Kubernetes, `None` for anything else."""
+    try:
+        return datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+
+
+def _at(path: str, default: Any = "") -> Callable[[Obj], Any]:
+    parts = path.split(".")
+
+    def value(obj: Obj) -> Any:
+        found: Any = obj
+        for part in parts:
+            found = found.get(part) if isinstance(found, dict) else None
+        return default if found is None else found
+
+    return value
+
+
+def _condition(kind: str) -> Callable[[Obj], Any]:
+    def value(obj: Obj) -> Any:
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        return next((one.get("status", "") for one in conditions if one.get("type") == kind), "")
+
+    return value
+
+
+def _last_condition(obj: Obj) -> str:
+    """The newest condition, which these types show as their state."""
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    return str(conditions[-1].get("type", "")) if conditions else ""
+
+
+def _count(path: str) -> Callable[[Obj], Any]:
+    look = _at(path, {})
+    return lambda obj: str(len(look(obj)))
+
+
+def _joined(path: str) -> Callable[[Obj], Any]:
+    look = _at(path, [])
+    return lambda obj: ",".join(map(str, look(obj))) or _NONE
+
+
+def _job_status(obj: Obj) -> str:
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    holds = {one.get("type") for one in conditions if one.get("status") == "True"}
+    for kind in ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if kind in holds:
+            return kind
+    return "Terminating" if "deletionTimestamp" in obj["metadata"] else "Running"
+
+
+def _job_completions(obj: Obj) -> str:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    wanted = spec.get("completions")
+    if wanted is None:
+        parallelism = spec.get("parallelism") or 0
+        wanted = f"1 of {parallelism}" if parallelism > 1 else "1"
+    return f"{status.get('succeeded') or 0}/{wanted}"
+
+
+def _job_duration(obj: Obj) -> str:
+    status = obj.get("status") or {}
+    start, end = time_of(status.get("startTime")), time_of(status.get("completionTime"))
+    if start is None:
+        return ""
+    return human_duration(((end or datetime.now(UTC)) - start).total_seconds())
+
+
+def _containers(field: str) -> Callable[[Obj], str]:
+    containers = _at("spec.template.spec.containers", [])
+    return lambda obj: ",".join(str(one.get(field, "")) for one in containers(obj))
+
+
+def _selector(obj: Obj) -> str:
+    found = (obj.get("spec") or {}).get("selector") or {}
+    labels = found.get("matchLabels", found) if isinstance(found, dict) else {}
+    return ",".join(f"{key}={value}" for key, value in labels.items()) or _NONE
+
+
+def _node_status(obj: Obj) -> str:
+    ready = _condition("Ready")(obj)
+    said = "Ready" if ready == "True" else "NotReady" if ready else "Unknown"
+    return f"{said},SchedulingDisabled" if (obj.get("spec") or {}).get("unschedulable") else said
+
+
+def _node_roles(obj: Obj) -> str:
+    prefix = "node-role.kubernetes.io/"
+    labels = obj["metadata"].get("labels") or {}
+    return ",".join(sorted(key.removeprefix(prefix) for key in labels if key.startswith(prefix))) or _NONE
+
+
+def _node_address(kind: str) -> Callable[[Obj], str]:
+    addresses = _at("status.addresses", [])
+    return lambda obj: next((one["address"] for one in addresses(obj) if one.get("type") == kind), _NONE)
+
+
+def _service_ports(obj: Obj) -> str:
+    ports = (obj.get("spec") or {}).get("ports") or []
+    return ",".join(f"{one.get('port')}/{one.get('protocol', 'TCP')}" for one in ports) or _NONE
+
+
+def _event_object(obj: Obj) -> str:
+    involved = obj.get("involvedObject") or {}
+    return f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
+
+
+def _event_seen(obj: Obj) -> str:
+    return age(obj.get("lastTimestamp") or obj.get("eventTime") or obj["metadata"].get("creationTimestamp"))
+
+
+def _quota(path: str, prefix: str) -> Callable[[Obj], str]:
+    hard, used = _at("status.hard", {}), _at("status.used", {})
+
+    def value(obj: Obj) -> str:
+        rows = [(key, used(obj).get(key, "0"), limit) for key, limit in hard(obj).items()]
+        wanted = [row for row in rows if row[0].startswith("limits.") == (prefix == "limits")]
+        return ", ".join(f"{key}: {have}/{limit}" for key, have, limit in wanted)
+
+    return value
+
+
+def _capacity(obj: Obj) -> str:
+    return str(((obj.get("status") or {}).get("capacity") or {}).get("storage", ""))
+
+
+_NAME = Column("Name", _at("metadata.name"))
+_AGE = Column("Age", lambda obj: age(obj["metadata"].get("creationTimestamp")))
+_STATE = (_NAME, Column("State", _last_condition), _AGE)
+_POD_GROUP = (
+    _NAME,
+    Column("Status", _at("status.phase")),
+    Column("minMember", _at("spec.minMember", None), "integer"),
+    Column("Runnings", _at("status.running", None), "integer"),
+    _AGE,
+)
+
+_COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+    ("", "pods"): (
+        _NAME,
+        Column("Ready", pod_cells.ready),
+        Column("Status", pod_cells.status),
+        Column("Restarts", lambda obj: pod_cells.restarts(obj, age)),
+        _AGE,
+        Column("IP", _at("status.podIP", _NONE), priority=1),
+        Column("Node", _at("spec.nodeName", _NONE), priority=1),
+        Column("Nominated Node", _at("status.nominatedNodeName", _NONE), priority=1),
+        Column("Readiness Gates", lambda _: _NONE, priority=1),
+    ),
+    ("", "namespaces"): (_NAME, Column("Status", _at("status.phase")), _AGE),
+    ("", "nodes"): (
+        _NAME,
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
+        _AGE,
+        Column("Version", _at("status.nodeInfo.kubeletVersion")),
+        Column("Internal-IP", _node_address("InternalIP"), priority=1),
+        Column("External-IP", _node_address("ExternalIP"), priority=1),
+        Column("OS-Image", _at("status.nodeInfo.osImage", _UNKNOWN), priority=1),
+        Column("Kernel-Version", _at("status.nodeInfo.kernelVersion", _UNKNOWN), priority=1),
+        Column("Container-Runtime", _at("status.nodeInfo.containerRuntimeVersion", _UNKNOWN), priority=1),
+    ),
+    ("", "services"): (
+        _NAME,
+        Column("Type", _at("spec.type", "ClusterIP")),
+        Column("Cluster-IP", _at("spec.clusterIP", _NONE)),
+        Column("External-IP", lambda _: _NONE),
+        Column("Port(s)", _service_ports),
+        _AGE,
+        Column("Selector", _selector, priority=1),
+    ),
+    ("", "events"): (
+        Column("Last Seen", _event_seen),
+        Column("Type", _at("type")),
+        Column("Reason", _at("reason")),
+        Column("Object", _event_object),
+        Column("Subobject", _at("involvedObject.fieldPath"), priority=1),
+        Column("Source", _at("source.component"), priority=1),
+        Column("Message", _at("message")),
+        Column("First Seen", lambda obj: age(obj.get("firstTimestamp")), priority=1),
+        Column("Count", _at("count", None), "integer", priority=1),
+        Column("Name", _at("metadata.name"), priority=1),
+    ),
+    ("", "configmaps"): (_NAME, Column("Data", _count("data")), _AGE),
+    ("", "secrets"): (_NAME, Column("Type", _at("type")), Column("Data", _count("data")), _AGE),
+    ("", "serviceaccounts"): (_NAME, Column("Secrets", _count("secrets")), _AGE),
+    ("", "persistentvolumeclaims"): (
+        _NAME,
+        Column("Status", _at("status.phase")),
+        Column("Volume", _at("spec.volumeName")),
+        Column("Capacity", _capacity),
+        Column("Access Modes", _joined("spec.accessModes")),
+        Column("StorageClass", _at("spec.storageClassName")),
+        _AGE,
+    ),
+    ("", "resourcequotas"): (
+        _NAME,
+        Column("Request", _quota("", "requests")),
+        Column("Limit", _quota("", "limits")),
+        _AGE,
+    ),
+    ("", "limitranges"): (_NAME, Column("Created At", _at("metadata.creationTimestamp"))),
+    ("batch", "jobs"): (
+        _NAME,
+        Column("Status", _job_status),
+        Column("Completions", _job_completions),
+        Column("Duration", _job_duration),
+        _AGE,
+        Column("Containers", _containers("name"), priority=1),
+        Column("Images", _containers("image"), priority=1),
+        Column("Selector", _selector, priority=1),
+    ),
+    ("coordination.k8s.io", "leases"): (_NAME, Column("Holder", _at("spec.holderIdentity")), _AGE),
+    ("scheduling.k8s.io", "priorityclasses"): (
+        _NAME,
+        Column("Value", _at("value", 0), "integer"),
+        Column("Global-Default", _at("globalDefault", False), "boolean"),
+        _AGE,
+    ),
+    ("kubeflow.org", "pytorchjobs"): _STATE,
+    ("kubeflow.org", "tfjobs"): _STATE,
+    ("kubeflow.org", "mpijobs"): _STATE,
+    ("trainer.kubeflow.org", "trainjobs"): _STATE,
+    ("jobset.x-k8s.io", "jobsets"): (
+        _NAME,
+        Column("TerminalState", _at("status.terminalState")),
+        Column("Restarts", _at("status.restarts", None)),
+        Column("Completed", _condition("Completed")),
+        Column("Suspended", _at("spec.suspend", None)),
+        _AGE,
+    ),
+    ("kueue.x-k8s.io", "workloads"): (
+        _NAME,
+        Column("Queue", _at("spec.queueName")),
+        Column("Reserved in", _at("status.admission.clusterQueue")),
+        Column("Admitted", _condition("Admitted")),
+        Column("Finished", _condition("Finished")),
+        _AGE,
+    ),
+    ("kueue.x-k8s.io", "localqueues"): (
+        _NAME,
+        Column("ClusterQueue", _at("spec.clusterQueue")),
+        Column("Pending Workloads", _at("status.pendingWorkloads", None), "integer"),
+        Column("Admitted Workloads", _at("status.admittedWorkloads", None), "integer"),
+    ),
+    ("kueue.x-k8s.io", "clusterqueues"): (
+        _NAME,
+        Column("Cohort", _at("spec.cohortName")),
+        Column("Strategy", _at("spec.queueingStrategy"), priority=1),
+        Column("Pending Workloads", _at("status.pendingWorkloads", None), "integer"),
+        Column("Admitted Workloads", _at("status.admittedWorkloads", None), "integer", priority=1),
+    ),
+    ("kueue.x-k8s.io", "workloadpriorityclasses"): (_NAME, Column("Value", _at("value", 0), "integer")),
+    ("scheduling.x-k8s.io", "podgroups"): _POD_GROUP,
+    ("scheduling.volcano.sh", "podgroups"): (
+        *_POD_GROUP[:-1],
+        _AGE,
+        Column("Queue", _at("spec.queue"), priority=1),
+    ),
+}

@@ -1,0 +1,124 @@
+"""The fields of an object as paths, and the managers that own them (`metadata.managedFields`).
+
+A path is what `FieldsV1` has from its root to a leaf, e.g.
+`("f:spec", "f:containers", 'k:{"name":"a"}', "f:image")`. An item of a list with keys has a
+leaf `.` of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Obj = dict[str, Any]
+Schema = Mapping[str, Any]
+Path = tuple[str, ...]
+ITEM = "."
+_UNOWNED = {
+    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields",
+    "selfLink", "generateName", "deletionTimestamp", "deletionGracePeriodSeconds",
+}  # fmt: skip
+
+
+def leaves(obj: Obj, schema: Schema) -> dict[Path, Any]:
+    """Every field that a manager can own, with its value."""
+    found: dict[Path, Any] = {}
+    rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
+    meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _UNOWNED}
+    _collect(rest, schema, (), found)
+    if meta:
+        _collect(meta, child(schema, "metadata"), ("f:metadata",), found)
+    found.pop((), None)
+    return found
+
+
+def child(schema: Schema, field: str) -> Schema:
+    """The schema of a field of an object; empty where it is not known."""
+    found = (schema.get("properties") or {}).get(field)
+    if found is None:
+        found = schema.get("additionalProperties")
+    return found if isinstance(found, Mapping) else {}
+
+
+def list_keys(schema: Schema) -> tuple[str, ...] | None:
+    """The keys of the items of a list; none for a set of values; `None` where the list is one value."""
+    kind = schema.get("x-kubernetes-list-type")
+    if kind == "map":
+        return tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    return () if kind == "set" else None
+
+
+def item_part(item: Any, keys: tuple[str, ...], schema: Schema) -> str | None:
+    """The part of a path that names an item of a list; `None` for an item without its keys."""
+    if not keys:
+        return f"v:{_json(item)}"
+    if not isinstance(item, dict):
+        return None
+    properties = (schema.get("items") or {}).get("properties") or {}
+    defaults = {key: (properties.get(key) or {}).get("default") for key in keys}
+    named = {key: item.get(key, defaults[key]) for key in keys}
+    named = {key: value for key, value in named.items() if value is not None}
+    return f"k:{_json(named)}" if named else None
+
+
+def _collect(value: Any, schema: Schema, path: Path, found: dict[Path, Any]) -> None:
+    if isinstance(value, dict) and value and schema.get("x-kubernetes-map-type") != "atomic":
+        for key, inner in value.items():
+            _collect(inner, child(schema, key), (*path, f"f:{key}"), found)
+        return
+    keys = list_keys(schema) if isinstance(value, list) else None
+    if keys is None:
+        found[path] = value
+        return
+    for item in value:
+        part = item_part(item, keys, schema)
+        if part is None:
+            found[path] = value
+        elif keys:
+            found[*path, part, ITEM] = True
+            _collect(item, schema.get("items") or {}, (*path, part), found)
+        else:
+            found[*path, part] = item
+
+
+def to_tree(paths: Iterable[Path]) -> Obj:
+    """`FieldsV1` of these paths."""
+    tree: Obj = {}
+    for path in sorted(paths):
+        node = tree
+        for part in path:
+            node = node.setdefault(part, {})
+    return tree
+
+
+def from_tree(tree: Mapping[str, Any], path: Path = ()) -> set[Path]:
+    """The paths of a `FieldsV1`."""
+    if not tree:
+        return {path} if path else set()
+    found: set[Path] = set()
+    for part, inner in tree.items():
+        # `.` of an object means the object itself, which has no leaf of its own here.
+        if part == ITEM and not (path and path[-1].startswith("k:")):
+            continue
+        found |= from_tree(inner if isinstance(inner, Mapping) else {}, (*path, part))
+    return found
+
+
+def shown(path: Path) -> str:
+    """A path as messages name it, e.g. `.spec.containers[name="a"].image`."""
+    text = ""
+    for part in path:
+        kind, _, rest = part.partition(":")
+        if kind == "f":
+            text += f".{rest}"
+        elif kind == "k":
+            named = json.loads(rest).items()
+            text += "[" + ",".join(f"{key}={_json(value)}" for key, value in named) + "]"
+        elif kind == "v":
+            text += f"[={rest}]"
+    return text
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)

@@ -1,0 +1,192 @@
+"""The kinds of patches: JSON patch, merge patch, and the strategic merge of built-in types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from tui.emulator.kubernetes.errors import BadRequest, Invalid
+
+MergeKey = Callable[[tuple[str, ...]], str | None]
+"""The key that identifies the items of the list at a path of field names; `None` where a patch replaces it,
+"" where it holds values that a patch adds to."""
+
+
+def json_patch(obj: Any, operations: Any) -> Any:
+    """RFC 6902. Raises BadRequest, or Invalid where a test fails or a path does not exist."""
+    if not isinstance(operations, list):
+        raise BadRequest("a JSON patch is a list of operations")
+    found = deepcopy(obj)
+    for one in operations:
+        if not isinstance(one, dict) or not isinstance(one.get("path"), str):
+            raise BadRequest(f"no operation of a JSON patch: {one!r}")
+        found = _operate(found, one)
+    return found
+
+
+def _operate(obj: Any, one: dict[str, Any]) -> Any:
+    operation, path = one.get("op"), _pointer(one["path"])
+    if operation in {"add", "replace", "test"} and "value" not in one:
+        raise BadRequest(f"the operation {operation} of a JSON patch needs a value")
+    if operation == "add":
+        return _add(obj, path, deepcopy(one["value"]))
+    if operation == "remove":
+        return _take(obj, path)[0]
+    if operation == "replace":
+        _look(obj, path)
+        return _add(_take(obj, path)[0], path, deepcopy(one["value"])) if path else deepcopy(one["value"])
+    if operation in {"move", "copy"}:
+        source = _pointer(str(one.get("from", "")))
+        value = deepcopy(_look(obj, source))
+        return _add(_take(obj, source)[0] if operation == "move" else obj, path, value)
+    if operation == "test":
+        if _look(obj, path) != one["value"]:
+            raise _unprocessable(f"testing value {one['path']} failed")
+        return obj
+    raise BadRequest(f"no operation of a JSON patch: {operation!r}")
+
+
+def _pointer(text: str) -> list[str]:
+    if text and not text.startswith("/"):
+        raise BadRequest(f"no path of a JSON patch: {text!r}")
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _look(obj: Any, path: list[str]) -> Any:
+    for part in path:
+        if isinstance(obj, dict) and part in obj:
+            obj = obj[part]
+        elif isinstance(obj, list) and part.isdigit() and int(part) < len(obj):
+            obj = obj[int(part)]
+        else:
+            raise _unprocessable(f"the path /{'/'.join(path)} does not exist")
+    return obj
+
+
+def _add(obj: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    parent, last = _look(obj, path[:-1]), path[-1]
+    if isinstance(parent, dict):
+        parent[last] = value
+    elif isinstance(parent, list) and (last == "-" or (last.isdigit() and int(last) <= len(parent))):
+        parent.insert(len(parent) if last == "-" else int(last), value)
+    else:
+        raise _unprocessable(f"the path /{'/'.join(path)} does not exist")
+    return obj
+
+
+def _take(obj: Any, path: list[str]) -> tuple[Any, Any]:
+    value = _look(obj, path)
+    if not path:
+        return None, value
+    parent = _look(obj, path[:-1])
+    del parent[int(path[-1]) if isinstance(parent, list) else path[-1]]
+    return obj, value
+
+
+def _unprocessable(why: str) -> Invalid:
+    return Invalid(f"the server rejected our request due to an error in our request: {why}")
+
+
+def merge_patch(obj: Any, patch: Any) -> Any:
+    """RFC 7386: null deletes, objects merge, all else replaces."""
+    if not isinstance(patch, dict):
+        return deepcopy(patch)
+    found = dict(obj) if isinstance(obj, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merge_patch(found.get(key), value)
+    return found
+
+
+def strategic_merge(obj: Any, patch: Any, merge_key: MergeKey) -> Any:
+    """A strategic merge patch: as a merge patch, with lists merged by the key of their items.
+
+    Raises:
+        BadRequest: for an unknown directive, or an item without its key.
+    """
+    return _merge(deepcopy(obj), patch, merge_key, ())
+
+
+def _merge(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> Any:
+    if not isinstance(patch, dict):
+        return deepcopy(patch)
+    directive = patch.get("$patch")
+    if directive == "replace":
+        return _plain({key: value for key, value in patch.items() if key != "$patch"})
+    if directive == "delete":
+        return {}
+    if directive not in {None, "merge"}:
+        raise BadRequest(f"unknown $patch: {directive!r}")
+    found = dict(obj) if isinstance(obj, dict) else {}
+    retained = patch.get("$retainKeys")
+    if isinstance(retained, list):
+        found = {key: value for key, value in found.items() if key in retained}
+    for key, value in patch.items():
+        if key.startswith("$"):
+            continue
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, list):
+            found[key] = _merge_list(found.get(key), value, merge_key, (*path, key))
+        else:
+            found[key] = _merge(found.get(key), value, merge_key, (*path, key))
+    _rearrange(found, patch, merge_key, path)
+    return found
+
+
+def _rearrange(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> None:
+    """Do what the patch says of whole lists."""
+    for key, value in patch.items():
+        directive, _, field = key.partition("/")
+        items = obj.get(field)
+        if directive == "$deleteFromPrimitiveList" and isinstance(items, list):
+            obj[field] = [one for one in items if one not in value]
+        elif directive == "$setElementOrder" and isinstance(items, list):
+            obj[field] = _ordered(items, value, merge_key((*path, field)))
+
+
+def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str, ...]) -> list[Any]:
+    key = merge_key(path)
+    old = old if isinstance(old, list) else []
+    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in patch):
+        return [_plain(item) for item in patch if not (isinstance(item, dict) and "$patch" in item)]
+    if key is None:
+        return [_plain(item) for item in patch]
+    if not key:
+        return [*old, *(item for item in patch if item not in old)]
+    found = list(old)
+    for item in patch:
+        if not isinstance(item, dict) or key not in item:
+            raise BadRequest(f"an item of {'.'.join(path)} in the patch has no {key}")
+        same = (n for n, one in enumerate(found) if isinstance(one, dict) and one.get(key) == item[key])
+        at = next(same, -1)
+        if item.get("$patch") == "delete":
+            found = [one for n, one in enumerate(found) if n != at]
+        elif at >= 0:
+            found[at] = _merge(found[at], item, merge_key, path)
+        else:
+            found.append(_merge({}, item, merge_key, path))
+    return found
+
+
+def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
+    """The items in the order that the patch gives; those it does not name keep their places after it."""
+
+    def identity(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    places = {identity(one): n for n, one in enumerate(order)}
+    named = sorted((one for one in items if identity(one) in places), key=lambda one: places[identity(one)])
+    return [*named, *(one for one in items if identity(one) not in places)]
+
+
+def _plain(value: Any) -> Any:
+    """A value of a patch without directives and nulls."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items() if v is not None and not k.startswith("$")}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
