@@ -25,6 +25,7 @@ import uvicorn
 
 from tui import __version__
 from tui.emulator.config import ConfigError
+from tui.emulator.kubernetes.admission import Admission
 from tui.emulator.kubernetes.api.admin import Admin
 from tui.emulator.kubernetes.api.app import Api
 from tui.emulator.kubernetes.api.checks.faults import Faults
@@ -38,6 +39,7 @@ from tui.emulator.kubernetes.certificates import (
 from tui.emulator.kubernetes.config import KubernetesConfig, load_kubernetes_config
 from tui.emulator.kubernetes.controller import Controller
 from tui.emulator.kubernetes.database import DatabaseError
+from tui.emulator.kubernetes.namespaces import NamespaceController
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import parts as operators
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
@@ -62,6 +64,7 @@ class KubernetesEmulator:
         self.state = state
         self.config = config or KubernetesConfig.model_validate({})
         self.objects = Objects(state.database, history=self.config.history)
+        self.objects.admit = Admission(self.objects)
         self.faults = Faults()
         self.stopping = asyncio.Event()
         """Set when the server has to end; its owner then closes it."""
@@ -137,16 +140,16 @@ class KubernetesEmulator:
         write_info(state, self.info())
 
     def _controllers(self) -> Sequence[Controller]:
-        return operators.controllers(self.objects, self.config, self.state)
+        return [
+            NamespaceController(self.objects),
+            *operators.controllers(self.objects, self.config, self.state),
+        ]
 
     def _create_namespaces(self) -> None:
         present = {obj["metadata"]["name"] for obj in self.objects.list(NAMESPACES)}
         for name in self.config.namespaces:
             if name not in present:
-                self.objects.create(
-                    NAMESPACES, {"metadata": {"name": name}, "spec": {"finalizers": ["kubernetes"]},
-                                 "status": {"phase": "Active"}}
-                )  # fmt: skip
+                self.objects.create(NAMESPACES, {"metadata": {"name": name}})
 
     def _run(self, controller: Controller) -> None:
         self._spawn(controller.run(), controller.name)
@@ -222,7 +225,8 @@ def _stored_port(path: Path) -> int:
 def _bind(port: int) -> socket.socket:
     """Bind the given port, or any other where it is taken. Raises OSError."""
     for wanted in dict.fromkeys((port, 0)):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # asyncio sends small parts at once (TCP_NODELAY) only where the protocol is given.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((HOST, wanted))

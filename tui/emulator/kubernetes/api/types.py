@@ -7,7 +7,7 @@ from typing import Any
 
 from tui.emulator.kubernetes.api.writing.fields import Schema, child
 from tui.emulator.kubernetes.api.writing.patches import MergeKey
-from tui.emulator.kubernetes.resources import NODES, PODS, Resource
+from tui.emulator.kubernetes.resources import NODES, Resource
 
 Obj = dict[str, Any]
 
@@ -41,5 +41,3 @@ class Types:
         """Take away what a client can't set when it creates an object."""
         if "status" in resource.subresources and resource != NODES:
             obj.pop("status", None)
-        if resource == PODS:
-            obj["status"] = {"phase": "Pending"}

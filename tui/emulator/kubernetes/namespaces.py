@@ -1,0 +1,49 @@
+"""The end of a namespace: its contents go first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tui.emulator.kubernetes.controller import Controller, Key
+from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import NAMESPACES, Resource
+from tui.emulator.kubernetes.watching import Obj
+
+FINALIZER = "kubernetes"
+LOOK_AGAIN_SECONDS = 0.2
+"""While contents of a terminating namespace are still there, e.g. pods in their grace period."""
+
+
+class NamespaceController(Controller):
+    """Deletes what is in a terminating namespace, then lets the namespace go."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self._contents = [one for one in objects.resources if one.namespaced]
+
+    def watched(self) -> Collection[Resource]:
+        return (NAMESPACES,)
+
+    def reconcile(self, key: Key) -> float | None:
+        try:
+            namespace = self.objects.get(NAMESPACES, "", key.name)
+        except NotFound:
+            return None
+        finalizers = (namespace.get("spec") or {}).get("finalizers") or []
+        if "deletionTimestamp" not in namespace["metadata"] or FINALIZER not in finalizers:
+            return None
+        left = 0
+        for resource in self._contents:
+            for obj in self.objects.list(resource, key.name):
+                left += 1
+                if "deletionTimestamp" not in obj["metadata"]:
+                    self.objects.delete(resource, key.name, obj["metadata"]["name"])
+        if left:
+            return LOOK_AGAIN_SECONDS
+
+        def release(obj: Obj) -> None:
+            obj["spec"]["finalizers"] = [one for one in finalizers if one != FINALIZER]
+
+        self.objects.change(NAMESPACES, "", key.name, release)
+        return None
