@@ -1,18 +1,21 @@
 """One large list in a process of its own: what opening, keys and updates cost, as a line of JSON.
 
-`python -m tests.benchmarks.large_jobs_child KIND`, of `dag` (the tasks of a running pipeline of 300),
-`trials` (a running tuning job of 1,000), `jobs` (1,000 jobs in the list) and
-`folded` (400 tuning jobs in the list, of 64 trials each, folded). CPU of the process, the screen
-painted.
+`python -m tests.benchmarks.large_jobs_child KIND [objects]`, of `dag` (the tasks of a running pipeline of
+300), `trials` (a running tuning job of 1,000), `jobs` (1,000 jobs in the list) and `folded` (400 tuning jobs
+in the list, of 64 trials each, folded). CPU of the process, the screen painted. With `objects` it counts the
+bytes of Python's objects instead, which slows all else down: what the process takes from the system depends
+more on what happened to be free before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -141,8 +144,9 @@ def folded() -> list[Job]:
 Change = Callable[[int], Any]
 
 
-async def measure(kind: str, folder: Path) -> dict[str, float]:
+async def measure(kind: str, folder: Path, *, objects: bool = False) -> dict[str, float]:
     """CPU in seconds of opening, of a key (p50, p99) and of an update; MB that the list added."""
+    memory = _traced if objects else lambda: memory_of(field="RssAnon")
     shown = {"dag": [pipeline()], "trials": [tuning_job()], "jobs": listed(), "folded": folded()}[kind]
     in_list = kind in {"jobs", "folded"}
     backend = MemoryBackend([] if in_list else shown)
@@ -154,7 +158,7 @@ async def measure(kind: str, folder: Path) -> dict[str, float]:
         await until(lambda: app.live, "the connection")
         open_, change = await (_list(backend, app, shown) if in_list else _tab(app, shown[0]))
         await wait_for_idle()
-        before = memory_of(field="RssAnon")
+        before = memory()
         found = {"open": await _cost(open_)}
         pane = app.screen.pane if isinstance(app.screen, JobScreen) else app.screen
         table = pane.query_one(Table)
@@ -164,8 +168,16 @@ async def measure(kind: str, folder: Path) -> dict[str, float]:
         found["key"], found["key_p99"] = percentile(keys, 0.5), percentile(keys, 0.99)
         updates = [await _cost(lambda n=number: change(n)) for number in range(ROUNDS)]
         found["update"] = percentile(updates, 0.5)
-        found["memory"] = memory_of(field="RssAnon") - before
+        found["memory"] = memory() - before
     return found
+
+
+def _traced() -> float:
+    """MB of the objects made since the first call."""
+    gc.collect()
+    if not tracemalloc.is_tracing():
+        tracemalloc.start()
+    return tracemalloc.get_traced_memory()[0] / 2**20
 
 
 async def _list(
@@ -236,4 +248,4 @@ async def _cost(step: Callable[[], Any]) -> float:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(measure(sys.argv[1], Path(folder)))))
+        print(json.dumps(asyncio.run(measure(sys.argv[1], Path(folder), objects="objects" in sys.argv[2:]))))

@@ -17,20 +17,54 @@ from textual.events import ScreenResume
 from textual.geometry import Region, Size
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.widget import Widget
 
 Rendered = tuple[Region, Region, list[Strip]]
 """A widget's region, the part of it that was rendered, and the lines of that part."""
 
 
 def _renders(compositor: Compositor, dirty: Iterable[Region]) -> Iterable[Rendered]:
+    painted: list[Region] = []
+    # The uppermost widgets come first.
     for widget, (region, clip) in compositor.visible_widgets.items():
         seen = region.intersection(clip)
         touched = [part for part in map(seen.intersection, dirty) if part]
-        if touched:
+        if touched and not (_is_container(widget) and all(_covered(part, painted) for part in touched)):
             top, bottom = min(part.y for part in touched), max(part.bottom for part in touched)
             # Whole lines: that is what widgets cache.
             part = Region(seen.x, top, seen.width, bottom - top)
+            painted.append(part)
             yield region, part, widget.render_lines(part.translate((-region.x, -region.y)))
+
+
+def _is_container(widget: Widget) -> bool:
+    """It paints nothing but its background; one with a `render` of its own may also work in it."""
+    kind = type(widget)
+    return kind.render in (Widget.render, Screen.render) and kind.render_lines is Widget.render_lines
+
+
+def _covered(part: Region, painted: Iterable[Region]) -> bool:
+    """Whether these regions hide all of the part: most containers are wholly below what they contain."""
+    left = [part]
+    for region in painted:
+        left = [piece for each in left for piece in _without(each, region)]
+        if not left:
+            return True
+    return False
+
+
+def _without(part: Region, hidden: Region) -> Iterable[Region]:
+    """The pieces of a part that a region does not hide."""
+    over = part.intersection(hidden)
+    if not over:
+        return (part,)
+    pieces = (
+        Region.from_corners(part.x, part.y, part.right, over.y),
+        Region.from_corners(part.x, over.bottom, part.right, part.bottom),
+        Region.from_corners(part.x, over.y, over.x, over.bottom),
+        Region.from_corners(over.right, over.y, part.right, over.bottom),
+    )
+    return [piece for piece in pieces if piece]
 
 
 def _laid_out(screen: Screen[Any], size: Size) -> bool:

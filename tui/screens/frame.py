@@ -48,6 +48,8 @@ class FrameScreen(ErrorBoundary, Screen[None]):
         self._session = session
         self._blocked_shown = ("", 0.0)
         """Why the last key did nothing, and until when that is on the screen."""
+        self._top_line: Line = (Content(""), Content(""))
+        """The first line as last shown."""
 
     @property
     def console(self) -> ConsoleApp:
@@ -112,9 +114,17 @@ class FrameScreen(ErrorBoundary, Screen[None]):
 
         The action that has just run may have closed this screen: then there is nothing to update.
         """
-        if not self.has_widgets:
-            return
-        self.query_one(HeaderLines).show(self.top_line(), self.second_line())
+        if self.has_widgets:
+            self._top_line = self.top_line()
+            self._show_lines()
+
+    def refresh_for_cursor(self) -> None:
+        """The same after a move of the cursor, on which the first line does not depend."""
+        if self.has_widgets:
+            self._show_lines()
+
+    def _show_lines(self) -> None:
+        self.query_one(HeaderLines).show(self._top_line, self.second_line())
         keymap, shown = self.keymap, self.footer_actions()
         self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
 

@@ -292,14 +292,16 @@ class PipelineTasksPane(TasksPane):
 
     def _show_details(self) -> None:
         task = self.current
-        found = self._full(task) if task is not None else Content("")
-        details = self._details
+        lines = self._full(task) if task is not None else []
+        found, details = Content("\n").join(lines), self._details
         # A layout costs more than all else that a key does, and most tasks' texts fit.
-        height = found.get_height(details.styles.get_rules(), details.size.width) if details.size.width else 0
+        height, width = len(lines), details.size.width
+        if any(line.cell_length > width or "\n" in line.plain for line in lines):
+            height = found.get_height(details.styles.get_rules(), width) if width else 0
         fits = max(height, details.container_size.height) == details.size.height
         details.update(found, layout=not fits)
 
-    def _full(self, task: Task) -> Content:
+    def _full(self, task: Task) -> list[Content]:
         now = self.feed.as_of()
         lines = [Content.assemble((plain(task.name or task.id), "bold"), "   ", task_state(task))]
         rows: list[tuple[str, str]] = []
@@ -318,7 +320,7 @@ class PipelineTasksPane(TasksPane):
         ]
         if task.reason:
             lines.insert(1, Content.styled(plain(task.reason), "$text-error"))
-        return Content("\n").join(lines)
+        return lines
 
 
 def _bar(job: Job, task: Task, now: datetime) -> Content:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import ClassVar
 
 from textual import events
@@ -89,6 +89,7 @@ class Table(ScrollView, can_focus=True):
         self._shown = Rows()
         self._cursor: str | None = None
         self._natural: dict[str, int] = {}
+        self._measured: set[str] = set()
         self._placed: tuple[PlacedColumn, ...] = ()
         self._strips: dict[tuple[str, bool, bool], Strip] = {}
         self._painter = RowPainter(self)
@@ -141,8 +142,7 @@ class Table(ScrollView, can_focus=True):
             else:
                 changed.append((key, row))
         order, parents = list(order), parents or {}
-        grown = self._measure(cells[key] for key in islice(order, SAMPLE) if key in cells)
-        if grown:
+        if self._measure(cells[key] for key in islice(order, SAMPLE) if key in cells):
             self._choose_columns()
         for key, row in changed:
             self._set_cells(key, row)
@@ -168,8 +168,8 @@ class Table(ScrollView, can_focus=True):
         self._make = make
         self._reorder(order, parents or {})
         if len(self._rows) > CACHED_ROWS:
-            self._rows.clear()
-            self._strips.clear()
+            for cached in (self._rows, self._strips, self._measured):
+                cached.clear()
         else:
             for key in [key for key in self._rows if key not in self._shown.index]:
                 del self._rows[key]
@@ -206,6 +206,7 @@ class Table(ScrollView, can_focus=True):
     def clear_widths(self) -> None:
         """Let columns shrink again, e.g. for a new filter."""
         self._natural.clear()
+        self._measured.clear()
         self._measure(self._rows[key] for key in islice(self.keys, SAMPLE) if key in self._rows)
         self._measure(self.cells_of(key) for key in self.in_view)
         self._choose_columns()
@@ -257,8 +258,7 @@ class Table(ScrollView, can_focus=True):
     # Cursor keys
 
     def _step(self, rows: int) -> None:
-        order = self._shown.order
-        if order:
+        if order := self._shown.order:
             at = (self._cursor_at() or 0) + rows
             self.move_to(order[max(0, min(len(order) - 1, at))])
 
@@ -295,8 +295,7 @@ class Table(ScrollView, can_focus=True):
         self._choose_column(-1)
 
     def _choose_column(self, by: int) -> None:
-        shown = [placed.column.key for placed in self._placed]
-        if shown:
+        if shown := [placed.column.key for placed in self._placed]:
             at = shown.index(self.chosen_column) + by if self.chosen_column in shown else 0
             self.choose_column(shown[max(0, min(len(shown) - 1, at))])
 
@@ -343,8 +342,7 @@ class Table(ScrollView, can_focus=True):
 
     def _measure(self, rows: Iterable[Cells]) -> bool:
         """Measure these rows; returns whether a column has to be wider."""
-        grown = False
-        natural = self._natural
+        grown, natural = False, self._natural
         for row in rows:
             for key, cell in row.items():
                 wide = len(cell) if isinstance(cell, str) else cell.cell_length
@@ -354,9 +352,12 @@ class Table(ScrollView, can_focus=True):
         return grown
 
     def _prepare(self) -> None:
-        """Make and measure the rows in view before they are painted."""
-        if self._make is not None and self._measure(self.cells_of(key) for key in self.in_view):
-            self._choose_columns()
+        """Make and measure the rows in view before they are painted, each of them once."""
+        if self._make is not None:
+            new = [key for key in self.in_view if key not in self._measured]
+            self._measured.update(new)
+            if self._measure(map(self.cells_of, new)):
+                self._choose_columns()
 
     def _choose_columns(self) -> None:
         """Choose the columns and their widths for the current width."""
@@ -408,10 +409,9 @@ class Table(ScrollView, can_focus=True):
 
     def _follow_cursor(self) -> None:
         at = self._cursor_at()
-        page = self.size.height - 1
+        page, top = self.size.height - 1, int(self.scroll_target_y)
         if at is None or page <= 0:
             return
-        top = int(self.scroll_target_y)
         # Forced: before the first layout with these rows there is no scroll bar, and nothing would scroll.
         if at < top:
             self.scroll_to(y=at, animate=False, force=True)
@@ -454,8 +454,9 @@ class Table(ScrollView, can_focus=True):
     # Paint
 
     def _forget(self, key: str) -> None:
-        for state in ((a, b) for a in (False, True) for b in (False, True)):
-            self._strips.pop((key, *state), None)
+        self._measured.discard(key)
+        for cursor, marked in product((False, True), repeat=2):
+            self._strips.pop((key, cursor, marked), None)
 
     def _row_at(self, key: str) -> int | None:
         """Line of the view that the row is on; `None` if it is not in view."""
@@ -474,9 +475,8 @@ class Table(ScrollView, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Rows are drawn once and cached: Textual's cache would draw each as text and styles again."""
         left, right = crop.column_span
-        whole = (left, right) == (0, self.size.width)
         lines = [self.render_line(y) for y in crop.line_range]
-        return lines if whole else [line.crop(left, right) for line in lines]
+        return lines if right - left == self.size.width else [line.crop(left, right) for line in lines]
 
     def render_line(self, y: int) -> Strip:
         """Line `y` of the view; line 0 is the header, which does not scroll."""
@@ -492,9 +492,9 @@ class Table(ScrollView, can_focus=True):
         if at >= len(self.keys):
             return self._painter.blank()
         key = self.keys[at]
-        cursor, marked = key == self._cursor, key in self.marks
-        strip = self._strips.get((key, cursor, marked))
+        state = _, cursor, marked = key, key == self._cursor, key in self.marks
+        strip = self._strips.get(state)
         if strip is None:
             strip = self._painter.row(self.cells_of(key), self._placed, cursor=cursor, marked=marked)
-            self._strips[key, cursor, marked] = strip
+            self._strips[state] = strip
         return strip
