@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.double import job
+from tests.ui.double import console, job
 from tests.ui.job_double import JobBackend
 from tests.ui.test_job_screen import opened, tab
 from tests.ui.test_job_screen import text_of as text_in
 from tests.ui.test_jobs_screen import until
+from tests.ui.test_tuning_job import backend as sweep_backend
+from tests.ui.test_tuning_job import on_trials
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.screens.dialogs.message import MessageScreen
@@ -117,3 +119,35 @@ async def test_tensorboard_says_what_a_job_lacks(tmp_path: Path) -> None:
     async with opened(backend, tmp_path, size=(120, 40)) as (screen, pilot):
         await pilot.press("colon", *"tensorboard two-nodes", "enter")
         await until(pilot, lambda: "baseOutputDirectory" in said(screen), "the reason")
+
+
+@pytest.mark.parametrize(
+    ("state", "why"), [(JobState.FAILED, "failed already"), (JobState.RUNNING, "A shell in which replica")]
+)
+async def test_a_shell_is_asked_for_on_the_overview_too(tmp_path: Path, state: JobState, why: str) -> None:
+    async with opened(JobBackend(one(state), local=False), tmp_path, size=(120, 40)) as (screen, pilot):
+        await until(pilot, lambda: screen.job is not None, "the job")
+        assert screen.pane is screen.panes["overview"]
+        await pilot.press("x")
+        await until(
+            pilot,
+            lambda: why in said(screen) or why in str(getattr(screen.app.screen, "_title", "")),
+            "the answer",
+        )
+
+
+async def test_a_shell_on_the_trials_is_that_of_the_trial(tmp_path: Path) -> None:
+    app = console(sweep_backend(), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        pane = await on_trials(pilot, app)
+        screen = app.screen
+        assert isinstance(screen, JobScreen)
+        pane.table_view.move_to("4")
+        await pilot.press("x")
+        await until(pilot, lambda: "sweep-trial-4 succeeded already" in said(screen), "the reason")
+        pane.table_view.move_to("5")
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the choice")
+        assert "sweep-trial-5" in app.screen._title  # type: ignore[attr-defined]
+        await pilot.press("escape", "left_square_bracket", "x")
+        await until(pilot, lambda: "has no replicas of its own" in said(screen), "the reason")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.test_quota_fit import ARR, custom_job, make_job, pool
 from tui.domain.states import JobState
+from tui.domain.task import Task
 from tui.domain.vertex.cost import dated, estimate, hourly, money, spent, total
 from tui.domain.vertex.prices import (
     Prices,
@@ -148,6 +149,26 @@ def test_spent_so_far() -> None:
     unknown = make_job(groups=pools, region=US, start_time=None, state=JobState.UNKNOWN)
     assert spent(unknown, now) is None
     assert spent(make_job(groups=pools, region="asia-east1", start_time=now), now) is None
+
+
+@pytest.mark.parametrize(
+    ("states", "text"),
+    [
+        ((), "$0"),
+        ((JobState.PENDING, JobState.SKIPPED, JobState.CANCELLED), "$0"),
+        ((JobState.SUCCEEDED, JobState.PENDING), "·"),
+        ((JobState.RUNNING,), "·"),
+    ],
+)
+def test_tasks_that_ran_without_a_known_start_have_no_known_cost(
+    states: tuple[JobState, ...], text: str
+) -> None:
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    tasks = tuple(Task(str(at), state) for at, state in enumerate(states))
+    job = make_job(groups=(worker_pool(0, 1, "n1-standard-4"),), region=US, composite=True, tasks=tasks)
+    assert money(spent(job, now)) == text
+    begun = replace(job, tasks=(*tasks, Task("z", JobState.RUNNING, start_time=now - timedelta(hours=1))))
+    assert spent(begun, now) == hourly(job)
 
 
 @pytest.mark.parametrize(

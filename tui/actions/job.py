@@ -17,6 +17,14 @@ def _move(id: str, key: str, label: str, method: str) -> Action:
     return _act(id, key, label, label.capitalize(), method, direct=True)
 
 
+def _task_shell(scope: str, noun: str) -> Action:
+    help = f"Open a shell in a replica of the {noun} under the cursor"
+    return Action(
+        f"{scope}.shell", "x", "shell", help, scope, "shell", operation="job.shell", footer=False,
+        name="opening a shell",
+    )  # fmt: skip
+
+
 _JOB = (
     Action(
         "job.cancel", "c", "cancel", "Cancel this job", "job", "cancel", operation="job.cancel",
@@ -27,6 +35,10 @@ _JOB = (
         confirm=True, needs="jobs.delete",
     ),
     _act("job.spec", "d", "spec", "Show the job's specification", "tab_spec"),
+    Action(
+        "job.shell", "x", "shell", "Open a shell in a replica of this job", "job", "shell",
+        operation="job.shell", footer=False, name="opening a shell",
+    ),
     _act("job.fleet", "m", "map", "Show this job's replicas and GPUs as a heat map"),
     Action(
         "job.clone", "C", "clone", "Save the job as a profile", "job", "clone", operation="profile.import",
@@ -107,6 +119,7 @@ _PANES = (
     _act("replicas.copy", "y", "copy", "Copy the replica's name"),
     _act("tasks.open", "enter", "open", "Open the job of the task under the cursor", footer=True),
     _act("tasks.copy", "y", "copy", "Copy the resource name of the task's job"),
+    _task_shell("tasks", "task"),
     _act("pipeline.open", "enter", "open", "Open the task's job; open or close a group", footer=True),
     _act("pipeline.fold", "f", "fold", "Open or close the group, e.g. a loop's iterations", footer=True),
     _act("pipeline.next_failed", "e", "next failed", "Go to the next task that failed", footer=True),
@@ -120,6 +133,7 @@ _PANES = (
     _move("dag.first", "g,home", "first task", "first"),
     _move("dag.last", "G,end", "last task", "last"),
     _act("pipeline.copy", "y", "copy", "Copy the resource name of the task's job"),
+    _task_shell("pipeline", "task"),
     _act("trials.open", "enter", "open", "Open the job of the trial under the cursor", footer=True),
     _act("trials.best", "b", "best", "Go to the best trial", footer=True),
     _act("trials.order", "s", "order", "Order by the goal, or the newest first", footer=True),
@@ -151,6 +165,7 @@ _PANES = (
         needs="jobs.cancel",
     ),
     _act("trials.copy", "y", "copy", "Copy the resource name of the trial's job"),
+    _task_shell("trials", "trial"),
     _act("metrics.axis", "x", "axis", "Plot training over steps or over time", footer=True),
     _act("metrics.replica", "r", "replica", "Choose the replica to plot", footer=True),
     _act("metrics.span", "s", "span", "Time span: all, 1 hour, 10 minutes", footer=True),

@@ -26,6 +26,7 @@ DEFAULT_TIMEOUT = 7 * 86_400
 HOUR = 3600
 _NO_MEASURE = "·"
 _WAITING = frozenset({JobState.QUEUED, JobState.PENDING})
+_HAVE_RUN = frozenset({JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +222,8 @@ def spent(
     """
     if job.composite:
         rate = rate or hourly(job, prices)
-        spans = [task.duration(now) for task in job.tasks]
-        known = sum(span.total_seconds() for span in spans if span is not None)
-        return None if rate is None else rate.times(max(0.0, known) / HOUR)
+        seconds = _run_seconds(job, now)
+        return None if rate is None or seconds is None else rate.times(max(0.0, seconds) / HOUR)
     if job.start_time is None:
         return ZERO if job.state.terminal or job.state in _WAITING else None
     rate = rate or hourly(job, prices)
@@ -231,6 +231,14 @@ def spent(
     if rate is None or span is None:
         return None
     return rate.times(max(0.0, span.total_seconds()) / HOUR)
+
+
+def _run_seconds(job: Job, now: datetime) -> float | None:
+    """How long the tasks of a composite job ran together; None if some ran and no start is known."""
+    spans = [span for task in job.tasks if (span := task.duration(now)) is not None]
+    if not spans and any(task.state in _HAVE_RUN for task in job.tasks):
+        return None
+    return sum(span.total_seconds() for span in spans)
 
 
 def total(rates: Iterable[Range | None]) -> tuple[Range, int]:

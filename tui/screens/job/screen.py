@@ -26,6 +26,7 @@ from tui.screens.frame import FrameScreen
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.pane import JobPane
+from tui.screens.job.refusals import why_not
 from tui.screens.job.replicas import ReplicasPane
 from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.copy_command import copy_command
@@ -263,8 +264,11 @@ class JobScreen(FrameScreen):
         return not_reached(what, since, self.feed.now())
 
     def second_line(self) -> Line:
+        """The tabs and what the visible one shows, which gets a line of its own where it is too long."""
         tabs, note = self._tabs(), self._status()
-        return tabs, note if self._fits(tabs, note) else Content("")
+        fits = tabs.cell_length + note.cell_length <= self.size.width - 3
+        self._show_status_line(Content("") if fits else note)
+        return tabs, note if fits else Content("")
 
     def _tabs(self) -> Content:
         parts: list[Content | str | tuple[str, str]] = []
@@ -274,12 +278,9 @@ class JobScreen(FrameScreen):
             parts += [clickable(tab, f"job.{pane.TITLE.lower()}"), " "]
         return Content.assemble(*parts)
 
-    def refresh_frame(self) -> None:
-        super().refresh_frame()
-        if not self.has_widgets:
-            return
-        note, line = self._status(), self._status_line
-        line.display = not self._fits(self._tabs(), note)
+    def _show_status_line(self, note: Content) -> None:
+        line = self._status_line
+        line.display = bool(note)
         text = note.truncate(self.size.width - 2, ellipsis=True)
         if line.display and line.content != text:
             line.update(text, layout=False)
@@ -295,12 +296,8 @@ class JobScreen(FrameScreen):
         return sorted(shown, key=lambda found: found.scope != "job" or not found.mutates)
 
     def _status(self) -> Content:
-        """What the visible tab shows: beside the tabs, or in a line of its own where it is too long."""
         note = self.pane.status()
         return Content.assemble(("paused", "bold $text-warning"), "   ", note) if self.paused else note
-
-    def _fits(self, tabs: Content, note: Content) -> bool:
-        return tabs.cell_length + note.cell_length <= self.size.width - 3
 
     # Tabs
 
@@ -343,7 +340,7 @@ class JobScreen(FrameScreen):
     @on(Table.Moved)
     @on(LogView.Moved)
     def _moved(self) -> None:
-        self.refresh_frame()
+        self.refresh_for_cursor()
 
     # Running actions
 
@@ -364,30 +361,12 @@ class JobScreen(FrameScreen):
         if reason is not None:
             return reason
         if found.scope == "job":
-            return self._job_blocked_reason(found)
+            job = self.job
+            reason = why_not(found, self.feed, self.kind)
+            if reason is None and job is not None and found.id in {"job.cancel", "job.delete", "job.shell"}:
+                reason = self.jobs_refusal(found, [job])
+            return reason
         return self.pane.blocked_reason(found) if found.scope == self.pane.SCOPE else None
-
-    def _job_blocked_reason(self, found: Action) -> str | None:
-        job = self.job
-        if self.feed.gone and job is not None and (found.mutates or found.id == "job.link"):
-            return f"{plain(job.display_name)} was deleted."
-        if found.needs and not self.feed.session.backend.offers(found.needs, self.kind.key):
-            return f"{found.title} is not offered for a {self.kind.words.noun}."
-        if found.id in {"job.cancel", "job.delete", "job.link", "job.clone"} and job is None:
-            return "The job is not known yet."
-        if found.id == "job.cancel" and job is not None and job.state.terminal:
-            return f"{plain(job.display_name)} {job.state.phrase} already."
-        if found.id == "job.delete" and job is not None and not job.state.terminal:
-            cancels = self.feed.session.backend.offers("jobs.cancel", job.kind)
-            return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
-        if found.id in {"job.cancel", "job.delete"} and job is not None:
-            return self.jobs_refusal(found, [job])
-        if found.id == "job.why" and self.feed.trouble is None:
-            return "Everything could be read."
-        tab = found.method.removeprefix("tab_")
-        if tab != found.method and tab not in self.panes:
-            return f"A {self.kind.words.noun} has no {found.label}."
-        return None
 
     # Actions
 
@@ -440,6 +419,13 @@ class JobScreen(FrameScreen):
     def _with_progress(self, job: Job) -> Job:
         """The job with the progress from the log, for the question."""
         return replace(job, progress=self.feed.progress)
+
+    def action_shell(self) -> None:
+        """Open a shell in a replica."""
+        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+
+        if self.job is not None:
+            open_shell(self.console, self.job)
 
     def action_fleet(self) -> None:
         """This job's machines as a heat map."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from textual import on
 from textual.content import Content
@@ -11,9 +11,13 @@ from textual.widget import Widget
 
 from tui.actions.registry import Action
 from tui.domain.formatting import NOT_MEASURED, figure, pieces
+from tui.domain.job import Job, shell_problem
 from tui.domain.task import Task
 from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
+from tui.screens.unconnected import not_connected
+from tui.screens.workers import background
+from tui.session import BackendError
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.state import state_content
 from tui.widgets.table.table import Cells, Column, Table
@@ -102,6 +106,40 @@ class TasksPane(JobPane):
     def _opened(self, event: Table.Chosen) -> None:
         event.stop()
         self.action_open()
+
+    def action_shell(self) -> None:
+        """Open a shell in a replica of the task's job."""
+        self.with_task_job("open a shell", self._open_shell)
+
+    def _open_shell(self, job: Job) -> None:
+        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+
+        if problem := shell_problem(job):
+            self.notify(problem, severity="warning", markup=False)
+        else:
+            open_shell(self.console, job)
+
+    def with_task_job(self, what: str, act: Callable[[Job], None]) -> None:
+        """Read the job of the task under the cursor and act on it; `what` says what can't be done else."""
+        task = self.current
+        if task is None or not task.job:
+            return
+        console, name = self.console, task.job
+
+        async def read() -> None:
+            session = console.session
+            if session is None:
+                console.notify(not_connected(console), severity="warning", markup=False)
+                return
+            known = console.store.jobs.get(name)
+            try:
+                found = known or await session.backend.job_service(name).get(name)
+            except BackendError as error:
+                console.notify(f"Can't {what}: {error.message}", severity="error", markup=False)
+                return
+            act(found)
+
+        background(self, read, what)
 
     def action_copy(self) -> None:
         """Copy the resource name of the task's job."""

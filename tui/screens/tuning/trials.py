@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from textual.content import Content
@@ -17,9 +17,6 @@ from tui.domain.tuning.study import Study, best, by_goal, study_of, trials_of
 from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.job_actions import confirm_cancel
 from tui.screens.tuning.pictures import TrialPictures, number_text
-from tui.screens.unconnected import not_connected
-from tui.screens.workers import background
-from tui.session import BackendError
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.state import state_content
 from tui.widgets.table.table import Cells, Column, Table
@@ -78,6 +75,8 @@ class TrialsPane(TasksPane):
         self._order: tuple[Sequence[Task], bool, list[str]] = ((), False, [])
         """Of these tasks, newest first or not: their ids in the order shown."""
         self._winner: tuple[Sequence[Task], Task | None] = ((), None)
+        self._counted: tuple[Sequence[Task], int, int] = ((), 0, 0)
+        """Of these tasks, how many have ended and how many run: asked for with each key."""
 
     def compose(self) -> Iterable[Widget]:
         yield from super().compose()
@@ -115,10 +114,12 @@ class TrialsPane(TasksPane):
         if job is None:
             return Content("")
         study = study_of(job)
-        ended = sum(task.state.terminal for task in job.tasks)
+        if job.tasks is not self._counted[0]:
+            self._counted = job.tasks, sum(task.state.terminal for task in job.tasks), job.running_tasks
+        _, ended, running = self._counted
         words = [f"{ended} of {trials_of(job)} trials ended"]
-        if job.running_tasks:
-            words.append(f"{job.running_tasks} running")
+        if running:
+            words.append(f"{running} running")
         goal, winner = study.goal, self._best
         if goal is not None and winner is not None:
             name = plain(goal.id)
@@ -159,33 +160,16 @@ class TrialsPane(TasksPane):
 
     def action_clone(self) -> None:
         """Save the job of the trial under the cursor, with its parameters, as a profile."""
-        self._with_job("clone the trial", _clone)
+        self.with_task_job("clone the trial", self._clone)
+
+    def _clone(self, job: Job) -> None:
+        from tui.screens.profiles.clone import clone  # noqa: PLC0415 - rarely used
+
+        clone(self.console, job)
 
     def action_stop(self) -> None:
         """Cancel the job of the trial under the cursor, after a question."""
-        self._with_job("stop the trial", lambda pane, job: confirm_cancel(pane.console, [job]))
-
-    def _with_job(self, what: str, act: Callable[[TrialsPane, Job], None]) -> None:
-        """Read the job of the trial under the cursor and act on it."""
-        task = self.current
-        if task is None or not task.job:
-            return
-        console, name = self.console, task.job
-
-        async def read() -> None:
-            session = console.session
-            if session is None:
-                console.notify(not_connected(console), severity="warning", markup=False)
-                return
-            known = console.store.jobs.get(name)
-            try:
-                found = known or await session.backend.job_service(name).get(name)
-            except BackendError as error:
-                console.notify(f"Can't {what}: {error.message}", severity="error", markup=False)
-                return
-            act(self, found)
-
-        background(self, read, what)
+        self.with_task_job("stop the trial", lambda job: confirm_cancel(self.console, [job]))
 
     @property
     def _best(self) -> Task | None:
@@ -259,9 +243,3 @@ def _value(value: object) -> Content:
     if value is None:
         return _NONE
     return Content(plain(number_text(value) if isinstance(value, int | float) else str(value)))
-
-
-def _clone(pane: TrialsPane, job: Job) -> None:
-    from tui.screens.profiles.clone import clone  # noqa: PLC0415 - rarely used
-
-    clone(pane.console, job)

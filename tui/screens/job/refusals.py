@@ -1,0 +1,35 @@
+"""Why an action of a job's screen can't run now."""
+
+from __future__ import annotations
+
+from tui.actions.registry import Action
+from tui.domain.job import shell_problem
+from tui.domain.text import plain
+from tui.kinds.kind import Kind
+from tui.store.job.feed import JobFeed
+
+_NEED_THE_JOB = frozenset({"job.cancel", "job.delete", "job.link", "job.clone", "job.shell"})
+
+
+def why_not(found: Action, feed: JobFeed, kind: Kind) -> str | None:
+    """The reason as a sentence; `None` where the action of scope `job` can run."""
+    job, backend = feed.job, feed.session.backend
+    if feed.gone and job is not None and (found.mutates or found.id == "job.link"):
+        return f"{plain(job.display_name)} was deleted."
+    if found.needs and not backend.offers(found.needs, kind.key):
+        return f"{found.title} is not offered for a {kind.words.noun}."
+    if found.id in _NEED_THE_JOB and job is None:
+        return "The job is not known yet."
+    if found.id == "job.why" and feed.trouble is None:
+        return "Everything could be read."
+    tab = found.method.removeprefix("tab_")
+    if tab != found.method and tab not in {each.key for each in kind.tabs}:
+        return f"A {kind.words.noun} has no {found.label}."
+    if job is None:
+        return None
+    if found.id == "job.cancel" and job.state.terminal:
+        return f"{plain(job.display_name)} {job.state.phrase} already."
+    if found.id == "job.delete" and not job.state.terminal:
+        cancels = backend.offers("jobs.cancel", job.kind)
+        return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
+    return (shell_problem(job) or None) if found.id == "job.shell" else None
