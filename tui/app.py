@@ -41,6 +41,7 @@ class VxtuiApp(ConsoleApp):
         "profiles": lazy_screens.profiles,
         "fleet": lazy_screens.fleet,
         "quotas": lazy_screens.quotas,
+        "cluster_quotas": lazy_screens.cluster_quotas,
         "studies": lazy_screens.studies,
         "events": lazy_screens.events,
         "models": lazy_screens.models,
@@ -117,7 +118,8 @@ class VxtuiApp(ConsoleApp):
 
     def action_quotas(self) -> None:
         """Training quotas."""
-        self._switch_to("quotas")
+        cluster = self.connection.context.kind == "kubernetes"
+        self._switch_to("cluster_quotas" if cluster else "quotas")
 
     def action_resources(self) -> None:
         """Persistent resources."""

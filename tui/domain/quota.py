@@ -28,6 +28,8 @@ class Quota:
     used_at: datetime | None = None
     estimated: bool = False
     """`used` is what the jobs known to run take: more than the service reported, which comes minutes late."""
+    named: bool = False
+    """`display_name` says what it is, and the metric is no more than a key."""
 
     @property
     def free(self) -> int | None:

@@ -35,6 +35,13 @@ def quotas() -> Screen[Any]:
     return QuotaGridScreen()
 
 
+def cluster_quotas() -> Screen[Any]:
+    """What a cluster has, and what its queues may take."""
+    from tui.screens.quotas.cluster import ClusterQuotasScreen
+
+    return ClusterQuotasScreen()
+
+
 def resources() -> Screen[Any]:
     """Persistent resources."""
     from tui.screens.resources.screen import ResourcesScreen

@@ -37,13 +37,14 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
         found = await _read(backend, regions)
         home = backend.info.regions
     if not every and not regions:
-        found = [q for q in found if q.used or q.region in home]
+        found = [q for q in found if q.used or q.named or q.region in home]
     if run.json:
         print_json(
             {
                 "quotas": [
                     {
                         "metric": q.metric,
+                        "name": q.display_name,
                         "region": q.region,
                         "limit": q.limit,
                         "used": q.used,
@@ -61,7 +62,7 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
     rows = [
         [
             q.region,
-            q.metric.removeprefix("custom_model_training_"),
+            q.display_name if q.named else q.metric.removeprefix("custom_model_training_"),
             _figure(q.limit),
             "~" * q.estimated + _figure(q.used),
             _figure(q.free),

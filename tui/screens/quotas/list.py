@@ -186,6 +186,8 @@ def _sort_key(quota: Quota, column: str) -> SortKey:
 
 def _short(quota: Quota) -> str:
     """The metric's own part: `nvidia_a100_gpus`."""
+    if quota.named:
+        return quota.display_name
     name = quota.metric.rpartition("/")[2]
     for stem in STEMS:
         name = name.removeprefix(stem)
