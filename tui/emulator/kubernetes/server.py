@@ -29,7 +29,6 @@ from tui.emulator.kubernetes.admission import Admission
 from tui.emulator.kubernetes.api.admin import Admin
 from tui.emulator.kubernetes.api.app import Api
 from tui.emulator.kubernetes.api.checks.faults import Faults
-from tui.emulator.kubernetes.api.types import Types
 from tui.emulator.kubernetes.certificates import (
     ensure_certificates,
     ensure_token,
@@ -129,7 +128,7 @@ class KubernetesEmulator:
         write_private(state.address, (json.dumps({"port": port}) + "\n").encode())
         self.url = f"https://{HOST}:{port}"
         write_kubeconfig(state, self.url, token)
-        api = Api(self.objects, self.config, token, faults=self.faults, types=Types())
+        api = Api(self.objects, self.config, token, faults=self.faults)
         admin = Admin(self.objects, self.faults, self.info)
         for controller in self._controllers():
             self._run(controller)
