@@ -114,7 +114,7 @@ async def create(  # noqa: PLR0917 - one for each option
         )
     job = _run_of(request.resource, name)
     new = NewSchedule(name, cron, job, _utc(start), _utc(end), max_runs, max_active, queues=queue)
-    _must_be_valid(check_schedule(new, now(), local=run.one_context.kind == "local"))
+    _must_be_valid(check_schedule(new, now(), local=run.one_context.emulated))
     async with run.backend() as backend:
         place = request.region or backend.info.regions[0]
         first = ", ".join(f"{at.astimezone():%Y-%m-%d %H:%M}" for at in new.upcoming(now(), UPCOMING))

@@ -9,6 +9,7 @@ object changes nothing. An expired resourceVersion (410) means another list.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -77,8 +78,9 @@ class Reflector(Generic[T]):
         self._source = source
         source.opened = self._opened
         self._reduce = reduce
-        self._changed = changed
+        self.changed = changed
         self._pause = pause
+        self._settled = asyncio.Event()
         self._versions: dict[str, int] = {}
         self._deleted: set[str] = set()
         """Keys in `_versions` of objects that are gone: an older event must not bring one back."""
@@ -89,9 +91,20 @@ class Reflector(Generic[T]):
         self._watching = False
 
     @property
+    def live(self) -> bool:
+        """Whether everything is known and kept up to date."""
+        return self._watching and self.synced.is_set()
+
+    @property
     def as_of(self) -> datetime | None:
         """The moment that the copy shows: now while a watch is open."""
         return datetime.now(UTC) if self._watching else self.read_at
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until all objects have been listed, or can't be, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._settled.wait()
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -118,6 +131,8 @@ class Reflector(Generic[T]):
             return backoff(0) if broke else 0.0
         self._failures += 1
         self.error = broke or self.error
+        if self.error is not None:
+            self._settled.set()
         denied = isinstance(broke, PermissionDenied | Unauthenticated)
         return backoff(self._failures, most=MOST_WAIT_DENIED if denied else MOST_WAIT)
 
@@ -151,12 +166,13 @@ class Reflector(Generic[T]):
                 break
         for key in self.objects.keys() - versions.keys():
             del self.objects[key]
-            self._changed(key)
+            self.changed(key)
         self._versions, self._deleted = versions, set()
         self._reach(str(metadata.get("resourceVersion") or ""))
         self.lists += 1
         self._well()
         self.synced.set()
+        self._settled.set()
 
     # Watching
 
@@ -195,7 +211,7 @@ class Reflector(Generic[T]):
         if kind == "DELETED":
             self._deleted.add(key)
             if self.objects.pop(key, None) is not None:
-                self._changed(key)
+                self.changed(key)
             return
         self._deleted.discard(key)
         self._keep(key, obj)
@@ -204,10 +220,10 @@ class Reflector(Generic[T]):
         kept = self._reduce(obj)
         if kept is None:
             if self.objects.pop(key, None) is not None:
-                self._changed(key)
+                self.changed(key)
             return
         self.objects[key] = kept
-        self._changed(key)
+        self.changed(key)
 
     def _reach(self, version: str) -> None:
         """Everything up to this version is delivered: what is older can't come any more."""
