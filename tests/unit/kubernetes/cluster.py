@@ -9,8 +9,10 @@ from typing import Any
 
 import yaml
 
+from tui.emulator.kubernetes.admission import Admission
 from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import NAMESPACES
 from tui.emulator.kubernetes.watching import Event
 
 Obj = dict[str, Any]
@@ -24,6 +26,8 @@ class Cluster:
         self.now = START
         self.objects = Objects(directory / "objects.sqlite", now=lambda: self.now)
         self.objects.open()
+        self.objects.admit = Admission(self.objects)
+        self.objects.create(NAMESPACES, {"metadata": {"name": "default"}})
         self.controllers: Sequence[Controller] = ()
         self.again: dict[Key, float] = {}
         """When the controllers want to look again, in seconds, after the last `settle`."""
@@ -92,7 +96,8 @@ class Cluster:
     def run(self, *names: str) -> None:
         """The kubelet starts these pods, or all that wait."""
         for pod in self.objects.list(self.objects.resource("pods")):
-            if pod["metadata"]["name"] in names or (not names and not pod.get("status", {}).get("phase")):
+            waits = pod["status"]["phase"] == "Pending" and not pod["metadata"].get("deletionTimestamp")
+            if pod["metadata"]["name"] in names or (not names and waits):
                 self._set(pod, "Running", {"running": {"startedAt": "2026-11-25T18:00:00Z"}}, ready=True)
         self.settle()
 

@@ -10,15 +10,21 @@ from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.batch.controller import BatchJobController
 from tui.emulator.kubernetes.operators.garbage import GarbageCollector
 from tui.emulator.kubernetes.operators.jobset.controller import JobSetController
+from tui.emulator.kubernetes.operators.kueue.jobs import QueuedJobs
+from tui.emulator.kubernetes.operators.kueue.scheduler import QueueScheduler
 from tui.emulator.kubernetes.operators.training.controller import TrainingController
 from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW
+from tui.emulator.kubernetes.operators.trainjob.controller import TrainJobController
 
 
 def controllers(objects: Objects, config: Any, state: Any) -> Sequence[Controller]:
     """The controllers of all kinds of jobs."""
     return [
         *(TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW)),
+        TrainJobController(objects),
         JobSetController(objects),
         BatchJobController(objects),
+        QueuedJobs(objects),
+        QueueScheduler(objects),
         GarbageCollector(objects),
     ]

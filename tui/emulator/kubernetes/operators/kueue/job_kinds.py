@@ -1,0 +1,281 @@
+"""What Kueue knows of each kind of job: its pod sets, whether it runs, how it is started and stopped."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators.jobset.child_jobs import replicated_jobs
+from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
+from tui.emulator.kubernetes.operators.training.kinds import MPI, PYTORCH, TENSORFLOW, JobKind, with_defaults
+from tui.emulator.kubernetes.operators.trainjob.build import build_jobset
+from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+RUNTIME_PATCH_MANAGER = "kueue.x-k8s.io/manager"
+
+
+@dataclass(frozen=True)
+class PodSet:
+    """Equal pods of a job. The template is the object's own."""
+
+    name: str
+    count: int
+    template: Obj
+
+
+@dataclass(frozen=True)
+class PodSetInfo:
+    """What an admission adds to the pods of a set."""
+
+    name: str
+    node_selector: dict[str, str]
+    tolerations: list[Obj]
+
+
+class QueuedKind(ABC):
+    """How Kueue handles one kind of job."""
+
+    plural: str
+    group: str
+    version: str
+    order: tuple[str, ...] = ()
+
+    def is_suspended(self, job: Mapping[str, Any]) -> bool:
+        """Whether the job is not to run."""
+        return bool(job["spec"].get("suspend"))
+
+    def suspend(self, job: Obj, on: bool) -> None:
+        """Let the job stop or start; in place."""
+        job["spec"]["suspend"] = on
+
+    @abstractmethod
+    def pod_sets(self, job: Obj) -> list[PodSet]:
+        """The pod sets, in the order of the workload."""
+
+    def inject(self, job: Obj, infos: list[PodSetInfo]) -> None:
+        """Add what an admission says to the templates; in place."""
+        for pods, info in zip(self.pod_sets(job), infos, strict=True):
+            spec = pods.template.setdefault("spec", {})
+            if info.node_selector:
+                spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **info.node_selector}
+            known = spec.get("tolerations") or []
+            added = [each for each in info.tolerations if each not in known]
+            if added:
+                spec["tolerations"] = [*known, *added]
+
+    def restore(self, job: Obj, originals: list[Obj]) -> None:
+        """Take back what an admission has added; in place. `originals` are the templates of the workload."""
+        for pods, original in zip(self.pod_sets(job), originals, strict=False):
+            spec, old = pods.template.setdefault("spec", {}), original.get("spec") or {}
+            for field in ("nodeSelector", "tolerations"):
+                if field in old:
+                    spec[field] = old[field]
+                else:
+                    spec.pop(field, None)
+
+    @abstractmethod
+    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+        """The message of the job's end, and whether it succeeded; None before."""
+
+    @abstractmethod
+    def is_active(self, job: Mapping[str, Any]) -> bool:
+        """Whether pods of the job may still run."""
+
+    @abstractmethod
+    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+        """Whether all pods run."""
+
+    def priority_class(self, job: Obj) -> str:
+        """The PriorityClass of the job's pods."""
+        names = [(pods.template.get("spec") or {}).get("priorityClassName") for pods in self.pod_sets(job)]
+        return next((str(name) for name in names if name), "")
+
+
+def _end(status: Mapping[str, Any], succeeded: str, failed: str = "Failed") -> tuple[str, bool] | None:
+    for condition in (succeeded, failed):
+        if conditions.is_true(status, condition):
+            found = conditions.find(status, condition) or {}
+            return str(found.get("message", "")), condition == succeeded
+    return None
+
+
+class TrainingOperatorJobs(QueuedKind):
+    """PyTorchJob, TFJob and MPIJob: the suspension is in the run policy."""
+
+    group = "kubeflow.org"
+
+    def __init__(self, kind: JobKind, order: tuple[str, ...], version: str = "v1") -> None:
+        self.kind, self.order = kind, order
+        self.plural, self.version = kind.plural, version
+
+    def is_suspended(self, job: Mapping[str, Any]) -> bool:
+        return bool((job["spec"].get("runPolicy") or {}).get("suspend"))
+
+    def suspend(self, job: Obj, on: bool) -> None:
+        job["spec"].setdefault("runPolicy", {})["suspend"] = on
+
+    def pod_sets(self, job: Obj) -> list[PodSet]:
+        counts = self.kind.specs(with_defaults(self.kind, job))
+        declared = {
+            name.lower(): spec for name, spec in (job["spec"].get(self.kind.replica_specs) or {}).items()
+        }
+        return [
+            PodSet(name.lower(), int(counts[name]["replicas"]), declared[name.lower()]["template"])
+            for name in self.order
+            if name in counts
+        ]
+
+    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+        return _end(job.get("status") or {}, "Succeeded")
+
+    def is_active(self, job: Mapping[str, Any]) -> bool:
+        statuses = (job.get("status") or {}).get("replicaStatuses") or {}
+        return any(counts.get("active") for counts in statuses.values())
+
+    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+        return conditions.is_true(job.get("status") or {}, "Running")
+
+    def priority_class(self, job: Obj) -> str:
+        policy = (job["spec"].get("runPolicy") or {}).get("schedulingPolicy") or {}
+        return str(policy.get("priorityClass") or "") or super().priority_class(job)
+
+
+class BatchJobs(QueuedKind):
+    """Jobs of batch/v1."""
+
+    plural, group, version = "jobs", "batch", "v1"
+
+    def _count(self, job: Mapping[str, Any]) -> int:
+        spec = job["spec"]
+        parallelism = 1 if spec.get("parallelism") is None else int(spec["parallelism"])
+        return parallelism if spec.get("completions") is None else min(parallelism, int(spec["completions"]))
+
+    def pod_sets(self, job: Obj) -> list[PodSet]:
+        return [PodSet("main", self._count(job), job["spec"]["template"])]
+
+    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+        return _end(job.get("status") or {}, "Complete")
+
+    def is_active(self, job: Mapping[str, Any]) -> bool:
+        return bool((job.get("status") or {}).get("active"))
+
+    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+        status = job.get("status") or {}
+        return int(status.get("succeeded") or 0) + int(status.get("ready") or 0) >= self._count(job)
+
+
+class JobSets(QueuedKind):
+    """JobSets."""
+
+    plural, group, version = "jobsets", "jobset.x-k8s.io", "v1alpha2"
+
+    def pod_sets(self, job: Obj) -> list[PodSet]:
+        return [
+            PodSet(
+                each["name"],
+                int(each.get("replicas") or 1) * _pods_of(each["template"]["spec"]),
+                each["template"]["spec"]["template"],
+            )
+            for each in replicated_jobs(job)
+        ]
+
+    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+        return _end(job.get("status") or {}, "Completed")
+
+    def is_active(self, job: Mapping[str, Any]) -> bool:
+        return any(each["active"] for each in (job.get("status") or {}).get("replicatedJobsStatus") or ())
+
+    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+        wanted = sum(int(each["replicas"]) for each in replicated_jobs(jobset_defaults(job)))
+        counts = (job.get("status") or {}).get("replicatedJobsStatus") or ()
+        return wanted == sum(int(each["ready"]) + int(each["succeeded"]) for each in counts)
+
+
+def _pods_of(spec: Mapping[str, Any]) -> int:
+    parallelism = 1 if spec.get("parallelism") is None else int(spec["parallelism"])
+    return parallelism if spec.get("completions") is None else min(parallelism, int(spec["completions"]))
+
+
+class TrainJobs(QueuedKind):
+    """TrainJobs: their pod sets are those of their JobSet; an admission is a patch of the runtime."""
+
+    plural, group, version = "trainjobs", "trainer.kubeflow.org", "v1alpha1"
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+
+    def pod_sets(self, job: Obj) -> list[PodSet]:
+        reference = job["spec"]["runtimeRef"]
+        kind = reference.get("kind") or "ClusterTrainingRuntime"
+        where = namespace_of(job) if kind == "TrainingRuntime" else ""
+        resource = self._objects.resource(kind, self.group)
+        runtime = carry_out.find(self._objects, resource, where, reference["name"])
+        if runtime is None:
+            return []
+        plain = {**job, "spec": {**job["spec"], "runtimePatches": _others(job)}}
+        return JobSets().pod_sets(build_jobset(plain, Runtime(plain, runtime)))
+
+    def inject(self, job: Obj, infos: list[PodSetInfo]) -> None:
+        patches = [
+            {
+                "name": info.name,
+                "template": {
+                    "spec": {
+                        "template": {
+                            "spec": {"nodeSelector": info.node_selector, "tolerations": info.tolerations}
+                        }
+                    }
+                },
+            }
+            for info in infos
+        ]
+        spec = {"template": {"spec": {"replicatedJobs": patches}}}
+        own = {"manager": RUNTIME_PATCH_MANAGER, "trainingRuntimeSpec": spec}
+        job["spec"]["runtimePatches"] = [*_others(job), own]
+
+    def restore(self, job: Obj, originals: list[Obj]) -> None:
+        left = _others(job)
+        if left:
+            job["spec"]["runtimePatches"] = left
+        else:
+            job["spec"].pop("runtimePatches", None)
+
+    def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
+        return _end(job.get("status") or {}, "Complete")
+
+    def is_active(self, job: Mapping[str, Any]) -> bool:
+        return any(each["active"] for each in (job.get("status") or {}).get("jobsStatus") or ())
+
+    def pods_ready(self, job: Mapping[str, Any]) -> bool:
+        jobset = carry_out.find(
+            self._objects,
+            self._objects.resource("jobsets", JobSets.group),
+            namespace_of(job),
+            name_of(job),
+        )
+        return jobset is not None and JobSets().pods_ready(jobset)
+
+
+def _others(job: Mapping[str, Any]) -> list[Obj]:
+    """The runtime patches that are not Kueue's."""
+    patches: list[Obj] = job["spec"].get("runtimePatches") or []
+    return [patch for patch in patches if patch.get("manager") != RUNTIME_PATCH_MANAGER]
+
+
+def queued_kinds(objects: Objects) -> list[QueuedKind]:
+    """All kinds that Kueue handles."""
+    return [
+        TrainingOperatorJobs(PYTORCH, ("Master", "Worker")),
+        TrainingOperatorJobs(TENSORFLOW, ("Chief", "Master", "PS", "Worker", "Evaluator")),
+        TrainingOperatorJobs(MPI, ("Launcher", "Worker"), "v2beta1"),
+        BatchJobs(),
+        JobSets(),
+        TrainJobs(objects),
+    ]

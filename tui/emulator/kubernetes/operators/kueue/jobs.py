@@ -1,0 +1,260 @@
+"""Kueue's view of jobs: a workload for each job with a queue, which starts when the workload is admitted."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators.kueue.job_kinds import (
+    PRIORITY_LABEL,
+    QUEUE_LABEL,
+    PodSetInfo,
+    QueuedKind,
+    queued_kinds,
+)
+from tui.emulator.kubernetes.operators.kueue.workloads import (
+    Conditions,
+    holds,
+    is_admitted,
+    new_workload,
+    spec_of,
+    status_of,
+    workload_name,
+)
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+)
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+GROUP = "kueue.x-k8s.io"
+NOT_READY = "Not all pods are ready or succeeded"
+FAILED_POD = "At least one pod has failed, waiting for recovery"
+READY = "All pods reached readiness and the workload is running"
+
+
+class QueuedJobs(Controller):
+    """Reconciles jobs and workloads of all kinds."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self.workloads = objects.resource("workloads", GROUP)
+        self.flavors = objects.resource("resourceflavors", GROUP)
+        self.kinds: dict[Resource, QueuedKind] = {}
+        for kind in queued_kinds(objects):
+            for resource in objects.resources:
+                if (resource.plural, resource.group) == (kind.plural, kind.group):
+                    self.kinds[resource] = kind
+
+    @property
+    def name(self) -> str:
+        return "kueue-job-controller"
+
+    def watched(self) -> Collection[Resource]:
+        return (self.workloads, *self.kinds)
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.resource == self.workloads:
+            owners = [key for resource in self.kinds for key in owner_keys(event.obj, resource)]
+            return [*owners, key_of(self.workloads, event.obj)]
+        # A job that lost its label is not touched: its workload's owner key comes with the workload.
+        return [key_of(event.resource, event.obj)] if labels_of(event.obj).get(QUEUE_LABEL) else []
+
+    def reconcile(self, key: Key) -> float | None:
+        if key.resource == self.workloads:
+            self._release(key)
+            return None
+        job = carry_out.find(self.objects, key.resource, key.namespace, key.name)
+        queue = labels_of(job).get(QUEUE_LABEL) if job is not None else None
+        if job is not None and queue and not is_terminating(job) and not _has_parent(job):
+            _QueuedJob(self, key.resource, self.kinds[key.resource], job).reconcile(queue)
+        return None
+
+    def _release(self, key: Key) -> None:
+        """Let go a workload that is being deleted."""
+        workload = carry_out.find(self.objects, self.workloads, key.namespace, key.name)
+        if workload is not None and is_terminating(workload):
+            carry_out.change(
+                self.objects,
+                self.workloads,
+                workload,
+                lambda stored: stored["metadata"].pop("finalizers", None),
+            )
+
+
+def _has_parent(job: Obj) -> bool:
+    """Whether a job belongs to one that is queued itself, as the Job of a JobSet."""
+    return bool(job["metadata"].get("ownerReferences"))
+
+
+class _QueuedJob:
+    """One job with a queue."""
+
+    def __init__(self, controller: QueuedJobs, resource: Resource, kind: QueuedKind, job: Obj) -> None:
+        self.objects, self.component = controller.objects, controller.name
+        self.workloads, self.flavors = controller.workloads, controller.flavors
+        self.resource, self.kind, self.job = resource, kind, job
+
+    def reconcile(self, queue: str) -> None:
+        workload = self._workload()
+        ended = self.kind.finished(self.job)
+        if ended is not None:
+            if workload is not None:
+                self._finish(workload, *ended)
+            return
+        pod_sets = self.kind.pod_sets(copy.deepcopy(self.job))
+        if not pod_sets:
+            return  # a TrainJob whose runtime is not there yet
+        if workload is None:
+            self._stop(None, "Missing Workload; unable to restore pod templates")
+            self._create(queue)
+            return
+        if holds(workload, "Finished"):
+            return
+        if not self._agrees(workload, queue):
+            return
+        self._report_pods(workload)
+        if holds(workload, "Evicted"):
+            self._evict(workload)
+        elif self.kind.is_suspended(self.job):
+            if is_admitted(workload):
+                self._start(workload)
+        elif not is_admitted(workload):
+            self._stop(workload, "Not admitted by cluster queue")
+
+    def _workload(self) -> Obj | None:
+        found = carry_out.find(self.objects, self.workloads, namespace_of(self.job), workload_name(self.job))
+        return found if found is not None and is_controlled_by(found, self.job) else None
+
+    def _say(self, reason: str, message: str) -> None:
+        self.objects.event(self.job, reason, message, component=self.component)
+
+    def _key(self, workload: Obj) -> str:
+        return f"{namespace_of(workload)}/{name_of(workload)}"
+
+    def _create(self, queue: str) -> None:
+        plain = copy.deepcopy(self.job)
+        workload = new_workload(plain, queue, self.kind.pod_sets(plain), self._priority())
+        if carry_out.create(self.objects, workload):
+            self._say("CreatedWorkload", f"Created Workload: {self._key(workload)}")
+
+    def _priority(self) -> Obj:
+        named = labels_of(self.job).get(PRIORITY_LABEL)
+        group, kind = GROUP, "WorkloadPriorityClass"
+        if not named:
+            named = self.kind.priority_class(copy.deepcopy(self.job))
+            group, kind = "scheduling.k8s.io", "PriorityClass"
+        if not named:
+            return {"priority": 0}
+        found = carry_out.find(self.objects, self.objects.resource(kind, group), "", named)
+        value = int((found or {}).get("value") or 0)
+        return {"priority": value, "priorityClassRef": {"group": group, "kind": kind, "name": named}}
+
+    def _agrees(self, workload: Obj, queue: str) -> bool:
+        """Whether the workload still asks for what the job has; else it is changed or made anew."""
+        known = {each["name"]: each["count"] for each in workload["spec"]["podSets"]}
+        wanted = {each.name: each.count for each in self.kind.pod_sets(copy.deepcopy(self.job))}
+        if known == wanted:
+            if workload["spec"].get("queueName") != queue and not holds(workload, "QuotaReserved"):
+                self._set_spec(workload, queueName=queue)
+                return False
+            return True
+        if self.kind.is_suspended(self.job) and not holds(workload, "QuotaReserved"):
+            self._set_spec(workload, podSets=spec_of(self.kind.pod_sets(copy.deepcopy(self.job))))
+            text = f"Updated not matching Workload for suspended job: {self._key(workload)}"
+            self._say("UpdatedWorkload", text)
+            return False
+        text = "No matching Workload; restoring pod templates according to existent Workload"
+        self._stop(workload, text)
+        if carry_out.delete(self.objects, self.workloads, namespace_of(workload), name_of(workload)):
+            self._say("DeletedWorkload", f"Deleted not matching Workload: {self._key(workload)}")
+        return False
+
+    def _set_spec(self, workload: Obj, **fields: object) -> None:
+        carry_out.change(self.objects, self.workloads, workload, lambda stored: stored["spec"].update(fields))
+
+    def _finish(self, workload: Obj, message: str, succeeded: bool) -> None:
+        if holds(workload, "Finished"):
+            return
+        found = Conditions(workload, self.objects.now())
+        found.put("Finished", "Succeeded" if succeeded else "Failed", message)
+        self._store(workload, found)
+        self._say("FinishedWorkload", f"Workload '{self._key(workload)}' is declared finished")
+
+    def _store(self, workload: Obj, found: Conditions) -> None:
+        carry_out.set_status(self.objects, self.workloads, workload, found.status)
+
+    def _report_pods(self, workload: Obj) -> None:
+        """The condition PodsReady."""
+        found = Conditions(workload, self.objects.now())
+        before = conditions.find(status_of(workload), "PodsReady") or {}
+        recovers = before.get("reason") in ("WaitForRecovery", "Recovered")
+        if not is_admitted(workload):
+            changed = found.put("PodsReady", "WaitForStart", NOT_READY, "False")
+        elif self.kind.pods_ready(self.job):
+            changed = found.put("PodsReady", "Recovered" if recovers else "Started", READY)
+        elif before.get("status") == "True" or before.get("reason") == "WaitForRecovery":
+            changed = found.put("PodsReady", "WaitForRecovery", FAILED_POD, "False")
+        else:
+            changed = found.put("PodsReady", "WaitForStart", NOT_READY, "False")
+        if changed:
+            self._store(workload, found)
+
+    def _evict(self, workload: Obj) -> None:
+        """Stop the job; once no pod runs, its quota is free."""
+        evicted = conditions.find(status_of(workload), "Evicted") or {}
+        self._stop(workload, str(evicted.get("message", "")))
+        if self.kind.is_active(self.job) or not self.kind.is_suspended(self.job):
+            return
+        stored = self._workload()
+        if stored is None or not holds(stored, "QuotaReserved"):
+            return
+        found = Conditions(stored, self.objects.now())
+        value = "True" if evicted["reason"] == "Preempted" else "False"
+        found.put("Requeued", evicted["reason"], evicted["message"], value)
+        found.wait("PendingEvaluation", evicted["message"])
+        self._store(stored, found)
+
+    def _start(self, workload: Obj) -> None:
+        """Let the job run on the nodes of its flavors."""
+        admission = status_of(workload)["admission"]
+        infos = [self._info(each) for each in admission["podSetAssignments"]]
+
+        def edit(stored: Obj) -> None:
+            self.kind.inject(stored, infos)
+            self.kind.suspend(stored, False)
+
+        self._change(edit)
+        self._say("Started", f"Admitted by clusterQueue {admission['clusterQueue']}")
+
+    def _info(self, assignment: Obj) -> PodSetInfo:
+        selector: dict[str, str] = {}
+        tolerations: list[Obj] = []
+        for name in dict.fromkeys((assignment.get("flavors") or {}).values()):
+            spec = (carry_out.find(self.objects, self.flavors, "", name) or {}).get("spec") or {}
+            selector.update(spec.get("nodeLabels") or {})
+            tolerations += spec.get("tolerations") or []
+        return PodSetInfo(assignment["name"], selector, tolerations)
+
+    def _stop(self, workload: Obj | None, message: str) -> None:
+        """Suspend the job, with the templates that it had before it was admitted."""
+        if self.kind.is_suspended(self.job):
+            return
+
+        self._change(lambda stored: self.kind.suspend(stored, True))
+        if workload is not None:
+            # Only the template of a suspended Job may change.
+            originals = [each["template"] for each in workload["spec"]["podSets"]]
+            self._change(lambda stored: self.kind.restore(stored, originals))
+        self._say("Stopped", message)
+
+    def _change(self, edit: Callable[[Obj], None]) -> None:
+        carry_out.change(self.objects, self.resource, self.job, edit)

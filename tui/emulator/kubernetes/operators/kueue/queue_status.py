@@ -1,0 +1,110 @@
+"""The status of ClusterQueues and LocalQueues: what waits, what is used, whether they admit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from tui.emulator.kubernetes.operators import conditions
+from tui.emulator.kubernetes.operators.kueue.quota import NONE, FlavorResource, Quotas, usage_of
+from tui.emulator.kubernetes.operators.kueue.schedule import World, why_inactive
+from tui.emulator.kubernetes.operators.kueue.workloads import has_quota, holds, is_admitted, status_of
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, stamp
+from tui.emulator.kubernetes.operators.resources import render
+
+
+def cluster_queue_status(queue: Obj, world: World, quotas: Quotas, now: datetime) -> Obj:
+    """The status of a ClusterQueue."""
+    status: Obj = copy.deepcopy(queue.get("status") or {})
+    name = name_of(queue)
+    locals_ = {
+        (namespace_of(each), name_of(each))
+        for each in world.local_queues
+        if each["spec"].get("clusterQueue") == name
+    }
+    pending = [each for each in world.workloads if _place(each) in locals_ and _waits(each)]
+    reserving = [each for each in world.workloads if has_quota(each) and _queue_of(each) == name]
+    admitted = [each for each in reserving if is_admitted(each)]
+    _count(status, pending, reserving, admitted)
+    limits = quotas.queues[name].limits
+    status["flavorsReservation"] = _usage(queue, reserving, limits)
+    status["flavorsUsage"] = _usage(queue, admitted, limits)
+    inactive = why_inactive(quotas, queue)
+    reason, message = inactive or ("Ready", "Can admit new workloads")
+    value = "False" if inactive else "True"
+    conditions.put(status, "Active", reason, message, stamp(now), value=value)
+    return status
+
+
+def local_queue_status(queue: Obj, world: World, quotas: Quotas, now: datetime) -> Obj:
+    """The status of a LocalQueue."""
+    status: Obj = copy.deepcopy(queue.get("status") or {})
+    place = (namespace_of(queue), name_of(queue))
+    own = [each for each in world.workloads if _place(each) == place]
+    reserving = [each for each in own if has_quota(each)]
+    admitted = [each for each in reserving if is_admitted(each)]
+    _count(status, [each for each in own if _waits(each)], reserving, admitted)
+    name = queue["spec"].get("clusterQueue", "")
+    cluster = next((each for each in world.cluster_queues if name_of(each) == name), None)
+    if cluster is not None:
+        status["flavorsReservation"] = _usage(cluster, reserving, None)
+        status["flavorsUsage"] = _usage(cluster, admitted, None)
+    value, reason, message = _activity(queue, cluster, quotas)
+    conditions.put(status, "Active", reason, message, stamp(now), value=value)
+    return status
+
+
+def _activity(queue: Obj, cluster: Obj | None, quotas: Quotas) -> tuple[str, str, str]:
+    blocked = "Can't submit new workloads to clusterQueue"
+    if (queue["spec"].get("stopPolicy") or "None") != "None":
+        return "False", "Stopped", "LocalQueue is stopped"
+    if cluster is None:
+        return "False", "ClusterQueueDoesNotExist", blocked
+    if why_inactive(quotas, cluster):
+        return "False", "ClusterQueueIsInactive", blocked
+    return "True", "Ready", "Can submit new workloads to localQueue"
+
+
+def _place(workload: Mapping[str, Any]) -> tuple[str, str]:
+    return namespace_of(workload), str(workload["spec"].get("queueName", ""))
+
+
+def _waits(workload: Mapping[str, Any]) -> bool:
+    if workload["spec"].get("active") is False:
+        return False
+    return not holds(workload, "QuotaReserved") and not holds(workload, "Finished")
+
+
+def _queue_of(workload: Mapping[str, Any]) -> str:
+    return str((status_of(workload).get("admission") or {}).get("clusterQueue", ""))
+
+
+def _count(status: Obj, pending: list[Obj], reserving: list[Obj], admitted: list[Obj]) -> None:
+    status["pendingWorkloads"] = len(pending)
+    status["reservingWorkloads"] = len(reserving)
+    status["admittedWorkloads"] = len(admitted)
+
+
+def _usage(queue: Obj, workloads: Iterable[Obj], limits: Mapping[FlavorResource, Any] | None) -> list[Obj]:
+    """The usage by flavor; with `limits` what is borrowed too."""
+    total: dict[FlavorResource, Decimal] = {}
+    for workload in workloads:
+        for key, amount in usage_of(workload).items():
+            total[key] = total.get(key, NONE) + amount
+    flavors = []
+    for group in queue["spec"].get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            resources = []
+            for resource in flavor.get("resources") or ():
+                key = (flavor["name"], resource["name"])
+                used = total.get(key, NONE)
+                entry = {"name": resource["name"], "total": render(resource["name"], used)}
+                if limits is not None:
+                    borrowed = max(used - limits[key].nominal, NONE)
+                    entry["borrowed"] = render(resource["name"], borrowed)
+                resources.append(entry)
+            flavors.append({"name": flavor["name"], "resources": resources})
+    return flavors

@@ -1,0 +1,256 @@
+"""The quota of ClusterQueues by flavor and resource, and whether pods fit into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from tui.domain.kubernetes import quantity
+from tui.emulator.kubernetes.operators.kueue.workloads import has_quota, status_of
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of
+from tui.emulator.kubernetes.operators.resources import Amounts, pod_requests, render
+
+FlavorResource = tuple[str, str]
+"""A flavor and a resource."""
+NONE = Decimal(0)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The quota of one resource of one flavor in a queue."""
+
+    nominal: Decimal
+    borrowing: Decimal | None
+
+
+@dataclass
+class Queue:
+    """A ClusterQueue with what its workloads use."""
+
+    obj: Obj
+    limits: dict[FlavorResource, Limit]
+    used: dict[FlavorResource, Decimal] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return name_of(self.obj)
+
+    @property
+    def cohort(self) -> str:
+        """The queues that lend each other quota; empty for a queue of its own."""
+        return str(self.obj["spec"].get("cohortName") or "")
+
+    @property
+    def groups(self) -> list[Obj]:
+        """The resources that get their flavors together."""
+        return self.obj["spec"].get("resourceGroups") or []
+
+    def take(self, usage: Mapping[FlavorResource, Decimal], sign: int = 1) -> None:
+        """Add usage, or with -1 give it back."""
+        for key, amount in usage.items():
+            self.used[key] = self.used.get(key, NONE) + sign * amount
+
+
+def usage_of(workload: Mapping[str, Any]) -> dict[FlavorResource, Decimal]:
+    """What an admitted workload takes."""
+    total: dict[FlavorResource, Decimal] = {}
+    for assignment in (status_of(workload).get("admission") or {}).get("podSetAssignments") or ():
+        for resource, flavor in (assignment.get("flavors") or {}).items():
+            amount = quantity.parse((assignment.get("resourceUsage") or {}).get(resource, "0"))
+            total[flavor, resource] = total.get((flavor, resource), NONE) + amount
+    return total
+
+
+class Quotas:
+    """All queues, with what is used of them."""
+
+    def __init__(self, queues: Iterable[Obj], flavors: Iterable[Obj], workloads: Iterable[Obj]) -> None:
+        self.queues = {name_of(obj): Queue(obj, _limits(obj)) for obj in queues}
+        self.flavors = {name_of(obj): obj for obj in flavors}
+        for workload in workloads:
+            if has_quota(workload):
+                queue = self.queues.get((status_of(workload).get("admission") or {}).get("clusterQueue", ""))
+                if queue is not None:
+                    queue.take(usage_of(workload))
+
+    def _peers(self, queue: Queue) -> list[Queue]:
+        return [each for each in self.queues.values() if queue.cohort and each.cohort == queue.cohort] or [
+            queue
+        ]
+
+    def most(self, queue: Queue, key: FlavorResource) -> Decimal:
+        """What the queue could have if nobody used anything."""
+        limit = queue.limits.get(key, Limit(NONE, None))
+        total = sum((each.limits[key].nominal for each in self._peers(queue) if key in each.limits), NONE)
+        return total if limit.borrowing is None else min(total, limit.nominal + limit.borrowing)
+
+    def free(self, queue: Queue, key: FlavorResource) -> Decimal:
+        """What the queue can still take."""
+        limit = queue.limits.get(key, Limit(NONE, None))
+        peers = self._peers(queue)
+        total = sum((each.limits[key].nominal for each in peers if key in each.limits), NONE)
+        left = total - sum((each.used.get(key, NONE) for each in peers), NONE)
+        if limit.borrowing is None:
+            return left
+        return min(left, limit.nominal + limit.borrowing - queue.used.get(key, NONE))
+
+    def missing_flavors(self, queue: Queue) -> list[str]:
+        """The flavors that the queue names and nobody has created."""
+        named = [flavor["name"] for group in queue.groups for flavor in group.get("flavors") or ()]
+        return [name for name in named if name not in self.flavors]
+
+
+def _limits(obj: Obj) -> dict[FlavorResource, Limit]:
+    limits = {}
+    for group in obj["spec"].get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for resource in flavor.get("resources") or ():
+                borrowing = resource.get("borrowingLimit")
+                limits[flavor["name"], resource["name"]] = Limit(
+                    quantity.parse(resource.get("nominalQuota") or "0"),
+                    None if borrowing is None else quantity.parse(borrowing),
+                )
+    return limits
+
+
+@dataclass
+class Assignment:
+    """The flavors that a workload would get, or why there are none."""
+
+    pod_sets: list[Obj] = field(default_factory=list)
+    usage: dict[FlavorResource, Decimal] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    """Why it does not fit, one for each pod set that does not."""
+    fits: bool = True
+    may_preempt: bool = False
+    """Whether it would fit if others gave up what they use."""
+    reason: str = ""
+
+    @property
+    def message(self) -> str:
+        """Why it does not fit."""
+        return "; ".join(self.reasons)
+
+
+def assign(quotas: Quotas, queue: Queue, workload: Mapping[str, Any]) -> Assignment:
+    """Choose a flavor for each resource of each pod set: the first with room, else one that others use."""
+    result = Assignment(may_preempt=True)
+    for pods in workload["spec"]["podSets"]:
+        spec, count = (pods.get("template") or {}).get("spec") or {}, int(pods["count"])
+        asked = {name: amount * count for name, amount in pod_requests(spec).items()}
+        covered = {name for group in queue.groups for name in group.get("coveredResources") or ()}
+        if "pods" in covered:
+            asked["pods"] = Decimal(count)
+        flavors: dict[str, str] = {}
+        for resource in asked:
+            if resource not in covered:
+                _refuse(result, pods["name"], [f"resource {resource} unavailable in ClusterQueue"])
+                result.reason, result.may_preempt = "NoMatchingFlavor", False
+        for group in queue.groups:
+            wanted = {name: asked[name] for name in group.get("coveredResources") or () if name in asked}
+            if wanted:
+                flavors |= _assign_group(quotas, queue, result, pods, group=group, wanted=wanted)
+        for name, flavor in flavors.items():
+            key = (flavor, name)
+            result.usage[key] = result.usage.get(key, NONE) + asked[name]
+        result.pod_sets.append({
+            "name": pods["name"],
+            "flavors": flavors,
+            "resourceUsage": {name: render(name, asked[name]) for name in flavors},
+            "count": count,
+        })  # fmt: skip
+    return result
+
+
+def _refuse(result: Assignment, pod_set: str, reasons: list[str]) -> None:
+    result.fits = False
+    result.reasons.append(f"couldn't assign flavors to pod set {pod_set}: {', '.join(reasons)}")
+
+
+def _assign_group(
+    quotas: Quotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, wanted: Amounts
+) -> dict[str, str]:
+    """Find one flavor for all resources of a group; where none has room, one that others use."""
+    reasons: list[str] = []
+    taken_by_others = ""
+    beyond = False
+    for flavor in group.get("flavors") or ():
+        name = flavor["name"]
+        mismatch = _mismatch(quotas, name, (pods.get("template") or {}).get("spec") or {}, group)
+        if mismatch:
+            reasons.append(mismatch)
+            continue
+        why, possible = _why_not(quotas, queue, result, name, wanted)
+        if not why:
+            return dict.fromkeys(wanted, name)
+        reasons += why
+        beyond = beyond or not possible
+        if possible and not taken_by_others:
+            taken_by_others = name
+    _refuse(result, pods["name"], reasons)
+    if taken_by_others:
+        result.reason = result.reason or "WaitingForQuota"
+        return dict.fromkeys(wanted, taken_by_others)
+    result.may_preempt = False
+    result.reason = "ExceedsMaxQuota" if beyond else "NoMatchingFlavor"
+    return {}
+
+
+def _why_not(
+    quotas: Quotas, queue: Queue, result: Assignment, flavor: str, wanted: Amounts
+) -> tuple[list[str], bool]:
+    """Why the amounts do not fit into a flavor now, and whether they ever could."""
+    reasons, possible = [], True
+    for resource, amount in sorted(wanted.items()):
+        key = (flavor, resource)
+        before = result.usage.get(key, NONE)
+        most, free = quotas.most(queue, key), quotas.free(queue, key)
+        if before + amount > most:
+            possible = False
+            reasons.append(
+                f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets "
+                f"requests ({render(resource, before)}) + current podset request "
+                f"({render(resource, amount)}) > maximum capacity ({render(resource, most)})"
+            )
+        elif before + amount > free:
+            more = render(resource, before + amount - max(free, NONE))
+            reasons.append(f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed")
+    return reasons, possible
+
+
+def _mismatch(quotas: Quotas, name: str, spec: Obj, group: Obj) -> str:
+    """Why the pods can't run on the nodes of a flavor at all."""
+    flavor = quotas.flavors.get(name)
+    if flavor is None:
+        return f"flavor {name} not found"
+    own = flavor.get("spec") or {}
+    tolerations = [*(spec.get("tolerations") or ()), *(own.get("tolerations") or ())]
+    for taint in own.get("nodeTaints") or ():
+        hard = taint.get("effect") in ("NoSchedule", "NoExecute")
+        if hard and not any(tolerates(each, taint) for each in tolerations):
+            shown = f"{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>"
+            return f"untolerated taint {{{shown}}} in flavor {name}"
+    labels = own.get("nodeLabels") or {}
+    known = set()
+    for each in group.get("flavors") or ():
+        known |= set(((quotas.flavors.get(each["name"]) or {}).get("spec") or {}).get("nodeLabels") or ())
+    selector = spec.get("nodeSelector") or {}
+    if any(labels.get(key) != value for key, value in selector.items() if key in known):
+        return f"flavor {name} doesn't match node affinity"
+    return ""
+
+
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """Whether pods with the toleration may run in spite of the taint."""
+    if toleration.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    if toleration.get("key") in (None, ""):
+        return toleration.get("operator") == "Exists"
+    if toleration["key"] != taint["key"]:
+        return False
+    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == (
+        taint.get("value") or ""
+    )

@@ -1,0 +1,284 @@
+"""Which workloads get quota, which wait and why, and which give theirs up: decided from the objects alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.emulator.kubernetes.operators.kueue.quota import Assignment, Queue, Quotas, assign, usage_of
+from tui.emulator.kubernetes.operators.kueue.workloads import (
+    has_quota,
+    holds,
+    priority_of,
+    status_of,
+    turn,
+)
+from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, name_of, namespace_of, uid_of
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Why a workload has no quota."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """A workload that gives up its quota for another one."""
+
+    victim: Obj
+    preemptor: Obj
+    reason: str
+    path: tuple[str, str]
+    """The queues of the preemptor and of the victim, each after its cohort."""
+
+
+@dataclass
+class Decisions:
+    """What the scheduler does in one pass."""
+
+    admitted: list[tuple[Obj, Obj]] = field(default_factory=list)
+    """Workloads with their admissions."""
+    waiting: list[tuple[Obj, Wait]] = field(default_factory=list)
+    evicted: list[tuple[Obj, str, str]] = field(default_factory=list)
+    """Workloads with reason and message."""
+    preempted: list[Preemption] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class World:
+    """The objects that a decision is made from."""
+
+    cluster_queues: list[Obj]
+    local_queues: list[Obj]
+    flavors: list[Obj]
+    workloads: list[Obj]
+    namespaces: Mapping[str, Obj]
+
+
+HUMAN = {
+    "InClusterQueue": "prioritization in the ClusterQueue",
+    "InCohortReclamation": "reclamation within the cohort",
+}
+
+
+def schedule(world: World) -> Decisions:
+    """Decide about all workloads."""
+    return _Pass(world).decide()
+
+
+class _Pass:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.result = Decisions()
+        self.local = {(namespace_of(each), name_of(each)): each for each in world.local_queues}
+        self.cluster = {name_of(each): each for each in world.cluster_queues}
+        active = [each for each in world.workloads if not holds(each, "Finished")]
+        self.quotas = Quotas(world.cluster_queues, world.flavors, active)
+        self.reserved = [each for each in active if has_quota(each)]
+        self.pending = [each for each in active if not has_quota(each) and not is_terminating(each)]
+
+    def decide(self) -> Decisions:
+        for workload in self.reserved:
+            self._evict_if_stopped(workload)
+        lines: dict[str, list[Obj]] = {}
+        for workload in sorted(self.pending, key=turn):
+            why = self._hindrance(workload)
+            if why is None:
+                lines.setdefault(self._cluster_queue(workload), []).append(workload)
+            else:
+                self.result.waiting.append((workload, why))
+        while lines:
+            # Of the firsts of all queues, one that needs only its own queue's quota goes before others.
+            name = min(lines, key=lambda each: (self._borrows(each, lines[each][0]), turn(lines[each][0])))
+            workload, queue = lines[name].pop(0), self.quotas.queues[name]
+            admitted = self._admit(workload, queue)
+            if not lines[name] or (not admitted and _is_strict(queue.obj)):
+                del lines[name]
+        return self.result
+
+    def _borrows(self, name: str, workload: Obj) -> bool:
+        """Whether a workload takes more than the quota of its own queue."""
+        queue = self.quotas.queues[name]
+        found = assign(self.quotas, queue, workload)
+        return any(
+            queue.used.get(key, 0) + amount > queue.limits[key].nominal
+            for key, amount in found.usage.items()
+            if key in queue.limits
+        )
+
+    def _cluster_queue(self, workload: Obj) -> str:
+        queue = self.local.get((namespace_of(workload), workload["spec"].get("queueName", "")))
+        return str(queue["spec"].get("clusterQueue", "")) if queue else ""
+
+    def _evict_if_stopped(self, workload: Obj) -> None:
+        if holds(workload, "Evicted"):
+            return
+        if workload["spec"].get("active") is False:
+            self.result.evicted.append((workload, "Deactivated", "The workload is deactivated"))
+            return
+        local = self.local.get((namespace_of(workload), workload["spec"].get("queueName", "")))
+        name = (status_of(workload).get("admission") or {}).get("clusterQueue", "")
+        cluster = self.cluster.get(name)
+        if cluster is not None and cluster["spec"].get("stopPolicy") == "HoldAndDrain":
+            self.result.evicted.append((workload, "ClusterQueueStopped", "The ClusterQueue is stopped"))
+        elif local is not None and local["spec"].get("stopPolicy") == "HoldAndDrain":
+            self.result.evicted.append((workload, "LocalQueueStopped", "The LocalQueue is stopped"))
+
+    def _hindrance(self, workload: Obj) -> Wait | None:
+        """What keeps a workload from being considered at all."""
+        queue_name = workload["spec"].get("queueName", "")
+        local = self.local.get((namespace_of(workload), queue_name))
+        if workload["spec"].get("active") is False:
+            return Wait("Suspended", "The workload is deactivated")
+        if local is None:
+            return Wait("Misconfigured", f"LocalQueue {queue_name} doesn't exist")
+        if (local["spec"].get("stopPolicy") or "None") != "None":
+            return Wait("Suspended", f"LocalQueue {queue_name} is inactive")
+        name = self._cluster_queue(workload)
+        cluster = self.cluster.get(name)
+        if cluster is None:
+            return Wait("Misconfigured", f"ClusterQueue {name} doesn't exist")
+        if why_inactive(self.quotas, cluster):
+            return Wait("Suspended", f"ClusterQueue {name} is inactive")
+        if not self._matches(cluster["spec"].get("namespaceSelector"), namespace_of(workload)):
+            return Wait("Misconfigured", "Workload namespace doesn't match ClusterQueue selector")
+        return None
+
+    def _matches(self, selector: Mapping[str, Any] | None, namespace: str) -> bool:
+        """Whether a selector takes a namespace; none at all takes nothing."""
+        if selector is None:
+            return False
+        metadata = (self.world.namespaces.get(namespace) or {}).get("metadata") or {}
+        labels = {"kubernetes.io/metadata.name": namespace, **(metadata.get("labels") or {})}
+        if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+            return False
+        return all(_meets(each, labels) for each in selector.get("matchExpressions") or ())
+
+    def _admit(self, workload: Obj, queue: Queue) -> bool:
+        """Give a workload its quota, or say why it waits; whether it got it."""
+        found = assign(self.quotas, queue, workload)
+        if found.fits:
+            queue.take(found.usage)
+            admission = {"clusterQueue": queue.name, "podSetAssignments": found.pod_sets}
+            self.result.admitted.append((workload, admission))
+            return True
+        victims = self._victims(workload, queue, found) if found.may_preempt else []
+        if not victims:
+            self.result.waiting.append((workload, Wait(found.reason, found.message)))
+            return False
+        for victim, reason in victims:
+            if not holds(victim, "Evicted"):
+                path = (_path(queue.obj), _path(self._queue_of(victim).obj))
+                self.result.preempted.append(Preemption(victim, workload, reason, path))
+        # What they give up is the preemptor's: nobody else may be promised it.
+        queue.take(found.usage)
+        message = f"{found.message}. Pending the preemption of {len(victims)} workload(s)"
+        self.result.waiting.append((workload, Wait("WaitingForPreemptedWorkloads", message)))
+        return False
+
+    def _queue_of(self, workload: Obj) -> Queue:
+        return self.quotas.queues[status_of(workload)["admission"]["clusterQueue"]]
+
+    def _victims(self, workload: Obj, queue: Queue, found: Assignment) -> list[tuple[Obj, str]]:
+        """The fewest workloads, least important and newest first, whose quota lets this one fit."""
+        candidates = []
+        for other in self.reserved:
+            reason = self._may_preempt(workload, queue, other)
+            if reason and set(usage_of(other)) & set(found.usage):
+                candidates.append((other, reason))
+        candidates.sort(key=lambda each: (not holds(each[0], "Evicted"), *_least_important(each[0])))
+        chosen: list[tuple[Obj, str]] = []
+        for other, reason in candidates:
+            self._queue_of(other).take(usage_of(other), -1)
+            chosen.append((other, reason))
+            if assign(self.quotas, queue, workload).fits:
+                break
+        fits = assign(self.quotas, queue, workload).fits
+        if fits:
+            for other, reason in list(reversed(chosen))[1:]:
+                self._queue_of(other).take(usage_of(other))
+                if assign(self.quotas, queue, workload).fits:
+                    chosen.remove((other, reason))
+                else:
+                    self._queue_of(other).take(usage_of(other), -1)
+        for other, _ in chosen:
+            self._queue_of(other).take(usage_of(other))
+        return chosen if fits else []
+
+    def _may_preempt(self, workload: Obj, queue: Queue, other: Obj) -> str:
+        """By which right a workload may take another one's quota; empty without any."""
+        theirs = self._queue_of(other)
+        policy = queue.obj["spec"].get("preemption") or {}
+        if theirs is queue:
+            allowed, reason = policy.get("withinClusterQueue") or "Never", "InClusterQueue"
+        elif queue.cohort and theirs.cohort == queue.cohort:
+            allowed, reason = policy.get("reclaimWithinCohort") or "Never", "InCohortReclamation"
+            borrows = any(
+                theirs.used.get(key, 0) > theirs.limits[key].nominal
+                for key in usage_of(other)
+                if key in theirs.limits
+            )
+            if not borrows:
+                return ""
+        else:
+            return ""
+        ours, its = priority_of(workload), priority_of(other)
+        newer = turn(other)[1:] > turn(workload)[1:]
+        meets = {
+            "Any": True,
+            "LowerPriority": its < ours,
+            "LowerOrNewerEqualPriority": its < ours or (its == ours and newer),
+        }
+        return reason if meets.get(allowed, False) else ""
+
+
+def _least_important(workload: Obj) -> tuple[int, str, str]:
+    since = next(
+        (
+            each["lastTransitionTime"]
+            for each in status_of(workload).get("conditions") or ()
+            if each["type"] == "QuotaReserved"
+        ),
+        "",
+    )
+    # The newest first: the order of its characters is turned round.
+    return priority_of(workload), "".join(chr(0x10FFFF - ord(char)) for char in since), uid_of(workload)
+
+
+def _meets(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(requirement["key"]), requirement.get("values") or ()
+    return {
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }[requirement["operator"]]
+
+
+def _is_strict(queue: Obj) -> bool:
+    return bool(queue["spec"].get("queueingStrategy") == "StrictFIFO")
+
+
+def _path(queue: Obj) -> str:
+    """A queue's place among the cohorts."""
+    cohort = queue["spec"].get("cohortName")
+    return f"/{cohort}/{name_of(queue)}" if cohort else f"/{name_of(queue)}"
+
+
+def why_inactive(quotas: Quotas, queue: Obj) -> tuple[str, str] | None:
+    """Reason and message of a ClusterQueue that admits nothing."""
+    if is_terminating(queue):
+        return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
+    reasons = []
+    if (queue["spec"].get("stopPolicy") or "None") != "None":
+        reasons.append(("Stopped", "is stopped"))
+    missing = quotas.missing_flavors(quotas.queues[name_of(queue)])
+    if missing:
+        reasons.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
+    if not reasons:
+        return None
+    return reasons[0][0], f"Can't admit new workloads: {', '.join(text for _, text in reasons)}."

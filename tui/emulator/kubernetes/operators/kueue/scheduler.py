@@ -1,0 +1,128 @@
+"""Kueue's scheduler: carries out what `schedule` decides, and keeps the status of the queues."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+
+from tui.emulator.kubernetes.controller import Controller, Key
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators.kueue.queue_status import cluster_queue_status, local_queue_status
+from tui.emulator.kubernetes.operators.kueue.quota import Quotas
+from tui.emulator.kubernetes.operators.kueue.schedule import HUMAN, Decisions, Preemption, World, schedule
+from tui.emulator.kubernetes.operators.kueue.workloads import Conditions, priority_of
+from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, moment, name_of, namespace_of, uid_of
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+GROUP = "kueue.x-k8s.io"
+REST = 4
+"""A pass over all queues waits so many times as long as the last one took: changes come in bursts."""
+
+
+class QueueScheduler(Controller):
+    """One key stands for all queues: what one workload gets, no other can have."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self.workloads = objects.resource("workloads", GROUP)
+        self.local_queues = objects.resource("localqueues", GROUP)
+        self.cluster_queues = objects.resource("clusterqueues", GROUP)
+        self.flavors = objects.resource("resourceflavors", GROUP)
+        self.namespaces = objects.resource("namespaces")
+        self._took = 0.0
+
+    @property
+    def name(self) -> str:
+        return "kueue-admission"
+
+    def watched(self) -> Collection[Resource]:
+        return (self.workloads, self.local_queues, self.cluster_queues, self.flavors)
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        return (Key(self.cluster_queues, "", ""),)
+
+    def enqueue(self, key: Key, delay: float = 0.0) -> None:
+        super().enqueue(key, max(delay, self._took * REST))
+
+    def reconcile(self, key: Key) -> float | None:
+        start = time.process_time()
+        self._carry_out(schedule(self._world()))
+        self._report()
+        self._took = time.process_time() - start
+        return None
+
+    def _world(self) -> World:
+        return World(
+            cluster_queues=self.objects.list(self.cluster_queues),
+            local_queues=self.objects.list(self.local_queues),
+            flavors=self.objects.list(self.flavors),
+            workloads=self.objects.list(self.workloads),
+            namespaces={name_of(each): each for each in self.objects.list(self.namespaces)},
+        )
+
+    def _carry_out(self, decisions: Decisions) -> None:
+        for workload, reason, message in decisions.evicted:
+            found = self._conditions(workload)
+            found.evict(reason, message)
+            self._store(workload, found)
+            self._say(workload, f"EvictedDueTo{reason}", message)
+        for each in decisions.preempted:
+            self._preempt(each)
+        for workload, wait in decisions.waiting:
+            found = self._conditions(workload)
+            if found.wait(wait.reason, wait.message):
+                self._store(workload, found)
+                self._say(workload, wait.reason, wait.message, warning=True)
+        for workload, admission in decisions.admitted:
+            found = self._conditions(workload)
+            found.reserve(admission)
+            self._store(workload, found)
+            queue = admission["clusterQueue"]
+            waited = (self.objects.now() - moment(workload["metadata"]["creationTimestamp"])).total_seconds()
+            text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s"
+            self._say(workload, "QuotaReserved", text)
+            self._say(
+                workload, "Admitted", f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
+            )
+
+    def _preempt(self, each: Preemption) -> None:
+        job = labels_of(each.preemptor).get("kueue.x-k8s.io/job-uid", "UNKNOWN")
+        message = (
+            f"Preempted to accommodate a workload (UID: {uid_of(each.preemptor)}, JobUID: {job}) due to "
+            f"{HUMAN[each.reason]}; preemptor path: {each.path[0]}; preemptee path: {each.path[1]}"
+        )
+        found = self._conditions(each.victim)
+        found.evict("Preempted", message)
+        found.put("Preempted", each.reason, message)
+        self._store(each.victim, found)
+        ours, theirs = priority_of(each.preemptor), priority_of(each.victim)
+        priorities = (
+            f"; preemptor effective priority: {ours} (base: {ours}, boost: 0); preemptee effective priority: "
+            f"{theirs} (base: {theirs}, boost: 0)"
+        )
+        self._say(each.victim, "EvictedDueToPreempted", message)
+        self._say(each.victim, "Preempted", message + priorities)
+
+    def _conditions(self, workload: Obj) -> Conditions:
+        stored = carry_out.find(self.objects, self.workloads, namespace_of(workload), name_of(workload))
+        return Conditions(stored or workload, self.objects.now())
+
+    def _store(self, workload: Obj, found: Conditions) -> None:
+        carry_out.set_status(self.objects, self.workloads, workload, found.status)
+
+    def _say(self, workload: Obj, reason: str, message: str, *, warning: bool = False) -> None:
+        level = "Warning" if warning else "Normal"
+        self.objects.event(workload, reason, message, type=level, component=self.name)  # type: ignore[arg-type]
+
+    def _report(self) -> None:
+        world = self._world()
+        quotas = Quotas(world.cluster_queues, world.flavors, world.workloads)
+        now = self.objects.now()
+        for queue in world.cluster_queues:
+            status = cluster_queue_status(queue, world, quotas, now)
+            carry_out.set_status(self.objects, self.cluster_queues, queue, status)
+        for queue in world.local_queues:
+            status = local_queue_status(queue, world, quotas, now)
+            carry_out.set_status(self.objects, self.local_queues, queue, status)

@@ -1,0 +1,129 @@
+"""Workloads: what Kueue asks of a job, and the conditions by which it answers."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tui.emulator.kubernetes.operators import conditions
+from tui.emulator.kubernetes.operators.kueue.job_kinds import PodSet
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    name_of,
+    namespace_of,
+    owner_reference,
+    stamp,
+    uid_of,
+)
+
+API_VERSION = "kueue.x-k8s.io/v1beta2"
+LONGEST_PREFIX = 57
+
+
+def workload_name(job: Mapping[str, Any]) -> str:
+    """The name of a job's workload: its kind and name, and a hash that tells it from others of that name."""
+    group = job["apiVersion"].rpartition("/")[0]
+    text = "\n".join((job["kind"], group, name_of(job), uid_of(job)))
+    digest = hashlib.sha1(text.encode()).hexdigest()[:5]
+    return f"{job['kind'].lower()}-{name_of(job)}"[:LONGEST_PREFIX] + f"-{digest}"
+
+
+def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Mapping[str, Any]) -> Obj:
+    """The workload of a job; `priority` has its value and class."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Workload",
+        "metadata": {
+            "name": workload_name(job),
+            "namespace": namespace_of(job),
+            "labels": {"kueue.x-k8s.io/job-uid": uid_of(job)},
+            "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {"podSets": spec_of(pod_sets), "queueName": queue, "active": True, **priority},
+    }
+
+
+def spec_of(pod_sets: list[PodSet]) -> list[Obj]:
+    """The pod sets as a workload holds them."""
+    return [
+        {"name": each.name, "count": each.count, "template": copy.deepcopy(each.template)}
+        for each in pod_sets
+    ]
+
+
+def status_of(workload: Mapping[str, Any]) -> Obj:
+    """The status of a workload."""
+    return workload.get("status") or {}
+
+
+def holds(workload: Mapping[str, Any], condition: str) -> bool:
+    """Whether a condition of the workload is True."""
+    return conditions.is_true(status_of(workload), condition)
+
+
+def has_quota(workload: Mapping[str, Any]) -> bool:
+    """Whether the workload takes part of a queue's quota."""
+    return holds(workload, "QuotaReserved") and not holds(workload, "Finished")
+
+
+def is_admitted(workload: Mapping[str, Any]) -> bool:
+    """Whether the job may run."""
+    return holds(workload, "Admitted")
+
+
+def turn(workload: Mapping[str, Any]) -> tuple[int, str, str]:
+    """The order in a queue: by priority, then by age, which pods that were never ready start anew."""
+    evicted = conditions.find(status_of(workload), "Evicted")
+    since = workload["metadata"]["creationTimestamp"]
+    if evicted and evicted["status"] == "True" and evicted["reason"] == "PodsReadyTimeout":
+        since = evicted["lastTransitionTime"]
+    return -priority_of(workload), since, uid_of(workload)
+
+
+def priority_of(workload: Mapping[str, Any]) -> int:
+    """The priority of a workload."""
+    return int(workload["spec"].get("priority") or 0)
+
+
+class Conditions:
+    """The conditions of one workload while they are worked out. `status` is what is stored."""
+
+    def __init__(self, workload: Mapping[str, Any], now: datetime) -> None:
+        self.status: Obj = copy.deepcopy(status_of(workload))
+        self.generation = int(workload["metadata"].get("generation") or 1)
+        self.now = stamp(now)
+
+    def put(self, condition: str, reason: str, message: str, value: str = "True") -> bool:
+        """Set a condition; whether it changed."""
+        return conditions.put(
+            self.status, condition, reason, message, self.now, value=value, generation=self.generation
+        )
+
+    def reserve(self, admission: Obj) -> None:
+        """Take quota, and with it admit."""
+        self.status["admission"] = admission
+        queue = admission["clusterQueue"]
+        self.put("QuotaReserved", "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
+        for condition in ("Evicted", "Preempted"):
+            before = conditions.find(self.status, condition)
+            if before is not None and before["status"] == "True":
+                self.put(condition, "QuotaReserved", f"Previously: {before['message']}", "False")
+        self.put("Admitted", "Admitted", "The workload is admitted")
+
+    def wait(self, reason: str, message: str) -> bool:
+        """Wait for quota, for this reason; whether anything changed."""
+        changed = self.put("QuotaReserved", reason, message, "False")
+        if self.status.pop("admission", None) is not None:
+            changed = True
+        if conditions.is_true(self.status, "Admitted"):
+            self.put("Admitted", "NoReservation", "The workload has no reservation", "False")
+            changed = True
+        return changed
+
+    def evict(self, reason: str, message: str) -> None:
+        """Ask that the job stops; its quota is free once it has."""
+        self.put("Evicted", reason, message)

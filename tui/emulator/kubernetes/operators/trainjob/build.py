@@ -1,0 +1,115 @@
+"""The JobSet and the PodGroup of a TrainJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, owner_reference
+from tui.emulator.kubernetes.operators.resources import pod_requests, render
+from tui.emulator.kubernetes.operators.trainjob.policies import apply_policy
+from tui.emulator.kubernetes.operators.trainjob.runtime import NODE, Runtime, pod_spec, upsert
+
+INITIALIZERS = {"dataset-initializer": "dataset", "model-initializer": "model"}
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+
+
+def build_jobset(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj:
+    """The JobSet that runs the TrainJob; it changes the runtime."""
+    apply_policy(runtime)
+    for job in runtime.jobs:
+        if runtime.ancestor(job) in INITIALIZERS:
+            _fill_initializer(trainjob, runtime, job)
+        if runtime.is_trainer(job):
+            job["replicas"] = 1
+            _fill_trainer(runtime, job)
+        _mark_gang(runtime, job)
+    spec = {**runtime.jobset, "suspend": bool(trainjob["spec"].get("suspend"))}
+    return _owned(
+        trainjob,
+        "jobset.x-k8s.io/v1alpha2",
+        "JobSet",
+        spec,
+        labels=runtime.labels,
+        annotations=runtime.annotations,
+    )
+
+
+def _owned(trainjob: Mapping[str, Any], version: str, kind: str, spec: Obj, **metadata: Any) -> Obj:
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {
+            "name": name_of(trainjob),
+            "namespace": namespace_of(trainjob),
+            **{field: value for field, value in metadata.items() if value},
+            "ownerReferences": [owner_reference(trainjob)],
+        },
+        "spec": spec,
+    }
+
+
+def _fill_initializer(trainjob: Mapping[str, Any], runtime: Runtime, job: Obj) -> None:
+    job["replicas"] = 1
+    step = runtime.ancestor(job)
+    asked = (trainjob["spec"].get("initializer") or {}).get(INITIALIZERS[step])
+    container = runtime.container(job, step)
+    if not asked or container is None:
+        return
+    if asked.get("storageUri"):
+        upsert(container, "env", "name", {"name": "STORAGE_URI", "value": asked["storageUri"]})
+    upsert(container, "env", "name", *asked.get("env") or ())
+    if asked.get("secretRef"):
+        container.setdefault("envFrom", []).append({"secretRef": {"name": asked["secretRef"]["name"]}})
+
+
+def _fill_trainer(runtime: Runtime, job: Obj) -> None:
+    container, trainer = runtime.container(job), runtime.trainer
+    if container is None or trainer is None:
+        return
+    for field in ("image", "command", "args"):
+        if trainer.get(field) is not None:
+            container[field] = trainer[field]
+    # The policy's variables win: what is reserved is refused before.
+    given = {each["name"] for each in container.get("env") or ()}
+    upsert(
+        container, "env", "name", *(each for each in trainer.get("env") or () if each["name"] not in given)
+    )
+    if (runtime.policy.get("mpi") or {}).get("runLauncherAsNode"):
+        for other in runtime.jobs:
+            if other["name"] == NODE and (node := runtime.container(other)) is not None:
+                upsert(node, "env", "name", *trainer.get("env") or ())
+
+
+def _mark_gang(runtime: Runtime, job: Obj) -> None:
+    metadata = job["template"]["spec"]["template"].setdefault("metadata", {})
+    if "coscheduling" in runtime.gang:
+        metadata.setdefault("labels", {})[POD_GROUP_LABEL] = runtime.name
+    elif "volcano" in runtime.gang:
+        metadata.setdefault("annotations", {})[VOLCANO_GROUP] = runtime.name
+
+
+def build_pod_group(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj | None:
+    """The group whose pods start together; None without such a policy."""
+    if not runtime.gang:
+        return None
+    total: dict[str, Decimal] = {}
+    members = 0
+    for job in runtime.jobs:
+        count = runtime.count(job)
+        members += count
+        for resource, amount in pod_requests(pod_spec(job)).items():
+            total[resource] = total.get(resource, Decimal(0)) + amount * count
+    spec: Obj = {"minMember": members}
+    if total:
+        spec["minResources"] = {resource: render(resource, amount) for resource, amount in total.items()}
+    if "coscheduling" in runtime.gang:
+        timeout = (runtime.gang["coscheduling"] or {}).get("scheduleTimeoutSeconds")
+        spec["scheduleTimeoutSeconds"] = 60 if timeout is None else int(timeout)
+        return _owned(trainjob, "scheduling.x-k8s.io/v1alpha1", "PodGroup", spec)
+    queue = runtime.annotations.get("scheduling.volcano.sh/queue-name")
+    if queue:
+        spec["queue"] = queue
+    return _owned(trainjob, "scheduling.volcano.sh/v1beta1", "PodGroup", spec)

@@ -1,0 +1,222 @@
+"""The TrainJob controller of Kubeflow Trainer v2."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    is_controlled_by,
+    is_terminating,
+    name_of,
+    namespace_of,
+    owner_reference,
+    seconds_until,
+    stamp,
+)
+from tui.emulator.kubernetes.operators.trainjob.build import build_jobset, build_pod_group
+from tui.emulator.kubernetes.operators.trainjob.policies import KEY_SUFFIX, hostfile
+from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+GROUP = "trainer.kubeflow.org"
+MANAGER = "trainer.kubeflow.org/trainjob-controller"
+SNAPSHOT_SUFFIX = "-runtime-snapshot"
+DEADLINE = "DeadlineExceeded"
+
+
+class TrainJobController(Controller):
+    """Keeps the JobSets of TrainJobs."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self.trainjobs = objects.resource("trainjobs", GROUP)
+        self.jobsets = objects.resource("jobsets", "jobset.x-k8s.io")
+        self.config_maps = objects.resource("configmaps")
+        self.secrets = objects.resource("secrets")
+
+    @property
+    def name(self) -> str:
+        return "trainer-controller-manager"
+
+    def watched(self) -> Collection[Resource]:
+        return (self.trainjobs, self.jobsets)
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.resource == self.trainjobs:
+            return (key_of(self.trainjobs, event.obj),)
+        return owner_keys(event.obj, self.trainjobs)
+
+    def reconcile(self, key: Key) -> float | None:
+        trainjob = carry_out.find(self.objects, self.trainjobs, key.namespace, key.name)
+        if trainjob is None or is_terminating(trainjob):
+            return None
+        if trainjob["spec"].get("managedBy") not in (None, MANAGER):
+            return None
+        status: Obj = copy.deepcopy(trainjob.get("status") or {})
+        failed = conditions.find(status, "Failed")
+        if failed is not None and failed["reason"] != DEADLINE:
+            # It is found again below; a change of the specification may have ended its reason.
+            status["conditions"].remove(failed)
+        if not _is_finished(trainjob.get("status") or {}):
+            self._build(trainjob)
+        now = self.objects.now()
+        _set_suspended(trainjob, status, now)
+        jobset = carry_out.find(self.objects, self.jobsets, key.namespace, key.name)
+        if jobset is not None and is_controlled_by(jobset, trainjob):
+            _take_over(jobset, status, now)
+        elif failed is not None and failed["reason"] != DEADLINE:
+            status.setdefault("conditions", []).append(failed)  # its JobSet has gone after its time to live
+        again = self._watch_deadline(trainjob, status, now)
+        carry_out.set_status(self.objects, self.trainjobs, trainjob, status)
+        return again
+
+    def _build(self, trainjob: Obj) -> None:
+        """Make or, while it is suspended, change what runs the TrainJob."""
+        found = self._runtime(trainjob)
+        if found is None:
+            kind, name = _reference(trainjob)
+            self.objects.event(
+                trainjob,
+                "TrainJobResourcesCreationFailed",
+                f"TrainJob resources reconciliation failed: {kind} {name} not found",
+                type="Warning",
+                component=self.name,
+                action="Reconciling",
+            )
+            return
+        namespace, name = namespace_of(trainjob), name_of(trainjob)
+        old = carry_out.find(self.objects, self.jobsets, namespace, name)
+        if old is not None and not (trainjob["spec"].get("suspend") or old["spec"].get("suspend")):
+            return
+        runtime = Runtime(trainjob, found)
+        jobset = build_jobset(trainjob, runtime)
+        for obj in (hostfile(trainjob, runtime), build_pod_group(trainjob, runtime)):
+            if obj is not None:
+                self._apply(obj)
+        if "mpi" in runtime.policy:
+            self._make_key(trainjob)
+        self._apply(jobset)
+
+    def _apply(self, obj: Obj) -> None:
+        """Create an object or set its specification."""
+        if carry_out.create(self.objects, obj):
+            return
+        group, _, version = obj["apiVersion"].rpartition("/")
+
+        def edit(stored: Obj) -> None:
+            stored.update({field: obj[field] for field in ("spec", "data") if field in obj})
+
+        carry_out.change(self.objects, self.objects.resource(obj["kind"], group, version), obj, edit)
+
+    def _runtime(self, trainjob: Obj) -> Obj | None:
+        """The runtime as it was when the TrainJob was created: later changes of it do not reach the job."""
+        namespace, snapshot = namespace_of(trainjob), f"{name_of(trainjob)}{SNAPSHOT_SUFFIX}"
+        kept = carry_out.find(self.objects, self.config_maps, namespace, snapshot)
+        if kept is not None and is_controlled_by(kept, trainjob):
+            found: Obj = yaml.safe_load(kept["data"]["runtime"])
+            return found
+        kind, name = _reference(trainjob)
+        where = namespace if kind == "TrainingRuntime" else ""
+        runtime = carry_out.find(self.objects, self.objects.resource(kind, GROUP), where, name)
+        if runtime is not None:
+            carry_out.create(
+                self.objects,
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {
+                        "name": snapshot,
+                        "namespace": namespace,
+                        "ownerReferences": [owner_reference(trainjob)],
+                    },
+                    "data": {"runtime": yaml.safe_dump(runtime)},
+                },
+            )
+        return runtime
+
+    def _make_key(self, trainjob: Obj) -> None:
+        """The key of a TrainJob under MPI. Nothing here uses it, but its pods mount it."""
+        namespace, name = namespace_of(trainjob), f"{name_of(trainjob)}{KEY_SUFFIX}"
+        if carry_out.find(self.objects, self.secrets, namespace, name) is None:
+            carry_out.create(self.objects, ssh_secret(trainjob, name))
+
+    def _watch_deadline(self, trainjob: Obj, status: Obj, now: datetime) -> float | None:
+        deadline = trainjob["spec"].get("activeDeadlineSeconds")
+        if not deadline or _is_finished(status) or trainjob["spec"].get("suspend"):
+            return None
+        resumed = conditions.find(status, "Suspended")
+        start = resumed["lastTransitionTime"] if resumed else trainjob["metadata"]["creationTimestamp"]
+        left = seconds_until(start, int(deadline), now)
+        if left > 0:
+            return left
+        message = "TrainJob exceeded its active deadline"
+        conditions.put(status, "Failed", DEADLINE, message, stamp(now))
+        carry_out.delete(self.objects, self.jobsets, namespace_of(trainjob), name_of(trainjob))
+        return None
+
+
+def ssh_secret(owner: Obj, name: str) -> Obj:
+    """A new key pair for ssh."""
+    key = ec.generate_private_key(ec.SECP521R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": namespace_of(owner),
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "type": "kubernetes.io/ssh-auth",
+        "immutable": True,
+        "data": {
+            "ssh-privatekey": base64.b64encode(private).decode(),
+            "ssh-publickey": base64.b64encode(public + b"\n").decode(),
+        },
+    }
+
+
+def _reference(trainjob: Obj) -> tuple[str, str]:
+    reference = trainjob["spec"]["runtimeRef"]
+    return reference.get("kind") or "ClusterTrainingRuntime", str(reference["name"])
+
+
+def _is_finished(status: Obj) -> bool:
+    return conditions.is_true(status, "Complete") or conditions.is_true(status, "Failed")
+
+
+def _set_suspended(trainjob: Obj, status: Obj, now: datetime) -> None:
+    if trainjob["spec"].get("suspend"):
+        conditions.put(status, "Suspended", "Suspended", "TrainJob is suspended", stamp(now))
+    elif conditions.is_true(status, "Suspended"):
+        conditions.put(status, "Suspended", "Resumed", "TrainJob is resumed", stamp(now), value="False")
+
+
+def _take_over(jobset: Obj, status: Obj, now: datetime) -> None:
+    """The end and the counts of the JobSet."""
+    own = jobset.get("status") or {}
+    for theirs, ours in (("Completed", "Complete"), ("Failed", "Failed")):
+        ended = conditions.find(own, theirs)
+        if ended is not None and ended["status"] == "True" and not conditions.is_true(status, ours):
+            conditions.put(status, ours, ended["reason"], ended["message"], ended["lastTransitionTime"])
+    counts = own.get("replicatedJobsStatus") or []
+    if counts:
+        fields = ("name", "ready", "succeeded", "failed", "active", "suspended")
+        status["jobsStatus"] = [{field: each[field] for field in fields} for each in counts]

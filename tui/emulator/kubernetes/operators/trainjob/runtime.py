@@ -1,0 +1,152 @@
+"""A runtime with what a TrainJob says of it: the plan of its JobSet."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from tui.domain.kubernetes import quantity
+from tui.emulator.kubernetes.operators.merge import merged
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of
+
+ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
+NODE = "node"
+LAUNCHER = "launcher"
+PORT = 29500
+
+
+class Runtime:
+    """The template of a runtime, merged with a TrainJob's patches and its trainer's resources."""
+
+    def __init__(self, trainjob: Mapping[str, Any], runtime: Mapping[str, Any]) -> None:
+        spec = copy.deepcopy(runtime["spec"])
+        self.name = name_of(trainjob)
+        self.trainjob = trainjob["spec"]
+        self.trainer: Obj | None = self.trainjob.get("trainer")
+        self.policy: Obj = spec.get("mlPolicy") or {}
+        self.gang: Obj = spec.get("podGroupPolicy") or {}
+        template = spec.get("template") or {}
+        self.jobset: Obj = template.get("spec") or {}
+        metadata = template.get("metadata") or {}
+        self.labels: dict[str, str] = dict(metadata.get("labels") or {})
+        self.annotations: dict[str, str] = dict(metadata.get("annotations") or {})
+        for patch in self.trainjob.get("runtimePatches") or ():
+            self._patch((patch.get("trainingRuntimeSpec") or {}).get("template") or {})
+        self.jobs: list[Obj] = self.jobset.setdefault("replicatedJobs", [])
+        for job in self.jobs:
+            job["template"].setdefault("spec", {}).setdefault("template", {}).setdefault("spec", {})
+        self._set_resources()
+
+    def _patch(self, template: Obj) -> None:
+        metadata = template.get("metadata") or {}
+        self.labels.update(metadata.get("labels") or {})
+        self.annotations.update(metadata.get("annotations") or {})
+        order = [job["name"] for job in self.jobset.get("replicatedJobs") or ()]
+        self.jobset = merged(self.jobset, template.get("spec") or {})
+        self.jobset.get("replicatedJobs", []).sort(key=lambda job: order.index(job["name"]))
+
+    def _set_resources(self) -> None:
+        resources = (self.trainer or {}).get("resourcesPerNode")
+        for job in self.jobs:
+            if resources and (self.is_trainer(job) or self._is_mpi_node(job)):
+                container = self.container(job)
+                if container is not None:
+                    container["resources"] = merged(container.get("resources") or {}, resources)
+
+    def is_trainer(self, job: Mapping[str, Any]) -> bool:
+        """Whether the job is the trainer's."""
+        return self.ancestor(job) == "trainer"
+
+    def ancestor(self, job: Mapping[str, Any]) -> str:
+        """Which step of the TrainJob the job is."""
+        labels = (job["template"].get("metadata") or {}).get("labels") or {}
+        return str(labels.get(ANCESTOR, ""))
+
+    def _is_mpi_node(self, job: Mapping[str, Any]) -> bool:
+        return bool((self.policy.get("mpi") or {}).get("runLauncherAsNode")) and job["name"] == NODE
+
+    def job_of_trainer(self) -> Obj | None:
+        """The replicated job of the trainer."""
+        return next((job for job in self.jobs if self.is_trainer(job)), None)
+
+    def container(self, job: Mapping[str, Any], name: str = NODE) -> Obj | None:
+        """A container of a replicated job."""
+        containers: list[Obj] = pod_spec(job).get("containers") or []
+        return next((each for each in containers if each["name"] == name), None)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes train."""
+        wanted = (self.trainer or {}).get("numNodes")
+        if wanted is None:
+            wanted = self.policy.get("numNodes")
+        return 1 if wanted is None else int(wanted)
+
+    def count(self, job: Mapping[str, Any]) -> int:
+        """The pods of a replicated job."""
+        mpi = self.policy.get("mpi")
+        if mpi is not None and job["name"] == NODE and (self.trainer or {}).get("numNodes") is not None:
+            # One of the nodes is the launcher.
+            return max(self.nodes - 1, 1) if mpi.get("runLauncherAsNode") else self.nodes
+        if self.is_trainer(job) and mpi is None:
+            return self.nodes
+        parallelism = job["template"]["spec"].get("parallelism")
+        return 1 if parallelism is None else int(parallelism)
+
+    def per_node(self) -> str:
+        """Processes of a node: as said, else `auto` with GPUs, else the CPUs asked for."""
+        wanted = (self.trainer or {}).get("numProcPerNode")
+        if wanted is not None:
+            return str(wanted)
+        if self.gpus():
+            return "auto"
+        resources = self._resources_per_node()
+        cpus = (resources.get("requests") or {}).get("cpu") or (resources.get("limits") or {}).get("cpu") or 0
+        return str(max(1, quantity.scaled("pods", cpus)))
+
+    def gpus(self) -> int:
+        """GPUs of a node."""
+        resources = self._resources_per_node()
+        for field in ("requests", "limits"):
+            for name, amount in (resources.get(field) or {}).items():
+                if "gpu" in name.lower() and (found := quantity.scaled("pods", amount)):
+                    return found
+        return 0
+
+    def _resources_per_node(self) -> Obj:
+        asked = (self.trainer or {}).get("resourcesPerNode")
+        if asked is not None:
+            return dict(asked)
+        for job in self.jobs:
+            container = self.container(job) if job["name"] == NODE or self.is_trainer(job) else None
+            if container is not None and container.get("resources"):
+                return dict(container["resources"])
+        return {}
+
+    def endpoints(self, job: Mapping[str, Any]) -> list[str]:
+        """The host names of the pods of a replicated job."""
+        subdomain = (self.jobset.get("network") or {}).get("subdomain") or self.name
+        replicas = int(job.get("replicas") or 1)
+        return [
+            f"{self.name}-{job['name']}-{replica}-{pod}.{subdomain}"
+            for replica in range(replicas)
+            for pod in range(self.count(job))
+        ]
+
+
+def pod_spec(job: Mapping[str, Any]) -> Obj:
+    """The specification of a replicated job's pods."""
+    spec: Obj = job["template"]["spec"]["template"]["spec"]
+    return spec
+
+
+def upsert(container: Obj, field: str, key: str, *members: Mapping[str, Any]) -> None:
+    """Add members to a list of a container; one of the same name is replaced in its place."""
+    found: list[Obj] = container.setdefault(field, [])
+    for member in members:
+        at = next((index for index, each in enumerate(found) if each.get(key) == member.get(key)), None)
+        if at is None:
+            found.append(dict(member))
+        else:
+            found[at] = dict(member)
