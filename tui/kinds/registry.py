@@ -7,7 +7,6 @@ from typing import Any
 
 from tui.domain import spec_format
 from tui.domain.job import Job
-from tui.kinds.cluster_jobs import CLUSTER_JOBS
 from tui.kinds.custom_job import CUSTOM_JOB
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.pipeline_job import PIPELINE_JOB
@@ -79,13 +78,11 @@ def kind_of_body(body: str, resource: Mapping[str, Any] | None = None) -> Kind:
     Raises:
         KeyError: where no kind has it, or the object is of none of them.
     """
-    sent = resource or {}
-    # A manifest may have objects beside the job.
-    made = [object_kind(each) for each in (sent.get("items") or [sent])]
+    made = object_kind(resource or {})
     for kind in _KINDS.values():
-        if kind.body == body and (not kind.objects or not set(kind.objects).isdisjoint(made)):
+        if kind.body == body and (not kind.objects or made in kind.objects):
             return kind
-    raise KeyError(", ".join(made) or body)
+    raise KeyError(made if resource else body)
 
 
 def object_kind(resource: Mapping[str, Any]) -> str:
@@ -95,5 +92,8 @@ def object_kind(resource: Mapping[str, Any]) -> str:
     return f"{kind}.{group}" if kind and slash else kind
 
 
-for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB, *CLUSTER_JOBS):
+for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB):
     register(_kind)
+
+if "manifest" not in spec_format.bodies():
+    spec_format.register("manifest", lambda: resolve("tui.domain.kubernetes.manifest:MANIFEST"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tui.emulator.config import read_config
+from tui.emulator.kubernetes.node.settings import NodeSettings
 
 
-class KubernetesConfig(BaseModel):
+class KubernetesConfig(NodeSettings):
     """Settings of this Kubernetes. Times are in seconds."""
 
     model_config = ConfigDict(extra="forbid")

@@ -29,6 +29,7 @@ from tui.emulator.kubernetes.admission import Admission
 from tui.emulator.kubernetes.api.admin import Admin
 from tui.emulator.kubernetes.api.app import Api
 from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.types import Types
 from tui.emulator.kubernetes.certificates import (
     ensure_certificates,
     ensure_token,
@@ -36,15 +37,18 @@ from tui.emulator.kubernetes.certificates import (
     write_private,
 )
 from tui.emulator.kubernetes.config import KubernetesConfig, load_kubernetes_config
-from tui.emulator.kubernetes.controller import Controller
 from tui.emulator.kubernetes.database import DatabaseError
 from tui.emulator.kubernetes.namespaces import NamespaceController
+from tui.emulator.kubernetes.node.parts import Part
+from tui.emulator.kubernetes.node.parts import build as node_parts
+from tui.emulator.kubernetes.node.routes import NodeRoutes
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import parts as operators
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
 from tui.emulator.kubernetes.resources import NAMESPACES
 from tui.emulator.lock import Lock, remove_stale_files, write_info
 from tui.emulator.paths import StateDirError
+from tui.emulator.storage.server import BucketServer
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +69,8 @@ class KubernetesEmulator:
         self.objects = Objects(state.database, history=self.config.history)
         self.objects.admit = Admission(self.objects)
         self.faults = Faults()
+        self.node = node_parts(self.objects, self.config, state)
+        self.buckets = BucketServer(state, "0")
         self.stopping = asyncio.Event()
         """Set when the server has to end; its owner then closes it."""
         self.url = ""
@@ -122,13 +128,17 @@ class KubernetesEmulator:
         self.objects.open()
         stack.callback(self.objects.close)
         self._create_namespaces()
+        # Before the pods: their programs have the address.
+        self.buckets.open()
+        stack.push_async_callback(self.buckets.close)
         listener = _bind(_stored_port(state.address))
         stack.callback(listener.close)
         port = listener.getsockname()[1]
         write_private(state.address, (json.dumps({"port": port}) + "\n").encode())
         self.url = f"https://{HOST}:{port}"
         write_kubeconfig(state, self.url, token)
-        api = Api(self.objects, self.config, token, faults=self.faults)
+        routes = NodeRoutes(self.node).routes()
+        api = Api(self.objects, self.config, token, faults=self.faults, types=Types(), routes=routes)
         admin = Admin(self.objects, self.faults, self.info)
         for controller in self._controllers():
             self._run(controller)
@@ -138,9 +148,10 @@ class KubernetesEmulator:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         write_info(state, self.info())
 
-    def _controllers(self) -> Sequence[Controller]:
+    def _controllers(self) -> Sequence[Part]:
         return [
             NamespaceController(self.objects),
+            *self.node.controllers,
             *operators.controllers(self.objects, self.config, self.state),
         ]
 
@@ -150,7 +161,7 @@ class KubernetesEmulator:
             if name not in present:
                 self.objects.create(NAMESPACES, {"metadata": {"name": name}})
 
-    def _run(self, controller: Controller) -> None:
+    def _run(self, controller: Part) -> None:
         self._spawn(controller.run(), controller.name)
 
     def _spawn(self, work: Any, name: str) -> None:

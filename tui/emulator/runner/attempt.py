@@ -34,9 +34,12 @@ from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABL
 from tui.emulator.runner.process_tree import Proc
 from tui.emulator.runner.recorder import RETRY, Recorder
 from tui.emulator.runner.replica_start import CannotStart, remove_tmpdir_link, start_replica
-from tui.emulator.runner.sampler import Sampler
+from tui.emulator.runner.sampler import Sampler, memory_used
 
 log = logging.getLogger("runner")
+
+MEMORY_CHECK = 0.5
+"""Seconds between two comparisons of the memory in use with the replicas' limits."""
 
 
 @dataclass
@@ -50,6 +53,8 @@ class Running:
     exit_code: int | None = None
     restarts: int = 0
     oom: bool = False
+    over_limit: bool = False
+    """It is killed for its use of memory."""
     purging: bool = False
     """Its first process has ended and the runner kills the others."""
     restarting: bool = False
@@ -85,7 +90,8 @@ class AttemptRunner:
         self._sampler = Sampler({r.id: r for r in self.plan.replicas})
         self._owners = ProcessOwners(list(self.replicas))
         self._commands_read = 0
-        self._next_sample = 0.0
+        self._next_sample = self._next_memory_check = 0.0
+        self._limited = [r for r in self.replicas.values() if r.plan.memory_limit]
         self._deadline = time.monotonic() + self.plan.timeout if self.plan.timeout else None
         self._oom_kills = host.oom_kills()
         self._shutting_down = False
@@ -126,6 +132,7 @@ class AttemptRunner:
         self._reap()
         self._run_commands()
         self._check_deadline()
+        self._check_memory()
         finished = self._clean_up()
         self._recorder.stamp()
         if time.monotonic() >= self._next_sample:
@@ -159,7 +166,8 @@ class AttemptRunner:
 
     def _start(self, running: Running) -> None:
         replica = running.plan
-        running.restarting, running.exit_code, running.oom = False, None, False
+        running.restarting, running.exit_code = False, None
+        running.oom = running.over_limit = False
         env = {**replica.env, REPLICA_VARIABLE: replica.id, ATTEMPT_VARIABLE: str(self.home.root)}
         try:
             running.process = start_replica(replica, env, self.home)
@@ -195,7 +203,7 @@ class AttemptRunner:
         running.process, running.state, running.exit_code = None, "exited", code
         if code == 128 + signal.SIGKILL and self._ending is None:
             kills = host.oom_kills()
-            running.oom, self._oom_kills = kills > self._oom_kills, kills
+            running.oom, self._oom_kills = running.over_limit or kills > self._oom_kills, kills
         if running.restarting and not (code == 0 and running.plan.id == self._primary):
             # Killed in order to restart: ignore the exit code.
             running.state = "starting"
@@ -267,6 +275,22 @@ class AttemptRunner:
                 self._end(Ending("timeout", set(self.replicas)), self.plan.grace)
             self._deadline = None
 
+    def _check_memory(self) -> None:
+        """Kill the replicas that use more memory than they may."""
+        if not self._limited or self._ending is not None or time.monotonic() < self._next_memory_check:
+            return
+        self._next_memory_check = time.monotonic() + MEMORY_CHECK
+        families = self._owners.scan(self._roots())
+        for running in self._limited:
+            used = memory_used([p for p in families[running.plan.id] if not p.ended])
+            if used > running.plan.memory_limit and not running.over_limit:
+                self._kill_for_memory(running, families[running.plan.id])
+
+    def _kill_for_memory(self, running: Running, family: list[Proc]) -> None:
+        running.over_limit = True
+        self._recorder.event(running.plan.id, "out of memory: SIGKILL sent")
+        process_tree.send(family, signal.SIGKILL)
+
     def _clean_up(self) -> bool:
         """Kill and restart replicas; True when an ended attempt has no process left."""
         if self._ending is None and not any(r.purging for r in self.replicas.values()):
@@ -322,16 +346,25 @@ class AttemptRunner:
                 log.warning("not a command: %r", line)
                 continue
             if do == "stop":
-                self._stop("timeout" if reason == "timeout" else "stopped")
+                self._stop("timeout" if reason == "timeout" else "stopped", command.get("grace"))
+            elif do == "oom":
+                families = self._owners.scan(self._roots())
+                for name in replicas:
+                    if name in self.replicas and self._ending is None:
+                        self._kill_for_memory(self.replicas[name], families[name])
             elif do == "preempt":
                 self._preempt(replicas, "the machine is reclaimed")
             else:
                 log.warning("unknown command: %r", line)
 
-    def _stop(self, outcome: str) -> None:
+    def _stop(self, outcome: str, given: object) -> None:
         grace = self.plan.grace if outcome == "timeout" else self.plan.stop_grace
+        if isinstance(given, int | float):
+            grace = float(given)
         if self._ending is None:
             self._end(Ending(outcome, set(self.replicas)), grace)
+        elif self._ending.outcome == outcome:
+            self._ending.kill_at = min(self._ending.kill_at, time.monotonic() + grace)
         elif self._ending.outcome in {"preempted", "timeout"}:
             # A cancellation does not wait for the longer grace period of a preemption.
             ending, remaining = self._ending, self._ending.next

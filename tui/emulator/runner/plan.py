@@ -6,9 +6,11 @@ end without the other, and the server can restart.
 
 Commands, one JSON object a line::
 
-    {"do": "stop", "reason": "cancel" | "timeout"}                 end every replica within the grace period
+    {"do": "stop", "reason": "cancel" | "timeout", "grace": 3.0}   end every replica within the grace period;
+                                                                   the plan's by default; a later one shortens
     {"do": "preempt", "replicas": ["workerpool1-0"]}               SIGTERM, SIGKILL after the grace period;
                                                                    an empty list means all of them
+    {"do": "oom", "replicas": ["main"]}                            SIGKILL, as for too much memory
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ class ReplicaPlan:
 
     Utilizations are fractions of `machine_vcpus` and `machine_memory` (bytes); 0 means this machine's.
     `accelerators` lists the device indices that the replica may use, empty for none. `simulated` is the
-    number of accelerators to simulate where there is no real one.
+    number of accelerators to simulate where there is no real one. A replica that uses more than
+    `memory_limit` bytes, if that is not 0, is killed as a container with this limit is.
     """
 
     id: str
@@ -36,6 +39,7 @@ class ReplicaPlan:
     machine_memory: int = 0
     accelerators: tuple[int, ...] = ()
     simulated: int = 0
+    memory_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

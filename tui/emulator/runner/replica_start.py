@@ -71,9 +71,10 @@ def _prepare(replica: ReplicaPlan) -> None:
     bytes, so TMPDIR is a short path elsewhere.
     """
     workdir = Path(replica.workdir)
-    (workdir / "tmp").mkdir(parents=True, exist_ok=True)
+    workdir.mkdir(parents=True, exist_ok=True)
     name = replica.env.get("TMPDIR")
     if name and not Path(name).exists():
+        (workdir / "tmp").mkdir(exist_ok=True)
         link = Path(name)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)

@@ -87,6 +87,14 @@ class LocalRunner:
         finally:
             os.close(file)
 
+    def pid(self, attempt: AttemptDir) -> int | None:
+        """The runner's process, while it runs."""
+        child = self._children.get(attempt.root)
+        if child is not None and child.poll() is None:
+            return child.pid
+        who = self._identity(attempt)
+        return who.pid if who is not None and self.alive(attempt) else None
+
     def alive(self, attempt: AttemptDir) -> bool:
         """Whether the recorded runner still runs: pid, start time and boot agree."""
         child = self._children.get(attempt.root)

@@ -1,0 +1,129 @@
+"""Faults of nodes and pods on request: what a cluster does to a training job."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.kubernetes.errors import BadRequest
+from tui.emulator.kubernetes.node import quantity
+from tui.emulator.kubernetes.node.kubelet.images import SlowPull
+from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.node.kubelet.pod import PodWorker
+from tui.emulator.kubernetes.node.kubelet.status import Verdict
+from tui.emulator.kubernetes.node.nodes import Nodes
+from tui.emulator.kubernetes.node.serving.usage import usage_of
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import NODES, PODS
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFaults:
+    """Each raises NotFound or BadRequest with what is wrong; the effects come at once."""
+
+    objects: Objects
+    kubelet: Kubelet
+    nodes: Nodes
+
+    def evict(self, namespace: str, name: str) -> None:
+        """Evict a pod as a kubelet does whose node runs out of memory."""
+        worker = self._running(namespace, name)
+        low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 83724Ki. "
+        message = low + _uses(worker)
+        condition = {
+            "type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+            "message": message,
+        }  # fmt: skip
+        worker.event("Evicted", message, warning=True)
+        worker.stop(0, Verdict("Evicted", message, (condition,)))
+
+    def preempt(self, node: str, notice: float | None = None, back: float | None = None) -> None:
+        """Reclaim a node as GKE does a Spot machine; the times are those of the settings by default.
+
+        With a negative `back` the node stays away.
+        """
+        settings = self.kubelet.services.settings
+        returns = settings.node_return_seconds if back is None else back
+        wait = settings.spot_notice_seconds if notice is None else notice
+        self.nodes.preempt(node, wait, None if returns < 0 else returns)
+
+    def kill_for_memory(self, namespace: str, name: str, container: str = "") -> str:
+        """Kill a container as the kernel does for too much memory; returns the container's name."""
+        worker = self._running(namespace, name)
+        found = [each for each in worker.containers if each.state.running and container in {"", each.name}]
+        if not found:
+            raise BadRequest(f"pod {namespace}/{name} has no running container {container}".rstrip())
+        run = found[-1].run_folder
+        assert run is not None
+        self.kubelet.services.runner.command(run, {"do": "oom", "replicas": [found[-1].name]})
+        return found[-1].name
+
+    def slow_pull(self, image: str, seconds: float, lasts: float) -> None:
+        """Let pulls of images that match `image` (shell wildcards) take `seconds`, for `lasts` seconds."""
+        if seconds < 0 or lasts <= 0:
+            raise BadRequest("a pull takes 0 seconds or more, and the fault lasts more than 0 seconds")
+        self.kubelet.services.images.slow.append(SlowPull(image, seconds, time.monotonic() + lasts))
+
+    def cordon(self, node: str, on: bool = True) -> None:
+        """Take no new pods on a node, or take them again."""
+
+        def edit(obj: dict[str, Any]) -> None:
+            obj["spec"]["unschedulable"] = on
+            if not on:
+                del obj["spec"]["unschedulable"]
+
+        self.objects.change(NODES, "", node, edit)
+
+    def drain(self, node: str) -> list[str]:
+        """Cordon a node and evict its pods by the API; returns their names."""
+        self.cordon(node)
+        message = "Eviction API: evicting"
+        gone = []
+        for worker in list(self.kubelet.workers.values()):
+            if worker.spec.get("nodeName") != node or worker.ended:
+                continue
+            self.evict_by_api(worker.namespace, worker.name, message)
+            gone.append(f"{worker.namespace}/{worker.name}")
+        return gone
+
+    def evict_by_api(self, namespace: str, name: str, message: str = "Eviction API: evicting") -> None:
+        """What the subresource `eviction` does: the pod's condition says why, and it is deleted."""
+
+        def edit(obj: dict[str, Any]) -> None:
+            found = obj.setdefault("status", {}).setdefault("conditions", [])
+            found[:] = [each for each in found if each["type"] != "DisruptionTarget"]
+            found.append({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": message, "lastProbeTime": None, "lastTransitionTime": _now(self.objects),
+            })  # fmt: skip
+
+        self.objects.change(PODS, namespace, name, edit, status=True)
+        self.objects.delete(PODS, namespace, name)
+
+    def _running(self, namespace: str, name: str) -> PodWorker:
+        pod = self.objects.get(PODS, namespace, name)
+        worker = self.kubelet.workers.get(str(pod["metadata"]["uid"]))
+        if worker is None:
+            raise BadRequest(f"pod {namespace}/{name} runs on no node")
+        if worker.ended:
+            raise BadRequest(f"pod {namespace}/{name} has ended")
+        return worker
+
+
+def _now(objects: Objects) -> str:
+    return objects.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _uses(worker: PodWorker) -> str:
+    """The kubelet's sentence on each container that uses more than it requests."""
+    parts = []
+    for container in worker.main:
+        usage = usage_of(container)
+        asked = ((container.spec.get("resources") or {}).get("requests") or {}).get("memory", "0")
+        if usage is not None and usage.memory is not None:
+            parts.append(
+                f"Container {container.name} was using {quantity.kibibytes(usage.memory)}, "
+                f"request is {asked}, has larger consumption of memory. "
+            )
+    return "".join(parts)

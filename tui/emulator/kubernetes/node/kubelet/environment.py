@@ -1,0 +1,181 @@
+"""The plan of one run of a container: its command line and variables on this machine.
+
+Differences from a real node: the variables of the image are those of `_image`; host names and ports are
+translated (`hostnames`), mount paths too (`volumes`); all processes share this machine's CPUs and GPUs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tui.emulator.kubernetes.node import quantity
+from tui.emulator.kubernetes.node.kubelet.references import (
+    CannotCreate,
+    Lookup,
+    field_value,
+    keyed_value,
+    resource_value,
+    values_from,
+)
+from tui.emulator.kubernetes.node.kubelet.volumes import path_translator
+from tui.emulator.kubernetes.node.pools import GPU
+from tui.emulator.paths import AttemptDir, StateDir
+from tui.emulator.runner import host
+from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
+from tui.emulator.runs import gpus
+from tui.emulator.runs.environment import CHECKOUT, STORAGE_HOST, SYSTEM_PATH, expand, to_local_paths
+from tui.emulator.runs.images import Images
+from tui.emulator.runs.package_bootstrap import PACKAGES
+from tui.emulator.runs.replica_pip import write_wrappers
+from tui.emulator.storage.server import bucket_url
+
+Obj = Mapping[str, Any]
+TERMINATION_LOG = "/dev/termination-log"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the machine gives to one run of a container."""
+
+    state: StateDir
+    images: Images
+    run: AttemptDir
+    message: Path
+    """Takes the place of the termination message's path."""
+    mounts: Mapping[str, str]
+    allocatable: Mapping[str, Any]
+    devices: tuple[int, ...]
+    simulate: bool
+    siblings: int
+    """Pods of the same job, which share the machine."""
+    translate: Callable[[Mapping[str, str]], dict[str, str]]
+    """Host names and ports in variables."""
+    translate_text: Callable[[str], str]
+    """Host names with ports in a word of the command line."""
+
+
+def build_plan(
+    pod: Obj, container: Obj, site: Site, lookup: Lookup, *, grace: float, sample_period: float
+) -> AttemptPlan:
+    """The plan of one run.
+
+    Raises:
+        CannotCreate: for a reference to what does not exist.
+        CannotRun: for an image without a program on this machine.
+        OSError.
+    """
+    name = container["name"]
+    workdir = site.run.workdir(name)
+    paths = path_translator({**site.mounts, _message_path(container): str(site.message)})
+
+    def local(text: str) -> str:
+        return to_local_paths(paths(text), site.state)
+
+    own = _own_variables(pod, container, site, lookup)
+    base = _image(pod, site, workdir)
+    seen = site.translate(own)
+    env = base | {key: local(value) for key, value in seen.items()}
+    # A reference sees the variables as the container has them.
+    known = {**base, **env}
+    command = [expand(str(word), known) for word in container.get("command") or ()]
+    args = [expand(str(word), known) for word in container.get("args") or ()]
+    argv = [local(site.translate_text(word)) for word in site.images.argv(container["image"], command, args)]
+    asked = _gpus(container)
+    env |= {key: value for key, value in gpus.variables(site.devices).items() if key not in own}
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    replica = ReplicaPlan(
+        name,
+        tuple(argv),
+        env,
+        str(_workdir(container, workdir, local)),
+        primary=True,
+        accelerators=site.devices,
+        simulated=asked if site.simulate and not site.devices else 0,
+        memory_limit=int(quantity.parse(limit)) if limit else 0,
+    )
+    job = str(pod["metadata"]["uid"])
+    return AttemptPlan(
+        job, site.run.number, (replica,), grace=grace, stop_grace=grace, sample_period=sample_period,
+        worker_restarts=0,
+    )  # fmt: skip
+
+
+def requested_gpus(pod: Obj) -> int:
+    return sum(_gpus(each) for each in pod["spec"].get("containers") or ())
+
+
+def _gpus(container: Obj) -> int:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return int(quantity.parse(limits.get(GPU, "0")))
+
+
+def _message_path(container: Obj) -> str:
+    return str(container.get("terminationMessagePath") or TERMINATION_LOG)
+
+
+def _workdir(container: Obj, workdir: Path, local: Callable[[str], str]) -> Path:
+    """The folder of a run, or the one that is mounted at the container's working directory."""
+    wanted = str(container.get("workingDir") or "")
+    if not wanted.startswith("/"):
+        return workdir
+    translated = local(wanted)
+    return Path(translated) if translated != wanted else workdir / wanted.lstrip("/")
+
+
+def _own_variables(pod: Obj, container: Obj, site: Site, lookup: Lookup) -> dict[str, str]:
+    """The variables of `envFrom`, then those of `env`; a later one may refer to an earlier one."""
+    found = values_from(container, lookup)
+    for variable in container.get("env") or ():
+        name, source = variable["name"], variable.get("valueFrom")
+        if not source:
+            found[name] = expand(str(variable.get("value") or ""), found)
+        elif "fieldRef" in source:
+            found[name] = field_value(pod, source["fieldRef"].get("fieldPath", ""))
+        elif "resourceFieldRef" in source:
+            reference = source["resourceFieldRef"]
+            found[name] = resource_value(pod, container["name"], reference, site.allocatable)
+        elif (value := keyed_value(source, lookup)) is not None:
+            found[name] = value
+    for name, value in found.items():
+        if "\0" in value or "\0" in name or "=" in name:
+            raise CannotCreate(f"environment variable {name!r} has a character that no variable can have")
+    return found
+
+
+def _image(pod: Obj, site: Site, workdir: Path) -> dict[str, str]:
+    """What an image and a runtime set: paths, the host's name, the home."""
+    programs = site.state.root / "bin"
+    write_wrappers(programs)
+    key = f"{pod['metadata']['uid']}/{site.run.root.parent.name}/{site.run.number}"
+    digest = hashlib.sha256(key.encode()).hexdigest()[:10]
+    env = {
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{SYSTEM_PATH}",
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(max(1, math.floor(host.cpus() / max(1, site.siblings)))),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "VXTUI_GCS_ROOT": str(site.state.buckets),
+        "HOSTNAME": str(pod["spec"].get("hostname") or pod["metadata"]["name"])[:63],
+        "HOME": str(workdir),
+        "TMPDIR": str(site.state.root / "t" / digest),
+        "PIP_TARGET": str(workdir / PACKAGES),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *CHECKOUT]),
+    }
+    buckets = os.environ.get(STORAGE_HOST) or bucket_url(site.state)
+    if buckets:
+        env[STORAGE_HOST] = buckets
+    return env
+
+
+def words_of(command: Sequence[str], mounts: Mapping[str, str], state: StateDir) -> list[str]:
+    """A command line for a program beside the container's, with the paths of this machine."""
+    paths = path_translator(mounts)
+    return [to_local_paths(paths(word), state) for word in command]

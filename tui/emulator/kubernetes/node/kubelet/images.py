@@ -1,0 +1,50 @@
+"""Images: which exist, how long a pull takes, and what runs in their place."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.runs.images import CannotRun, Images
+
+
+@dataclass
+class SlowPull:
+    """A fault: pulls of matching images take `seconds`, until `until` (monotonic seconds)."""
+
+    pattern: str
+    seconds: float
+    until: float
+
+
+class Registry:
+    """Answers for every image."""
+
+    def __init__(
+        self, images: Mapping[str, Sequence[str]], missing: Sequence[str], pull_seconds: float
+    ) -> None:
+        self.programs = Images.of(images)
+        self._missing, self._seconds = tuple(missing), pull_seconds
+        self.slow: list[SlowPull] = []
+
+    def delay(self, image: str) -> float:
+        """Seconds that a pull takes."""
+        now = time.monotonic()
+        self.slow = [each for each in self.slow if each.until > now]
+        return max([self._seconds, *(s.seconds for s in self.slow if fnmatch.fnmatchcase(image, s.pattern))])
+
+    def refusal(self, image: str, container: Mapping[str, Any]) -> str | None:
+        """Why the image can't be pulled; None if it can."""
+        if any(fnmatch.fnmatchcase(image, pattern) for pattern in self._missing):
+            return (
+                f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": failed to '
+                f'resolve reference "{image}": {image}: not found'
+            )
+        try:
+            self.programs.argv(image, container.get("command") or (), ())
+        except CannotRun as error:
+            return str(error)
+        return None

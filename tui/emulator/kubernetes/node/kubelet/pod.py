@@ -1,0 +1,290 @@
+"""One pod from its binding to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Literal
+
+from tui.emulator.kubernetes.errors import NotFound, StorageFull
+from tui.emulator.kubernetes.node.kubelet import hostnames, status, volumes
+from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.environment import Site, requested_gpus
+from tui.emulator.kubernetes.node.kubelet.references import CannotCreate
+from tui.emulator.kubernetes.node.kubelet.services import PodServices
+from tui.emulator.kubernetes.node.kubelet.status import Fate, Place, Verdict
+from tui.emulator.kubernetes.node.kubelet.times import age_seconds, rfc3339
+from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
+from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.paths import AttemptDir
+
+log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+MOUNT_RETRY = 2.0
+"""Between two tries to set up a volume whose object is missing."""
+PUBLISH_RETRY = 1.0
+TERMINAL = {"Succeeded", "Failed"}
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+_FAMILY_LABELS = (
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+
+
+class PodWorker:
+    """Runs one pod. `obj` is the newest object of it."""
+
+    def __init__(self, services: PodServices, obj: Obj, place: Place) -> None:
+        self.services, self.obj, self.place = services, obj, place
+        self.spec: Mapping[str, Any] = obj["spec"]
+        self.uid, self.name = str(obj["metadata"]["uid"]), str(obj["metadata"]["name"])
+        self.namespace = str(obj["metadata"]["namespace"])
+        self.folder = services.folder.pod(self.uid)
+        self.lookup = services.lookup(self.namespace)
+        self.verdict: Verdict | None = None
+        self._ended = asyncio.Event()
+        self.gone = False
+        """Its object is gone."""
+        self.has_init = bool(self.spec.get("initContainers"))
+        before = _by_name(obj.get("status") or {})
+        self.init = [Container(self, spec, init=True) for spec in self.spec.get("initContainers") or ()]
+        self.main = [Container(self, spec, init=False) for spec in self.spec.get("containers") or ()]
+        for container in self.containers:
+            container.take_up(before.get(container.name))
+        self._stopping = asyncio.Event()
+        self._volumes: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        """Its containers have ended, and none starts again."""
+        return self._ended.is_set()
+
+    async def wait_for_end(self) -> None:
+        await self._ended.wait()
+
+    def mark_ended(self) -> None:
+        self._ended.set()
+
+    @property
+    def containers(self) -> list[Container]:
+        return [*self.init, *self.main]
+
+    @property
+    def title(self) -> str:
+        """As the kubelet's messages name a pod."""
+        return f"{self.name}_{self.namespace}({self.uid})"
+
+    @property
+    def grace(self) -> float:
+        seconds = self.spec.get("terminationGracePeriodSeconds")
+        return 30.0 if seconds is None else float(seconds)
+
+    async def run(self) -> None:
+        """Return when the pod has ended; its object is gone then if it is being deleted."""
+        deadline = asyncio.create_task(self._watch_deadline(), name=f"deadline of {self.title}")
+        try:
+            if await self._mount():
+                await self._run_containers()
+        except Exception:
+            log.exception("pod %s", self.title)
+            self.verdict = Verdict(
+                "InternalError", "The emulator failed on this pod; its log has the reason."
+            )
+            for container in self.containers:
+                container.stop(0)
+            await asyncio.gather(*(each.run() for each in self.containers if each.number))
+        finally:
+            deadline.cancel()
+        self._ended.set()
+        for container in self.containers:
+            if not container.state.init or "waiting" in container.state.state:
+                container.give_up()
+        self.publish()
+        self._confirm_deletion()
+
+    def stop(self, grace: float, verdict: Verdict | None = None) -> None:
+        """End all containers, and start no other. The first verdict stays."""
+        if verdict is not None and self.verdict is None and not self.ended:
+            self.verdict = verdict
+        first = not self._stopping.is_set()
+        self._stopping.set()
+        for container in self.containers:
+            if first and container.state.running:
+                self.event("Killing", f"Stopping container {container.name}")
+            container.stop(grace)
+        if verdict is not None:
+            self.publish()
+
+    def update(self, obj: Obj) -> None:
+        """The object has changed."""
+        self.obj = obj
+        if "deletionTimestamp" in obj["metadata"]:
+            grace = obj["metadata"].get("deletionGracePeriodSeconds")
+            self.stop(self.grace if grace is None else float(grace))
+            if self.ended:
+                self._confirm_deletion()
+
+    # -- its containers
+
+    async def _run_containers(self) -> None:
+        if not await self._initialize():
+            return
+        work = [asyncio.create_task(each.run(), name=f"{each.name} of {self.title}") for each in self.main]
+        try:
+            await asyncio.gather(*work)
+            for container in self.init:
+                if container.state.sidecar:
+                    container.stop(self.grace)
+            await asyncio.gather(*self._sidecars)
+        finally:
+            for task in [*work, *self._sidecars]:
+                task.cancel()
+
+    async def _initialize(self) -> bool:
+        """Run the init containers in order; False where the pod ends with them."""
+        self._sidecars: list[asyncio.Task[None]] = []
+        for container in self.init:
+            if container.state.sidecar:
+                self._sidecars.append(asyncio.create_task(container.run()))
+                while not container.state.done and not container.stopped:
+                    container.changed.clear()
+                    await container.changed.wait()
+            else:
+                await container.run()
+            if self._stopping.is_set() or not container.state.done:
+                await self._end_sidecars()
+                return False
+        for each in self.main:
+            if not each.number:
+                each.state.state = {"waiting": {"reason": status.INITIALIZING}}
+        return True
+
+    async def _end_sidecars(self) -> None:
+        for container in self.init:
+            if container.state.sidecar:
+                container.stop(self.grace)
+        await asyncio.gather(*self._sidecars)
+
+    async def _mount(self) -> bool:
+        """Make folders and volumes; False when the pod is stopped meanwhile."""
+        self.publish()
+        while not self._stopping.is_set() or any(each.number for each in self.containers):
+            try:
+                self.folder.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._volumes = dict(
+                    volumes.prepare_volumes(self.obj, self.folder, self.services.folder, self.lookup)
+                )
+                return True
+            except (CannotMount, CannotCreate) as error:
+                self.event("FailedMount", str(error), warning=True)
+            except OSError as error:
+                self.event("FailedMount", f"Unable to attach or mount volumes: {error}", warning=True)
+            try:
+                async with asyncio.timeout(MOUNT_RETRY):
+                    await self._stopping.wait()
+            except TimeoutError:
+                pass
+        return False
+
+    def site(self, spec: Mapping[str, Any], run: AttemptDir) -> Site:
+        """What a run of this container gets from the machine. Raises CannotCreate, OSError."""
+        services = self.services
+        names = self._names()
+        mounts = volumes.mounts_of(spec, self._volumes, {})
+        kept = {each.name: volumes.load_mounts(self.folder, each.name) for each in self.containers}
+        volumes.save_mounts(self.folder, {**kept, spec["name"]: mounts})
+        message = self.folder.message(spec["name"], run.number)
+        message.parent.mkdir(parents=True, exist_ok=True)
+        message.unlink(missing_ok=True)
+        node = services.node(self.spec["nodeName"])
+        asked = requested_gpus({"spec": {"containers": [spec]}})
+
+        def port(host: hostnames.Host, number: int) -> int:
+            return services.ports.port(self.uid, host, number)
+
+        return Site(
+            services.state,
+            services.images.programs,
+            run,
+            message,
+            mounts,
+            (node.get("status") or {}).get("allocatable") or {},
+            services.take_devices(self.uid, spec["name"], asked),
+            services.simulates(self.spec["nodeName"]),
+            services.siblings(self.obj),
+            lambda env: hostnames.translate(env, names, port),
+            lambda text: hostnames.replace_addresses(text, names, port),
+        )
+
+    def _names(self) -> hostnames.Names:
+        labels = self.obj["metadata"].get("labels") or {}
+        families = {str(labels[key]) for key in _FAMILY_LABELS if labels.get(key)}
+        families |= {str(owner["name"]) for owner in self.obj["metadata"].get("ownerReferences") or ()}
+        own = str(self.spec.get("hostname") or self.name)
+        return hostnames.Names(self.namespace, own, self.services.known_hosts(self.namespace), families)
+
+    async def _watch_deadline(self) -> None:
+        seconds = self.spec.get("activeDeadlineSeconds")
+        if seconds is None:
+            return
+        await asyncio.sleep(max(0.0, float(seconds) - age_seconds(self.place.start_time)))
+        self.event("DeadlineExceeded", DEADLINE_MESSAGE)
+        self.stop(self.grace, Verdict(status.DEADLINE, DEADLINE_MESSAGE))
+
+    # -- its object
+
+    def publish(self) -> None:
+        """Store the present status. Later, where the disk is full."""
+        if self.gone:
+            return
+        states = [each.state for each in self.containers]
+
+        def edit(obj: Obj) -> None:
+            if obj["metadata"]["uid"] == self.uid:
+                obj["status"] = status.pod_status(
+                    obj, deepcopy(states), self.place, Fate(self.verdict, self.ended), rfc3339()
+                )
+
+        try:
+            self.obj = self.services.objects.change(PODS, self.namespace, self.name, edit, status=True)
+        except NotFound:
+            self.gone = True
+        except StorageFull as error:
+            log.error("the status of pod %s can't be stored: %s", self.title, error)
+            asyncio.get_running_loop().call_later(PUBLISH_RETRY, self.publish)
+
+    def event(self, reason: str, message: str, *, warning: bool = False) -> None:
+        """Record an event of the kubelet about this pod."""
+        kind: Literal["Normal", "Warning"] = "Warning" if warning else "Normal"
+        self.services.event(self.obj, reason, message, kind)
+
+    def _confirm_deletion(self) -> None:
+        """Let the object go: no process of the pod is left."""
+        if self.gone or "deletionTimestamp" not in self.obj["metadata"]:
+            return
+        try:
+            self.services.objects.delete(PODS, self.namespace, self.name, grace=0, uid=self.uid)
+        except NotFound:
+            self.gone = True
+        except StorageFull as error:
+            log.error("pod %s can't be deleted: %s", self.title, error)
+            asyncio.get_running_loop().call_later(PUBLISH_RETRY, self._confirm_deletion)
+
+    def remove_files(self) -> None:
+        """Remove its folder and give its ports back; its processes have ended."""
+        shutil.rmtree(self.folder.root, ignore_errors=True)
+        self.services.ports.release(self.uid)
+
+
+def _by_name(pod_status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {
+        each["name"]: each
+        for key in ("initContainerStatuses", "containerStatuses")
+        for each in pod_status.get(key) or ()
+    }

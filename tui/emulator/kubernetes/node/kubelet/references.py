@@ -1,0 +1,120 @@
+"""Values that a container takes from its pod, from ConfigMaps and from Secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tui.emulator.kubernetes.node import quantity
+
+Obj = Mapping[str, Any]
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+
+
+class CannotCreate(Exception):
+    """A container can't be created for now: the kubelet's message (CreateContainerConfigError)."""
+
+
+class Lookup(Protocol):
+    """The objects of the pod's namespace."""
+
+    namespace: str
+
+    def config_map(self, name: str) -> Mapping[str, bytes] | None: ...
+
+    def secret(self, name: str) -> Mapping[str, bytes] | None: ...
+
+    def bind_claim(self, name: str) -> None:
+        """Raises CannotMount where there is no such claim."""
+
+
+def field_value(pod: Obj, path: str) -> str:
+    """The value of a `fieldRef`. Raises CannotCreate for a field that has no such value."""
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    if keyed := _KEYED.fullmatch(path):
+        return str((metadata.get(keyed[1]) or {}).get(keyed[2], ""))
+    if path in {"metadata.labels", "metadata.annotations"}:
+        values = metadata.get(path.partition(".")[2]) or {}
+        return "\n".join(f'{key}="{value}"' for key, value in sorted(values.items()))
+    simple = {
+        "metadata.name": metadata.get("name"),
+        "metadata.namespace": metadata.get("namespace"),
+        "metadata.uid": metadata.get("uid"),
+        "spec.nodeName": spec.get("nodeName"),
+        "spec.serviceAccountName": spec.get("serviceAccountName", "default"),
+        "status.hostIP": status.get("hostIP"),
+        "status.podIP": status.get("podIP"),
+        "status.hostIPs": status.get("hostIP"),
+        "status.podIPs": status.get("podIP"),
+    }
+    if path not in simple:
+        raise CannotCreate(f'unsupported fieldPath: "{path}"')
+    return str(simple[path] or "")
+
+
+def resource_value(pod: Obj, container: str, reference: Obj, allocatable: Mapping[str, Any]) -> str:
+    """The value of a `resourceFieldRef`; without a limit it is the node's amount. Raises CannotCreate."""
+    wanted = reference.get("containerName") or container
+    spec = pod["spec"]
+    everything = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    owner = next((each for each in everything if each["name"] == wanted), None)
+    if owner is None:
+        raise CannotCreate(f"container {wanted} not found")
+    part, _, resource = str(reference["resource"]).partition(".")
+    resources = owner.get("resources") or {}
+    amount = (resources.get(part) or {}).get(resource)
+    if amount is None and part == "requests":
+        amount = (resources.get("limits") or {}).get(resource, "0")
+    if amount is None:
+        amount = allocatable.get(resource, "0")
+    return quantity.divided(amount, reference.get("divisor") or "1")
+
+
+def values_from(container: Obj, lookup: Lookup) -> dict[str, str]:
+    """The variables of `envFrom`. Raises CannotCreate."""
+    found: dict[str, str] = {}
+    for source in container.get("envFrom") or ():
+        prefix = source.get("prefix") or ""
+        for kind, noun, read in (
+            ("configMapRef", "configmap", lookup.config_map),
+            ("secretRef", "secret", lookup.secret),
+        ):
+            reference = source.get(kind)
+            if reference is None:
+                continue
+            data = read(reference.get("name", ""))
+            if data is None:
+                if not reference.get("optional"):
+                    raise CannotCreate(f'{noun} "{reference.get("name", "")}" not found')
+                continue
+            found |= {prefix + key: value.decode("utf-8", "replace") for key, value in data.items()}
+    return found
+
+
+def keyed_value(source: Obj, lookup: Lookup) -> str | None:
+    """The value of a `configMapKeyRef` or `secretKeyRef`; None for an optional one that is not there.
+
+    Raises:
+        CannotCreate: where it has to be there.
+    """
+    for kind, noun, read in (
+        ("configMapKeyRef", "configmap", lookup.config_map),
+        ("secretKeyRef", "secret", lookup.secret),
+    ):
+        reference = source.get(kind)
+        if reference is None:
+            continue
+        name, key = reference.get("name", ""), reference["key"]
+        data = read(name)
+        if data is None:
+            if reference.get("optional"):
+                return None
+            raise CannotCreate(f'{noun} "{name}" not found')
+        if key not in data:
+            if reference.get("optional"):
+                return None
+            word = "ConfigMap" if noun == "configmap" else "Secret"
+            raise CannotCreate(f"couldn't find key {key} in {word} {lookup.namespace}/{name}")
+        return data[key].decode("utf-8", "replace")
+    raise CannotCreate("invalid valueFrom: it names no field, resource, ConfigMap or Secret")

@@ -1,0 +1,175 @@
+"""What the machine gives to the pods: files, ports, devices, images, and a look at other objects."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from tui.emulator.kubernetes.errors import NotFound, StorageFull
+from tui.emulator.kubernetes.node.kubelet import volumes
+from tui.emulator.kubernetes.node.kubelet.folders import NodeFolder
+from tui.emulator.kubernetes.node.kubelet.hostnames import Host, LocalPorts
+from tui.emulator.kubernetes.node.kubelet.images import Registry
+from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
+from tui.emulator.kubernetes.node.pools import Machine, machines
+from tui.emulator.kubernetes.node.settings import NodeSettings
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import NODES, PODS, SERVICES
+from tui.emulator.paths import AttemptDir, StateDir
+from tui.emulator.runner.plan import AttemptPlan
+from tui.emulator.runs import gpus
+from tui.emulator.runs.runner_handle import LocalRunner
+
+log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+
+
+class PodServices:
+    """One for all nodes, which are one machine."""
+
+    def __init__(self, objects: Objects, settings: NodeSettings, state: StateDir) -> None:
+        self.objects, self.settings, self.state = objects, settings, state
+        self.folder = NodeFolder(state)
+        self.runner = LocalRunner()
+        self.images = Registry(settings.images, settings.missing_images, settings.image_pull_seconds)
+        self.ports = LocalPorts(self.folder.ports, state.root)
+        self.machines: dict[str, Machine] = {each.name: each for each in machines(settings.node_pools)}
+        self._addresses: dict[str, str] = {}
+        self._devices: dict[tuple[str, str], tuple[int, ...]] = {}
+
+    def lookup(self, namespace: str) -> NamespaceLookup:
+        return NamespaceLookup(self.objects, namespace)
+
+    def node(self, name: str) -> Mapping[str, Any]:
+        """The Node object; an empty one where it was deleted."""
+        try:
+            return self.objects.get(NODES, "", name)
+        except NotFound:
+            return {}
+
+    def simulates(self, node: str) -> bool:
+        machine = self.machines.get(node)
+        return machine is not None and machine.pool.simulate_accelerators
+
+    def known_hosts(self, namespace: str) -> Callable[[Host], bool]:
+        """Tells whether a name is that of a service, or of a pod."""
+        pods = {
+            (pod["metadata"]["namespace"], name)
+            for pod in self.objects.list(PODS)
+            for name in (pod["metadata"]["name"], pod["spec"].get("hostname"))
+        }
+
+        def known(host: Host) -> bool:
+            if (host.namespace, host.label) in pods:
+                return True
+            try:
+                self.objects.get(SERVICES, host.namespace, host.label)
+            except NotFound:
+                return False
+            return True
+
+        return known
+
+    def siblings(self, pod: Obj) -> int:
+        """How many pods of the same owner share this machine."""
+        owners = {owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()}
+        if not owners:
+            return 1
+        return max(1, sum(
+            any(owner["uid"] in owners for owner in other["metadata"].get("ownerReferences") or ())
+            for other in self.objects.list(PODS, pod["metadata"]["namespace"])
+        ))  # fmt: skip
+
+    def event(self, about: Obj, reason: str, message: str, kind: Literal["Normal", "Warning"]) -> None:
+        try:
+            self.objects.event(about, reason, message, type=kind, component="kubelet")
+        except StorageFull as error:
+            log.error("event %s of %s: %s", reason, about["metadata"]["name"], error)
+
+    # -- addresses and devices
+
+    def address(self, uid: str, known: str = "") -> str:
+        """The pod's loopback address, which no other pod has; the one that is known already, if any."""
+        if known:
+            self._addresses[uid] = known
+            return known
+        taken, seed = set(self._addresses.values()), zlib.crc32(uid.encode())
+        while True:
+            address = f"127.{64 + seed % 128}.{(seed >> 8) % 256}.{1 + (seed >> 16) % 254}"
+            if address not in taken:
+                self._addresses[uid] = address
+                return address
+            seed = (seed * 1103515245 + 12345) % (1 << 32)
+
+    def take_devices(self, uid: str, container: str, count: int) -> tuple[int, ...]:
+        """The least used GPUs of this machine for a container; fewer where it has fewer."""
+        present = gpus.present()
+        used = Counter(index for held in self._devices.values() for index in held)
+        chosen = tuple(sorted(sorted(present, key=lambda index: (used[index], index))[:count]))
+        if chosen:
+            self._devices[uid, container] = chosen
+        return chosen
+
+    def hold_devices(self, uid: str, container: str, run: AttemptDir) -> None:
+        """Count the GPUs of a run that goes on."""
+        if devices := _planned_devices(run):
+            self._devices[uid, container] = devices
+
+    def release_address(self, uid: str) -> None:
+        self._addresses.pop(uid, None)
+
+    def release_devices(self, uid: str, container: str) -> None:
+        self._devices.pop((uid, container), None)
+
+
+class NamespaceLookup:
+    """Implements `references.Lookup`."""
+
+    def __init__(self, objects: Objects, namespace: str) -> None:
+        self._objects, self.namespace = objects, namespace
+
+    def config_map(self, name: str) -> Mapping[str, bytes] | None:
+        found = self._find("configmaps", name)
+        return None if found is None else volumes.config_map_data(found)
+
+    def secret(self, name: str) -> Mapping[str, bytes] | None:
+        found = self._find("secrets", name)
+        return None if found is None else volumes.secret_data(found)
+
+    def bind_claim(self, name: str) -> None:
+        """Bind the claim to its folder at its first use. Raises CannotMount."""
+        found = self._find("persistentvolumeclaims", name)
+        if found is None:
+            raise CannotMount(f'persistentvolumeclaim "{name}" not found')
+        if (found.get("status") or {}).get("phase") == "Bound":
+            return
+        claims = self._objects.resource("persistentvolumeclaims")
+
+        def fill(obj: Obj) -> None:
+            asked = (obj["spec"].get("resources") or {}).get("requests") or {}
+            modes = obj["spec"].get("accessModes") or ["ReadWriteOnce"]
+            obj["status"] = {"phase": "Bound", "accessModes": modes, "capacity": dict(asked)}
+
+        def name_volume(obj: Obj) -> None:
+            obj["spec"]["volumeName"] = f"pvc-{obj['metadata']['uid']}"
+
+        self._objects.change(claims, self.namespace, name, name_volume)
+        self._objects.change(claims, self.namespace, name, fill, status=True)
+
+    def _find(self, plural: str, name: str) -> Obj | None:
+        try:
+            return self._objects.get(self._objects.resource(plural), self.namespace, name)
+        except NotFound:
+            return None
+
+
+def _planned_devices(folder: AttemptDir) -> tuple[int, ...]:
+    """The GPUs of a run that an earlier server has started."""
+    try:
+        return AttemptPlan.load(folder.plan).replicas[0].accelerators
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return ()

@@ -1,0 +1,233 @@
+"""A pod's status from the states of its containers, as a kubelet reports it. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Obj = Mapping[str, Any]
+CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
+DEADLINE = "DeadlineExceeded"
+
+
+@dataclass
+class ContainerState:
+    """One container as its status shows it: `state` and `last` in REST form."""
+
+    name: str
+    image: str
+    init: bool = False
+    sidecar: bool = False
+    """An init container that goes on beside the others."""
+    state: dict[str, Any] = field(default_factory=lambda: {"waiting": {"reason": CREATING}})
+    last: dict[str, Any] = field(default_factory=dict)
+    restarts: int = 0
+    container_id: str = ""
+    image_id: str = ""
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def running(self) -> bool:
+        return "running" in self.state
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a container that has ended."""
+        ended = self.state.get("terminated")
+        return None if ended is None else int(ended["exitCode"])
+
+    @property
+    def ready(self) -> bool:
+        """Probes are not run: a container is ready while it runs, an init container once it has succeeded."""
+        return self.exit_code == 0 if self.init and not self.sidecar else self.running
+
+    @property
+    def done(self) -> bool:
+        """An init container that no longer holds up the others."""
+        return self.running or self.exit_code == 0 if self.sidecar else self.exit_code == 0
+
+    def status(self) -> dict[str, Any]:
+        """Its entry in the pod's status."""
+        found: dict[str, Any] = {
+            "name": self.name,
+            "state": self.state,
+            "lastState": self.last,
+            "ready": self.ready,
+            "restartCount": self.restarts,
+            "image": self.image,
+            "imageID": self.image_id,
+            "started": self.running or (self.init and not self.sidecar and self.exit_code == 0),
+        }
+        if self.container_id:
+            found["containerID"] = self.container_id
+        if self.resources:
+            found["resources"] = dict(self.resources)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a pod ends other than by its containers: status reason, message, and conditions that say so."""
+
+    reason: str
+    message: str
+    conditions: tuple[dict[str, str], ...] = ()
+
+
+def phase(spec: Obj, containers: Sequence[ContainerState]) -> str:
+    """The phase that follows from the containers."""
+    policy = spec.get("restartPolicy", "Always")
+    init = [each for each in containers if each.init]
+    main = [each for each in containers if not each.init]
+    if any(each.exit_code not in {None, 0} for each in init if not each.sidecar) and policy == "Never":
+        return "Failed"
+    if not all(each.done for each in init) and all(
+        "waiting" in each.state and not each.last for each in main
+    ):
+        return "Pending"
+    waiting = [each for each in main if "waiting" in each.state and not each.last]
+    stopped = [each for each in main if each not in waiting and not each.running]
+    if waiting:
+        return "Pending"
+    if any(each.running for each in main):
+        return "Running"
+    if policy == "Always":
+        return "Running"
+    if all(each.exit_code == 0 for each in stopped):
+        return "Succeeded"
+    if policy == "Never":
+        return "Failed"
+    # OnFailure: one of them starts again.
+    return "Running"
+
+
+def conditions(
+    pod: Obj, containers: Sequence[ContainerState], now_phase: str, extra: Iterable[Obj], now: str
+) -> list[dict[str, Any]]:
+    """The pod's conditions; the time of one that did not change stays."""
+    names = [each.name for each in containers if each.init and not each.done]
+    unready = [each.name for each in containers if not each.ready and (not each.init or each.sidecar)]
+    wanted: list[dict[str, Any]] = [
+        {"type": "PodReadyToStartContainers", "status": _word(now_phase not in {"Succeeded", "Failed"})},
+        _initialized(names, now_phase),
+        _ready("Ready", unready, now_phase),
+        _ready("ContainersReady", unready, now_phase),
+    ]
+    before = (pod.get("status") or {}).get("conditions") or ()
+    known = {each["type"]: dict(each) for each in before}
+    result = []
+    for condition in [*wanted, *(dict(each) for each in extra)]:
+        old = known.pop(condition["type"], None)
+        same = old is not None and old.get("status") == condition["status"]
+        since = old["lastTransitionTime"] if same and old and old.get("lastTransitionTime") else now
+        result.append({"lastProbeTime": None, "lastTransitionTime": since, **condition})
+    # Those of others, such as the scheduler's.
+    return [*result, *known.values()]
+
+
+def _word(holds: bool) -> str:
+    return "True" if holds else "False"
+
+
+def _initialized(missing: Sequence[str], now_phase: str) -> dict[str, str]:
+    if now_phase == "Succeeded":
+        return {"type": "Initialized", "status": "True", "reason": "PodCompleted"}
+    if not missing:
+        return {"type": "Initialized", "status": "True"}
+    return {
+        "type": "Initialized", "status": "False", "reason": "ContainersNotInitialized",
+        "message": f"containers with incomplete status: [{' '.join(missing)}]",
+    }  # fmt: skip
+
+
+def _ready(kind: str, unready: Sequence[str], now_phase: str) -> dict[str, str]:
+    if now_phase in {"Succeeded", "Failed"}:
+        reason = "PodCompleted" if now_phase == "Succeeded" else "PodFailed"
+        return {"type": kind, "status": "False", "reason": reason}
+    if not unready:
+        return {"type": kind, "status": "True"}
+    return {
+        "type": kind, "status": "False", "reason": "ContainersNotReady",
+        "message": f"containers with unready status: [{' '.join(unready)}]",
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pod runs."""
+
+    host_ip: str
+    pod_ip: str
+    start_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """`ended` says that no container starts again; with a `verdict` the pod has failed then."""
+
+    verdict: Verdict | None = None
+    ended: bool = False
+
+
+def pod_status(
+    pod: Obj, containers: Sequence[ContainerState], place: Place, fate: Fate, now: str
+) -> dict[str, Any]:
+    """The whole status."""
+    spec, before = pod["spec"], pod.get("status") or {}
+    found = phase(spec, containers)
+    if fate.ended and found not in {"Succeeded", "Failed"}:
+        clean = all(each.exit_code == 0 for each in containers if not each.init)
+        found = "Succeeded" if clean else "Failed"
+    status: dict[str, Any] = {
+        key: before[key] for key in ("nominatedNodeName", "resourceClaimStatuses") if key in before
+    }
+    extra: tuple[dict[str, str], ...] = ()
+    if fate.verdict is not None:
+        extra = fate.verdict.conditions
+        if fate.ended:
+            found = "Failed"
+            status |= {"reason": fate.verdict.reason, "message": fate.verdict.message}
+    status |= {
+        "phase": found,
+        "conditions": conditions(pod, containers, found, extra, now),
+        "hostIP": place.host_ip,
+        "hostIPs": [{"ip": place.host_ip}],
+        "podIP": place.pod_ip,
+        "podIPs": [{"ip": place.pod_ip}],
+        "startTime": place.start_time,
+        "containerStatuses": [each.status() for each in containers if not each.init],
+        "qosClass": quality(spec),
+    }
+    if init := [each.status() for each in containers if each.init]:
+        status["initContainerStatuses"] = init
+    return status
+
+
+def quality(spec: Obj) -> str:
+    """The pod's quality-of-service class."""
+    everything = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    guaranteed, any_given = True, False
+    for container in everything:
+        resources = container.get("resources") or {}
+        limits, asked = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in ("cpu", "memory"):
+            limit = limits.get(name)
+            any_given = any_given or limit is not None or asked.get(name) is not None
+            guaranteed = guaranteed and limit is not None and str(asked.get(name, limit)) == str(limit)
+    if not any_given:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def restarts(policy: str, exit_code: int) -> bool:
+    """Whether a container that ended with this code starts again."""
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+def back_off(failures: int, first: float, longest: float) -> float:
+    """Seconds from the end of a container's run to its next start; the first restart is at once."""
+    if failures <= 1:
+        return 0.0
+    exponent = min(failures - 2, 30)
+    return float(min(first * 2**exponent, longest))

@@ -1,0 +1,39 @@
+"""Times as Kubernetes writes them."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+NANOSECONDS = 1_000_000_000
+
+
+def rfc3339(seconds: float | None = None) -> str:
+    """A time to the second; now by default."""
+    at = time.time() if seconds is None else seconds
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_nano(nanoseconds: int) -> str:
+    """A time as it stands before a line of a log."""
+    seconds, rest = divmod(nanoseconds, NANOSECONDS)
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{rest:09d}Z"
+
+
+def parse(text: str) -> int:
+    """Nanoseconds since the epoch. Raises ValueError."""
+    whole, dot, rest = text.partition(".")
+    fraction, zone = "", ""
+    if dot:
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        fraction, zone = rest[:digits], rest[digits:]
+    base = datetime.fromisoformat(whole + zone)
+    if base.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return round(base.timestamp()) * NANOSECONDS + int((fraction + "0" * 9)[:9])
+
+
+def age_seconds(text: str) -> float:
+    """Seconds since a time as Kubernetes writes it. Raises ValueError."""
+    return time.time() - parse(text) / NANOSECONDS

@@ -1,0 +1,152 @@
+"""The Node objects: registered at the start, cordoned, and reclaimed as GKE reclaims Spot machines."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Literal
+
+from tui.emulator.kubernetes.errors import AlreadyExists, NotFound
+from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.node.kubelet.status import Verdict
+from tui.emulator.kubernetes.node.kubelet.times import rfc3339
+from tui.emulator.kubernetes.node.pools import Machine, conditions, node_object
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import NODES
+from tui.emulator.kubernetes.watching import Event
+
+log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+class Nodes:
+    """Registers the nodes and keeps their taints."""
+
+    name = "nodes"
+
+    def __init__(self, objects: Objects, kubelet: Kubelet) -> None:
+        self._objects, self._kubelet = objects, kubelet
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        changes = self._objects.watch((NODES,))
+        try:
+            self._register_all()
+            async for event in changes:
+                self._see(event)
+        finally:
+            changes.close()
+            for task in self._tasks:
+                task.cancel()
+
+    def _register_all(self) -> None:
+        present = {node["metadata"]["name"]: node for node in self._objects.list(NODES)}
+        for machine in self._kubelet.services.machines.values():
+            old = present.pop(machine.name, None)
+            if old is None:
+                self._register(machine)
+            elif not _ready(old):
+                # An ended server was reclaiming it.
+                self._objects.delete(NODES, "", machine.name)
+                self._register(machine)
+        for name, node in present.items():
+            if "vxtui.dev/simulated-node" in (node["metadata"].get("annotations") or {}):
+                log.info("node %s is no longer in the settings", name)
+                self._objects.delete(NODES, "", name)
+
+    def _register(self, machine: Machine) -> None:
+        try:
+            made = self._objects.create(NODES, node_object(machine, rfc3339()))
+        except AlreadyExists:
+            return
+        self._event(made, "Starting", "Starting kubelet.", component="kubelet")
+        text = f"Node {machine.name} event: Registered Node {machine.name} in Controller"
+        self._event(made, "RegisteredNode", text)
+
+    def _see(self, event: Event) -> None:
+        if event.type == "DELETED":
+            name = event.obj["metadata"]["name"]
+            text = f"Node {name} event: Removing Node {name} from Controller"
+            self._event(event.obj, "RemovingNode", text)
+            return
+        spec = event.obj.get("spec") or {}
+        tainted = any(each["key"] == UNSCHEDULABLE["key"] for each in spec.get("taints") or ())
+        if bool(spec.get("unschedulable")) != tainted:
+            self._taint(event.obj["metadata"]["name"], UNSCHEDULABLE, on=not tainted)
+            kind = "NodeNotSchedulable" if not tainted else "NodeSchedulable"
+            name = event.obj["metadata"]["name"]
+            self._event(event.obj, kind, f"Node {name} status is now: {kind}", component="kubelet")
+
+    def preempt(self, name: str, notice: float, back: float | None) -> None:
+        """Reclaim a node: its pods end within half of `notice` seconds, then the node goes, and it comes back
+        `back` seconds later (None: it stays away). Raises NotFound."""
+        self._objects.get(NODES, "", name)
+        if name in self._kubelet.shutting_down:
+            return
+        task = asyncio.create_task(self._preempt(name, notice, back), name=f"preemption of {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _preempt(self, name: str, notice: float, back: float | None) -> None:
+        kubelet, loop = self._kubelet, asyncio.get_running_loop()
+        kubelet.shutting_down.add(name)
+        end = loop.time() + notice
+        try:
+            node = self._shut_down(name)
+            self._event(node, "Shutdown", "Shutdown manager detected shutdown event", component="kubelet")
+            self._event(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            condition = {
+                "type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+                "message": SHUTDOWN,
+            }  # fmt: skip
+            mine = [each for each in kubelet.workers.values() if each.spec.get("nodeName") == name]
+            for worker in mine:
+                if not worker.ended:
+                    worker.stop(min(worker.grace, notice / 2), Verdict("Terminated", SHUTDOWN, (condition,)))
+            ends = [asyncio.ensure_future(each.wait_for_end()) for each in mine]
+            if ends:
+                await asyncio.wait(ends, timeout=max(0.0, end - loop.time()))
+            for worker in mine:
+                worker.stop(0)
+            await asyncio.gather(*ends)
+            self._objects.delete(NODES, "", name)
+            if back is None:
+                return
+            await asyncio.sleep(back)
+            kubelet.shutting_down.discard(name)
+            self._register(kubelet.services.machines[name])
+        except NotFound:
+            # It was deleted meanwhile.
+            pass
+        finally:
+            kubelet.shutting_down.discard(name)
+
+    def _shut_down(self, name: str) -> Obj:
+        def edit(obj: Obj) -> None:
+            obj["status"]["conditions"] = conditions(rfc3339(), shutting_down=True)
+
+        self._objects.change(NODES, "", name, edit, status=True)
+        return self._taint(name, NOT_READY, on=True)
+
+    def _taint(self, name: str, taint: dict[str, str], *, on: bool) -> Obj:
+        def edit(obj: Obj) -> None:
+            taints = [each for each in obj["spec"].get("taints") or () if each["key"] != taint["key"]]
+            if on:
+                taints.append({**taint, "timeAdded": rfc3339()})
+            obj["spec"]["taints"] = taints
+
+        return self._objects.change(NODES, "", name, edit)
+
+    def _event(self, node: Obj, reason: str, message: str, *, component: str = "node-controller") -> None:
+        kind: Literal["Normal", "Warning"] = "Normal"
+        self._objects.event(node, reason, message, type=kind, component=component)
+
+
+def _ready(node: Obj) -> bool:
+    found = (node.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in found)

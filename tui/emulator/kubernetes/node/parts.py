@@ -1,0 +1,42 @@
+"""What the server starts of this package, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tui.emulator.kubernetes.node.faults import NodeFaults
+from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.node.kubelet.services import PodServices
+from tui.emulator.kubernetes.node.nodes import Nodes
+from tui.emulator.kubernetes.node.scheduling.scheduler import Scheduler
+from tui.emulator.kubernetes.node.settings import NodeSettings
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.paths import StateDir
+
+
+class Part(Protocol):
+    """Something that runs until it is cancelled."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """The nodes of one cluster: run `controllers`, serve `routes.routes`, ask `faults`."""
+
+    kubelet: Kubelet
+    controllers: Sequence[Part]
+    faults: NodeFaults
+
+
+def build(objects: Objects, settings: NodeSettings, state: StateDir) -> NodeParts:
+    """The parts, not yet running."""
+    kubelet = Kubelet(PodServices(objects, settings, state))
+    nodes = Nodes(objects, kubelet)
+    faults = NodeFaults(objects, kubelet, nodes)
+    return NodeParts(kubelet, (nodes, Scheduler(objects), kubelet), faults)

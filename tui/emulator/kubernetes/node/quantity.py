@@ -1,0 +1,60 @@
+"""Kubernetes' resource quantities, such as `500m`, `2Gi` and `1e3`."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(m|u|n|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+class NotAQuantity(ValueError):
+    """The text is no quantity."""
+
+
+def parse(text: object) -> Decimal:
+    """The amount, in units.
+
+    Raises:
+        NotAQuantity: for anything else.
+    """
+    found = _FORM.fullmatch(str(text))
+    if found is None:
+        raise NotAQuantity(f"{text!r} is not a quantity: write a number with a unit, such as 500m or 2Gi")
+    number, exponent, suffix = Decimal(found[1]), found[2], found[3] or ""
+    if exponent:
+        return number.scaleb(int(exponent[1:]))
+    if suffix in _BINARY:
+        return number * (1 << _BINARY[suffix])
+    return number.scaleb(_DECIMAL[suffix])
+
+
+def scaled(resource: str, text: object) -> int:
+    """The amount as the scheduler counts: thousandths of a CPU, else whole units, rounded up.
+
+    Raises:
+        NotAQuantity: for anything else.
+    """
+    amount = parse(text)
+    if resource == "cpu":
+        amount = amount.scaleb(3)
+    whole = int(amount)
+    return whole + (amount > whole)
+
+
+def divided(text: object, divisor: object) -> str:
+    """The amount in units of `divisor`, rounded up, as a `resourceFieldRef` gives it."""
+    by = parse(divisor or "1")
+    amount = parse(text) / (by or 1)
+    whole = int(amount)
+    return str(whole + (amount > whole))
+
+
+def nanocores(cores: float) -> str:
+    return f"{round(cores * 1e9)}n"
+
+
+def kibibytes(count: float) -> str:
+    return f"{round(count / 1024)}Ki"

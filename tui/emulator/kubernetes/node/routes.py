@@ -1,0 +1,120 @@
+"""The routes of nodes and pods that no stored object answers: log, exec, attach, usage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from tui.emulator.kubernetes.errors import ApiError, BadRequest, NotFound
+from tui.emulator.kubernetes.node.parts import NodeParts
+from tui.emulator.kubernetes.node.serving import usage
+from tui.emulator.kubernetes.node.serving.exec_socket import run_attach, run_exec
+from tui.emulator.kubernetes.node.serving.logs import LogOptions, read_log
+from tui.emulator.kubernetes.resources import NODES, PODS
+
+METRICS_GROUP, METRICS_VERSION = "metrics.k8s.io", "v1beta1"
+_POD = "/api/v1/namespaces/{namespace}/pods/{name}"
+_METRICS = f"/apis/{METRICS_GROUP}/{METRICS_VERSION}"
+_SPDY = (
+    "only WebSockets are served here (v5.channel.k8s.io, v4.channel.k8s.io), not SPDY: use kubectl 1.31 or "
+    "newer, without KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false"
+)
+
+
+class NodeRoutes:
+    """The handlers; the application in front of them has authenticated the client."""
+
+    def __init__(self, parts: NodeParts) -> None:
+        self._kubelet, self._objects = parts.kubelet, parts.kubelet.services.objects
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route(f"{_POD}/log", self.log, methods=["GET"]),
+            WebSocketRoute(f"{_POD}/exec", self.exec),
+            WebSocketRoute(f"{_POD}/attach", self.attach),
+            Route(f"{_POD}/exec", self.no_spdy, methods=["GET", "POST"]),
+            Route(f"{_POD}/attach", self.no_spdy, methods=["GET", "POST"]),
+            Route(f"{_METRICS}/nodes", self.nodes, methods=["GET"]),
+            Route(f"{_METRICS}/nodes/{{name}}", self.node, methods=["GET"]),
+            Route(f"{_METRICS}/pods", self.pods, methods=["GET"]),
+            Route(f"{_METRICS}/namespaces/{{namespace}}/pods", self.pods, methods=["GET"]),
+            Route(f"{_METRICS}/namespaces/{{namespace}}/pods/{{name}}", self.pod, methods=["GET"]),
+            Route("/api/v1/nodes/{name}/proxy/metrics/cadvisor", self.cadvisor, methods=["GET"]),
+        ]
+
+    def _pod(self, request: Request | WebSocket) -> dict[str, Any]:
+        found = request.path_params
+        return self._objects.get(PODS, found["namespace"], found["name"])
+
+    async def log(self, request: Request) -> Response:
+        pod = self._pod(request)
+        options = LogOptions.of(request.query_params, pod["metadata"]["name"])
+        return StreamingResponse(read_log(self._kubelet, pod, options), media_type="text/plain")
+
+    async def exec(self, socket: WebSocket) -> None:
+        try:
+            await run_exec(socket, self._kubelet, self._pod(socket))
+        except ApiError as error:
+            await socket.send_denial_response(JSONResponse(error.status(), error.code))
+
+    async def attach(self, socket: WebSocket) -> None:
+        try:
+            pod = self._pod(socket)
+            options = LogOptions(socket.query_params.get("container", ""), follow=True, tail=0)
+            await run_attach(socket, self._kubelet, pod, read_log(self._kubelet, pod, options))
+        except ApiError as error:
+            await socket.send_denial_response(JSONResponse(error.status(), error.code))
+
+    async def no_spdy(self, request: Request) -> Response:
+        self._pod(request)
+        raise BadRequest(_SPDY)
+
+    async def nodes(self, _request: Request) -> Response:
+        items = [usage.node_metrics(self._kubelet, node) for node in self._objects.list(NODES)]
+        return JSONResponse(_list("NodeMetricsList", items))
+
+    async def node(self, request: Request) -> Response:
+        return JSONResponse(usage.node_metrics(self._kubelet, self._node(request)))
+
+    async def pods(self, request: Request) -> Response:
+        wanted = _labels(request.query_params.get("labelSelector", ""))
+        namespace = request.path_params.get("namespace", "")
+        pods = self._objects.list(PODS, namespace, wanted)
+        items = [found for pod in pods if (found := usage.pod_metrics(self._kubelet, pod)) is not None]
+        return JSONResponse(_list("PodMetricsList", items))
+
+    async def pod(self, request: Request) -> Response:
+        pod = self._pod(request)
+        found = usage.pod_metrics(self._kubelet, pod)
+        if found is None:
+            where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            raise NotFound(f'podmetrics.metrics.k8s.io "{where}" not found')
+        return JSONResponse(found)
+
+    async def cadvisor(self, request: Request) -> Response:
+        name = self._node(request)["metadata"]["name"]
+        return PlainTextResponse(
+            usage.prometheus(self._kubelet, name), media_type="text/plain; version=0.0.4"
+        )
+
+    def _node(self, request: Request) -> dict[str, Any]:
+        return self._objects.get(NODES, "", request.path_params["name"])
+
+
+def _list(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"kind": kind, "apiVersion": f"{METRICS_GROUP}/{METRICS_VERSION}", "metadata": {}, "items": items}
+
+
+def _labels(selector: str) -> dict[str, str] | None:
+    """A selector of equalities. Raises BadRequest for another."""
+    found = {}
+    for part in filter(None, selector.split(",")):
+        key, equals, value = part.replace("==", "=").partition("=")
+        if not equals or key.endswith("!"):
+            raise BadRequest(f"unable to parse requirement: {part!r}: only KEY=VALUE is served for metrics")
+        found[key.strip()] = value.strip()
+    return found or None

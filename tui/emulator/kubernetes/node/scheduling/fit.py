@@ -1,0 +1,255 @@
+"""Whether a pod fits on a node, with kube-scheduler's reasons. Pure functions of objects in REST form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.emulator.kubernetes.node.quantity import scaled
+
+Obj = Mapping[str, Any]
+
+UNSCHEDULABLE = "node(s) were unschedulable"
+OTHER_NAME = "node(s) didn't match the requested node name"
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+PORTS = "node(s) didn't have free ports for the requested pod ports"
+TOO_MANY = "Too many pods"
+_EFFECTS = {"NoSchedule", "NoExecute"}
+_CORE = {"cpu", "memory", "ephemeral-storage", "pods"}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node does not take a pod. `hopeless` means that removing other pods would not help."""
+
+    reasons: tuple[str, ...]
+    hopeless: bool
+
+
+@dataclass
+class NodeRoom:
+    """A node with what its pods have requested, in the units of `quantity.scaled`."""
+
+    node: Obj
+    used: Counter[str] = field(default_factory=Counter)
+    ports: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        status = self.node.get("status") or {}
+        self.allocatable = {
+            name: scaled(name, amount) for name, amount in (status.get("allocatable") or {}).items()
+        }
+
+    @property
+    def name(self) -> str:
+        return str(self.node["metadata"]["name"])
+
+    def copy(self) -> NodeRoom:
+        made = NodeRoom.__new__(NodeRoom)
+        made.node, made.allocatable = self.node, self.allocatable
+        made.used, made.ports = self.used.copy(), self.ports.copy()
+        return made
+
+    def add(self, pod: Obj, sign: int = 1) -> None:
+        """Count a pod in, or out with `sign` -1."""
+        for name, amount in requests(pod["spec"]).items():
+            self.used[name] += sign * amount
+        self.used["pods"] += sign
+        for port in host_ports(pod["spec"]):
+            self.ports[port] += sign
+
+    @property
+    def load(self) -> float:
+        """The mean share of CPU and memory that is requested, for spreading."""
+        shares = [self.used[name] / self.allocatable[name] for name in ("cpu", "memory")
+                  if self.allocatable.get(name)]  # fmt: skip
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+def requests(spec: Obj) -> dict[str, int]:
+    """What a pod requests: the sum of its containers, or more where an init container needs more."""
+    total: Counter[str] = Counter()
+    for container in spec.get("containers") or ():
+        total.update(_container_requests(container))
+    beside: Counter[str] = Counter()
+    peak: Counter[str] = Counter()
+    for container in spec.get("initContainers") or ():
+        asked = _container_requests(container)
+        if container.get("restartPolicy") == "Always":
+            beside.update(asked)
+            asked = dict(beside)
+        else:
+            asked = dict(beside + Counter(asked))
+        for name, amount in asked.items():
+            peak[name] = max(peak[name], amount)
+    total.update(beside)
+    for name, amount in peak.items():
+        total[name] = max(total[name], amount)
+    total.update({name: scaled(name, amount) for name, amount in (spec.get("overhead") or {}).items()})
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def _container_requests(container: Obj) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    # What is limited and not requested is requested up to its limit.
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: scaled(name, amount) for name, amount in asked.items()}
+
+
+def host_ports(spec: Obj) -> list[tuple[str, int]]:
+    return [
+        (port.get("protocol", "TCP"), int(port["hostPort"]))
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    ]
+
+
+def tolerations(spec: Obj) -> list[Obj]:
+    """The pod's tolerations, and the one that GKE adds for each extended resource it requests."""
+    extended = [name for name in requests(spec) if "/" in name and name not in _CORE]
+    added = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in extended]
+    return [*(spec.get("tolerations") or ()), *added]
+
+
+def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
+    """Whether one of the tolerations is for this taint."""
+    for each in tolerating:
+        if each.get("effect") and each["effect"] != taint.get("effect"):
+            continue
+        exists = each.get("operator", "Equal") == "Exists"
+        key = each.get("key") or ""
+        if key and key != taint.get("key"):
+            continue
+        if not key and not exists:
+            continue
+        if exists or (each.get("value") or "") == (taint.get("value") or ""):
+            return True
+    return False
+
+
+def refusal(pod: Obj, room: NodeRoom) -> Refusal | None:
+    """Why the node does not take this pod; None where it does. The order is kube-scheduler's."""
+    spec, node = pod["spec"], room.node
+    tolerating = tolerations(spec)
+    node_spec = node.get("spec") or {}
+    cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    if node_spec.get("unschedulable") and not tolerated(cordon, tolerating):
+        return Refusal((UNSCHEDULABLE,), True)
+    for taint in node_spec.get("taints") or ():
+        if taint.get("effect") in _EFFECTS and not tolerated(taint, tolerating):
+            shown = f"{{{taint.get('key', '')}: {taint.get('value') or ''}}}"
+            return Refusal((f"node(s) had untolerated taint {shown}",), True)
+    if not matches(spec, node):
+        return Refusal((AFFINITY,), True)
+    if any(room.ports[port] for port in host_ports(spec)):
+        return Refusal((PORTS,), False)
+    return _lack(requests(spec), room)
+
+
+def _lack(asked: Mapping[str, int], room: NodeRoom) -> Refusal | None:
+    reasons, hopeless = [], False
+    if room.used["pods"] + 1 > room.allocatable.get("pods", 110):
+        reasons.append(TOO_MANY)
+    for name, amount in asked.items():
+        has = room.allocatable.get(name, 0)
+        if amount > has - room.used[name]:
+            reasons.append(f"Insufficient {name}")
+            hopeless = hopeless or amount > has
+    return Refusal(tuple(reasons), hopeless) if reasons else None
+
+
+def matches(spec: Obj, node: Obj) -> bool:
+    """Whether the node has what the pod's node selector and required node affinity ask for."""
+    labels = node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    return any(term_matches(term, node) for term in required.get("nodeSelectorTerms") or ())
+
+
+def term_matches(term: Obj, node: Obj) -> bool:
+    """Whether a node selector term, all of whose expressions have to hold, is for this node."""
+    labels = node["metadata"].get("labels") or {}
+    fields = {"metadata.name": node["metadata"]["name"]}
+    expressions, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not by_field:
+        return False
+    return all(_holds(each, labels) for each in expressions) and all(
+        _holds(each, fields) for each in by_field
+    )
+
+
+def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
+    key, operator = expression.get("key", ""), expression.get("operator", "")
+    values = [str(value) for value in expression.get("values") or ()]
+    value = labels.get(key)
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    if operator in {"Gt", "Lt"} and value is not None and len(values) == 1:
+        try:
+            return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
+        except ValueError:
+            return False
+    return False
+
+
+def preference(spec: Obj, node: Obj) -> int:
+    """The sum of the weights of the preferred node affinities that hold, less the untolerated soft taints."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    total = sum(
+        int(each.get("weight", 1))
+        for each in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        if term_matches(each.get("preference") or {}, node)
+    )
+    soft = [t for t in (node.get("spec") or {}).get("taints") or () if t.get("effect") == "PreferNoSchedule"]
+    return total - 100 * sum(not tolerated(taint, tolerations(spec)) for taint in soft)
+
+
+def choose(pod: Obj, rooms: Sequence[NodeRoom]) -> tuple[NodeRoom | None, list[Refusal]]:
+    """The node for this pod: the most preferred, then the least loaded one; else every node's refusal."""
+    refusals, fitting = [], []
+    named = pod["spec"].get("nodeName")
+    for room in rooms:
+        found = refusal(pod, room) if not named or named == room.name else Refusal((OTHER_NAME,), True)
+        if found is None:
+            fitting.append(room)
+        else:
+            refusals.append(found)
+    if not fitting:
+        return None, refusals
+    spec = pod["spec"]
+    return min(fitting, key=lambda room: (-preference(spec, room.node), room.load, room.name)), []
+
+
+def nowhere(nodes: int) -> list[Refusal]:
+    """The refusals of a pod that no node is asked for."""
+    return [Refusal((), True) for _ in range(nodes)]
+
+
+def explain(refusals: Sequence[Refusal], before: str = "", after: str = "") -> str:
+    """kube-scheduler's sentence. `before` replaces the nodes' reasons, as a PreFilter's refusal does, and
+    `after` the sentence on preemption."""
+    total = len(refusals)
+    if not total and not before:
+        return "no nodes available to schedule pods"
+    counts = Counter(reason for each in refusals for reason in each.reasons)
+    reasons = before or ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    hopeless = total if before else sum(each.hopeless for each in refusals)
+    victims: Counter[str] = Counter()
+    victims["Preemption is not helpful for scheduling"] = hopeless
+    victims["No preemption victims found for incoming pod"] = total - hopeless
+    preemption = ", ".join(sorted(f"{count} {why}" for why, count in victims.items() if count))
+    after = after or f"preemption: 0/{total} nodes are available: {preemption}."
+    return f"0/{total} nodes are available: {reasons}. {after}"

@@ -1,0 +1,84 @@
+"""Groups of pods that start together or not at all: PodGroups of scheduler-plugins and of Volcano."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.emulator.kubernetes.node.scheduling.fit import Refusal, explain, nowhere
+
+Obj = Mapping[str, Any]
+
+COSCHEDULING, VOLCANO = "scheduling.x-k8s.io", "scheduling.volcano.sh"
+LABELS = {"scheduling.x-k8s.io/pod-group": COSCHEDULING, "scheduling.volcano.sh/group-name": VOLCANO}
+ANNOTATIONS = {"scheduling.k8s.io/group-name": VOLCANO, "scheduling.volcano.sh/group-name": VOLCANO}
+REJECTED = "optimistic rejection in PostFilter"
+"""coscheduling's words for a pod that fits while a sibling does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """Which PodGroup: its API group, namespace and name."""
+
+    group: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, pod: Obj) -> GroupKey | None:
+        """The group that this pod says it is a member of."""
+        metadata = pod["metadata"]
+        for places, known in ((metadata.get("labels"), LABELS), (metadata.get("annotations"), ANNOTATIONS)):
+            for key, group in known.items():
+                if name := (places or {}).get(key):
+                    return cls(group, str(metadata.get("namespace", "")), str(name))
+        return None
+
+
+@dataclass
+class Attempt:
+    """One attempt to place a group: how many pods it has and needs, and which `failed`."""
+
+    key: GroupKey
+    minimum: int
+    members: int
+    pending: int
+    failed: list[tuple[dict[str, Any], Sequence[Refusal], str]] = field(default_factory=list)
+    """(pod, each node's refusal, what the pod lacks on every node)."""
+
+    def too_few(self, pod: Obj, nodes: int) -> str:
+        """Why a pod waits for siblings that do not exist yet."""
+        if self.key.group == VOLCANO:
+            return self._unready()
+        why = (
+            f"pre-filter pod {pod['metadata']['name']} cannot find enough sibling pods, "
+            f"current pods number: {self.members}, minMember of group: {self.minimum}"
+        )
+        return explain(nowhere(nodes), why)
+
+    def held_up(self) -> str:
+        """Why a pod waits that fits."""
+        return self._unready() if self.key.group == VOLCANO else REJECTED
+
+    def explain(self, refusals: Sequence[Refusal], lacking: str, enough: bool) -> str:
+        """Why a pod waits that does not fit; `enough` others of its group do."""
+        if enough:
+            return explain(refusals, lacking)
+        if self.key.group == VOLCANO:
+            return self._unready()
+        first = self.failed[0][0]["metadata"]["name"]
+        after = (
+            f"PodGroup {self.key.namespace}/{self.key.name} gets rejected due to Pod {first} is "
+            "unschedulable even after PostFilter."
+        )
+        return explain(refusals, lacking, after)
+
+    def _unready(self) -> str:
+        """Volcano's sentence for a gang that has to wait."""
+        parts = {"Unschedulable": len(self.failed), "Schedulable": self.pending - len(self.failed)}
+        detail = ", ".join(f"{count} {word}" for word, count in parts.items() if count)
+        return (
+            f"{self.pending}/{self.members} tasks in gang unschedulable: pod group is not ready, "
+            f"{self.pending} Pending, {self.minimum} minAvailable; Pending: {detail}"
+        )

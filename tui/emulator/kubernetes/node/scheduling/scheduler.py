@@ -1,0 +1,284 @@
+"""Binds pending pods to nodes: by priority, gangs together, with kube-scheduler's conditions and events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from tui.emulator.kubernetes.errors import ApiError, NotFound
+from tui.emulator.kubernetes.node.kubelet.times import rfc3339
+from tui.emulator.kubernetes.node.quantity import NotAQuantity
+from tui.emulator.kubernetes.node.scheduling import fit, gang
+from tui.emulator.kubernetes.node.scheduling.fit import NodeRoom
+from tui.emulator.kubernetes.node.scheduling.gang import Attempt, GroupKey
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.resources import NODES, PODS
+from tui.emulator.kubernetes.watching import Event
+
+log = logging.getLogger(__name__)
+
+Obj = dict[str, Any]
+TERMINAL = {"Succeeded", "Failed"}
+RETRY_SECONDS = 1.0
+"""After a pass that failed."""
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+
+
+class Scheduler:
+    """One pass over all pending pods after each change that can matter."""
+
+    name = "scheduler"
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._groups = {
+            group: objects.resource("podgroups", group) for group in (gang.COSCHEDULING, gang.VOLCANO)
+        }
+        self._claims = objects.resource("persistentvolumeclaims")
+        self._pods: dict[str, Obj] = {}
+        """Every pod that has not ended, by uid."""
+        self._said: dict[str, str] = {}
+        """The last refusal of each pending pod, by uid."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        changes = self._objects.watch((PODS, NODES, self._claims, *self._groups.values()))
+        try:
+            for pod in self._objects.list(PODS):
+                self._see(Event("ADDED", PODS, pod))
+            while not changes.closed:
+                try:
+                    self._schedule()
+                except (ApiError, NotAQuantity) as error:
+                    log.warning("pods could not be scheduled: %s", error)
+                    await asyncio.sleep(RETRY_SECONDS)
+                while True:
+                    await changes.wait()
+                    matters = [self._see(event) for event in changes.take()]
+                    if any(matters) or changes.closed:
+                        break
+        finally:
+            changes.close()
+
+    def _see(self, event: Event) -> bool:
+        """Take note of a change; True when it may make a pod schedulable."""
+        if event.resource is not PODS:
+            return event.resource is not NODES or _node_matters(event)
+        pod, uid = event.obj, str(event.obj["metadata"]["uid"])
+        known = self._pods.get(uid)
+        if event.type == "DELETED" or (pod.get("status") or {}).get("phase") in TERMINAL:
+            self._said.pop(uid, None)
+            return self._pods.pop(uid, None) is not None
+        self._pods[uid] = pod
+        if pod["spec"].get("nodeName"):
+            self._said.pop(uid, None)
+            return False
+        return (
+            known is None
+            or known["spec"] != pod["spec"]
+            or known["metadata"].get("labels") != pod["metadata"].get("labels")
+        )
+
+    def _schedule(self) -> None:
+        pending = [
+            pod for pod in self._pods.values()
+            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+        ]  # fmt: skip
+        if not pending:
+            return
+        rooms = self._rooms()
+        pending.sort(key=_order)
+        done: set[GroupKey] = set()
+        hopeless: dict[str, str] = {}
+        ready = self._ungated(pending)
+        for pod in ready:
+            key = GroupKey.of(pod)
+            if key is None:
+                self._schedule_one(pod, rooms, hopeless)
+            elif key not in done:
+                done.add(key)
+                self._schedule_group(key, [p for p in ready if GroupKey.of(p) == key], rooms)
+
+    def _rooms(self) -> list[NodeRoom]:
+        rooms = {node["metadata"]["name"]: NodeRoom(node) for node in self._objects.list(NODES)}
+        for pod in self._pods.values():
+            if (room := rooms.get(pod["spec"].get("nodeName", ""))) is not None:
+                room.add(pod)
+        return list(rooms.values())
+
+    def _schedule_one(self, pod: Obj, rooms: Sequence[NodeRoom], hopeless: dict[str, str]) -> None:
+        # In one pass nothing gets free, so what was refused once is refused again.
+        alike = _scheduling_key(pod)
+        if alike in hopeless:
+            self._refuse(pod, hopeless[alike])
+            return
+        room, (refusals, lacking) = self._fit(pod, rooms)
+        if room is not None:
+            room.add(pod)
+            self._bind(pod, room.name)
+            return
+        hopeless[alike] = fit.explain(refusals, lacking)
+        self._refuse(pod, hopeless[alike])
+
+    def _schedule_group(self, key: GroupKey, ready: list[Obj], rooms: list[NodeRoom]) -> None:
+        """Bind enough pods of a group at once, or none."""
+        try:
+            group = self._objects.get(self._groups[key.group], key.namespace, key.name)
+        except NotFound:
+            for pod in ready:
+                self._refuse(pod, f"PodGroup not found: {key.namespace}/{key.name}")
+            return
+        members = [pod for pod in self._pods.values() if GroupKey.of(pod) == key]
+        minimum = int((group.get("spec") or {}).get("minMember") or 1)
+        attempt = Attempt(key, minimum, len(members), len(ready))
+        if len(members) < minimum:
+            for pod in ready:
+                self._refuse(pod, attempt.too_few(pod, len(rooms)))
+            return
+        trial = [room.copy() for room in rooms]
+        placed: list[tuple[Obj, NodeRoom]] = []
+        for pod in ready:
+            room, why = self._fit(pod, trial)
+            if room is None:
+                attempt.failed.append((pod, *why))
+            else:
+                room.add(pod)
+                placed.append((pod, room))
+        bound = sum(1 for pod in members if pod["spec"].get("nodeName"))
+        enough = bound + len(placed) >= minimum
+        by_name = {room.name: room for room in rooms}
+        for pod, room in placed:
+            if enough:
+                by_name[room.name].add(pod)
+                self._bind(pod, room.name)
+            else:
+                self._refuse(pod, attempt.held_up())
+        for failed, refusals, lacking in attempt.failed:
+            self._refuse(failed, attempt.explain(refusals, lacking, enough))
+
+    def _ungated(self, pending: list[Obj]) -> list[Obj]:
+        """The pods without scheduling gates; the others say so."""
+        ready = []
+        for pod in pending:
+            if pod["spec"].get("schedulingGates"):
+                self._condition(pod, "SchedulingGated", GATED)
+            else:
+                ready.append(pod)
+        return ready
+
+    def _fit(
+        self, pod: Obj, rooms: Sequence[NodeRoom]
+    ) -> tuple[NodeRoom | None, tuple[list[fit.Refusal], str]]:
+        """The node for a pod, or each node's refusal with what the pod lacks on every node."""
+        lacking = self._missing_claim(pod)
+        if lacking:
+            return None, (fit.nowhere(len(rooms)), lacking)
+        room, refusals = fit.choose(pod, rooms)
+        return room, (refusals, "")
+
+    def _missing_claim(self, pod: Obj) -> str:
+        """What the pod's volumes lack, in kube-scheduler's words."""
+        for volume in pod["spec"].get("volumes") or ():
+            claim = volume.get("persistentVolumeClaim")
+            if claim is None:
+                continue
+            try:
+                found = self._objects.get(self._claims, pod["metadata"]["namespace"], claim["claimName"])
+            except NotFound:
+                return f'persistentvolumeclaim "{claim["claimName"]}" not found'
+            if "deletionTimestamp" in found["metadata"]:
+                return f'persistentvolumeclaim "{claim["claimName"]}" is being deleted'
+        return ""
+
+    def _bind(self, pod: Obj, node: str) -> None:
+        meta = pod["metadata"]
+        namespace, name = meta["namespace"], meta["name"]
+
+        def bound(obj: Obj) -> None:
+            obj["spec"]["nodeName"] = node
+
+        def scheduled(obj: Obj) -> None:
+            _set_condition(obj, {"type": "PodScheduled", "status": "True"})
+
+        try:
+            # The condition first: whoever sees the node sees the pod scheduled.
+            self._objects.change(PODS, namespace, name, scheduled, status=True)
+            changed = self._objects.change(PODS, namespace, name, bound)
+        except NotFound:
+            return
+        self._pods[meta["uid"]] = changed
+        self._said.pop(meta["uid"], None)
+        text = f"Successfully assigned {namespace}/{name} to {node}"
+        self._objects.event(changed, "Scheduled", text, component=_component(pod), action="Binding")
+
+    def _refuse(self, pod: Obj, message: str) -> None:
+        """Say why a pod stays pending, once for each reason."""
+        uid = pod["metadata"]["uid"]
+        if self._said.get(uid) == message:
+            return
+        self._said[uid] = message
+        self._condition(pod, "Unschedulable", message)
+        self._objects.event(
+            pod, "FailedScheduling", message, type="Warning", component=_component(pod), action="Scheduling"
+        )
+
+    def _condition(self, pod: Obj, reason: str, message: str) -> None:
+        def edit(obj: Obj) -> None:
+            obj.setdefault("status", {}).setdefault("phase", "Pending")
+            wanted = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+            _set_condition(obj, wanted)
+
+        meta = pod["metadata"]
+        try:
+            self._pods[meta["uid"]] = self._objects.change(
+                PODS, meta["namespace"], meta["name"], edit, status=True
+            )
+        except NotFound:
+            self._pods.pop(meta["uid"], None)
+
+
+def _set_condition(pod: Obj, wanted: dict[str, Any]) -> None:
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    old = next((each for each in conditions if each["type"] == wanted["type"]), None)
+    same = old is not None and old["status"] == wanted["status"]
+    since = old["lastTransitionTime"] if same and old else rfc3339()
+    made = {"lastProbeTime": None, "lastTransitionTime": since, **wanted}
+    if old is None:
+        conditions.append(made)
+    else:
+        conditions[conditions.index(old)] = made
+
+
+def _order(pod: Obj) -> tuple[int, str, int]:
+    """The highest priority first, then the oldest."""
+    meta = pod["metadata"]
+    return -int(pod["spec"].get("priority") or 0), meta["creationTimestamp"], int(meta["resourceVersion"])
+
+
+def _component(pod: Obj) -> str:
+    return str(pod["spec"].get("schedulerName") or "default-scheduler")
+
+
+def _scheduling_key(pod: Obj) -> str:
+    """What two pods have in common that fit on the same nodes."""
+    spec = pod["spec"]
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+    claims = [v["persistentVolumeClaim"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v]
+    parts = [sorted(fit.requests(spec).items()), fit.host_ports(spec), spec.get("nodeSelector"), affinity,
+             spec.get("tolerations"), claims, pod["metadata"]["namespace"]]  # fmt: skip
+    return json.dumps(parts, sort_keys=True)
+
+
+def _node_matters(event: Event) -> bool:
+    """Whether a change of a node can matter: heartbeats don't."""
+    if event.type != "MODIFIED" or event.old is None:
+        return True
+    old, new = event.old, event.obj
+    return (
+        old.get("spec") != new.get("spec")
+        or old["metadata"].get("labels") != new["metadata"].get("labels")
+        or (old.get("status") or {}).get("allocatable") != (new.get("status") or {}).get("allocatable")
+    )

@@ -1,0 +1,1 @@
+"""What a kubelet and the metrics server answer: logs, programs in containers, usage."""

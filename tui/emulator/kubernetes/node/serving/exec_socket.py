@@ -1,0 +1,189 @@
+"""Programs beside a container's, and its output, over WebSocket: the subresources `exec` and `attach`.
+
+The frames are those of `v5.channel.k8s.io`; `v4.channel.k8s.io` has no frame for the end of the input. SPDY
+is not served: kubectl asks for a WebSocket first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from tui.emulator.kubernetes.errors import ApiError, BadRequest
+from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.environment import words_of
+from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.node.kubelet.volumes import load_mounts
+from tui.emulator.kubernetes.node.serving.logs import chosen_container
+from tui.emulator.runner import process_tree
+from tui.emulator.runner.plan import AttemptPlan
+from tui.emulator.shells import frames
+from tui.emulator.shells.frames import frame
+from tui.emulator.shells.program import Place, ReplicaProgram
+
+PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+DEFAULT_SIZE = (80, 24)
+"""Columns and rows until the client says its own."""
+_TRUE = {"true", "1"}
+
+
+def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[Container, Place]:
+    """Where the container runs. Raises BadRequest where it does not."""
+    container = chosen_container(pod, name)
+    worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
+    if worker is None:
+        raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
+    found = next(each for each in worker.containers if each.name == container)
+    run = found.run_folder
+    process = None
+    if run is not None and found.state.running:
+        replicas = kubelet.services.runner.status(run).replicas
+        pid = replicas[0].pid if replicas else None
+        process = process_tree.read(pid) if pid is not None else None
+    if run is None or process is None or process.ended:
+        raise ApiError(f'unable to upgrade connection: container not found ("{container}")', code=404,
+                       reason="NotFound")  # fmt: skip
+    variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
+    pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
+    plan = AttemptPlan.load(run.plan)
+    return found, Place(container, process, {key: value for key, _, value in pairs}, plan.replicas[0].workdir)
+
+
+async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> None:
+    """Run a program until it, its container or the client ends. Raises ApiError before the socket is open."""
+    query = socket.query_params
+    command = query.getlist("command")
+    if not command:
+        raise BadRequest("you must specify at least 1 container and 1 command for the exec")
+    container, place = await asyncio.to_thread(place_of, kubelet, pod, query.get("container", ""))
+    protocol = _protocol(socket)
+    mounts = load_mounts(container.pod.folder, container.name)
+    words = words_of(command, mounts, kubelet.services.state)
+    terminal = DEFAULT_SIZE if query.get("tty") in _TRUE else None
+    more = {"TERM": "xterm"} if terminal else {}
+    await socket.accept(subprotocol=protocol)
+    await socket.send_bytes(frame(frames.OUTPUT))
+    try:
+        program = await ReplicaProgram.start(place, words, more, terminal)
+    except (OSError, ValueError) as error:
+        await _finish(socket, failure(f"error executing command in container: {error}", None))
+        return
+    running = asyncio.create_task(program.run(), name=f"exec in {container.pod.title}")
+    takes_input = query.get("stdin") in _TRUE
+    feeding = asyncio.create_task(_feed(socket, program, takes_input))
+    if not takes_input:
+        program.end_input()
+    try:
+        async for data in _frames(program, running):
+            await socket.send_bytes(data)
+        await running
+        code = program.ended.exit_code
+        reply = failure(program.ended.reason, None) if code is None else ended(code)
+        await _finish(socket, reply)
+    except WebSocketDisconnect:
+        # The client has gone; whoever waits for the end of the program reads no more.
+        pass
+    finally:
+        program.hang_up()
+        feeding.cancel()
+        await asyncio.gather(running, feeding, return_exceptions=True)
+
+
+async def run_attach(
+    socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any], log: AsyncIterator[bytes]
+) -> None:
+    """Send the container's output from now on; a container has no input here."""
+    await asyncio.to_thread(place_of, kubelet, pod, socket.query_params.get("container", ""))
+    await socket.accept(subprotocol=_protocol(socket))
+    await socket.send_bytes(frame(frames.OUTPUT))
+    gone = asyncio.create_task(_until_gone(socket))
+    try:
+        async for data in log:
+            if gone.done():
+                return
+            await socket.send_bytes(frame(frames.OUTPUT, data))
+        await _finish(socket, ended(0))
+    except WebSocketDisconnect:
+        pass
+    finally:
+        gone.cancel()
+
+
+def ended(code: int) -> dict[str, Any]:
+    """The Status of a program that has ended."""
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    text = f"command terminated with non-zero exit code: command terminated with exit code {code}"
+    return failure(text, code)
+
+
+def failure(message: str, code: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": message}
+    if code is None:
+        return {**found, "reason": "InternalError", "code": 500}
+    causes = [{"reason": "ExitCode", "message": str(code)}]
+    return {**found, "reason": "NonZeroExitCode", "details": {"causes": causes}}
+
+
+def _protocol(socket: WebSocket) -> str:
+    offered: Sequence[str] = socket.scope.get("subprotocols") or ()
+    for known in PROTOCOLS:
+        if known in offered:
+            return known
+    raise BadRequest(f"unable to upgrade: no such subprotocol as {', '.join(offered) or 'none'}; "
+                     f"served are {', '.join(PROTOCOLS)}")  # fmt: skip
+
+
+async def _finish(socket: WebSocket, reply: dict[str, Any]) -> None:
+    await socket.send_bytes(frame(frames.STATUS, json.dumps(reply).encode()))
+    await socket.close()
+
+
+async def _feed(socket: WebSocket, program: ReplicaProgram, takes_input: bool) -> None:
+    """Pass the client's frames on; where they end, the client has gone."""
+    try:
+        while True:
+            message = await socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            data = message.get("bytes") or (message.get("text") or "").encode()
+            if not data:
+                continue
+            channel, rest = data[0], data[1:]
+            if channel == frames.INPUT and takes_input:
+                await program.write(rest)
+            elif channel == frames.RESIZE:
+                with contextlib.suppress(ValueError):
+                    program.resize(*frames.read_size(rest))
+            elif channel == frames.CLOSE and rest == bytes([frames.INPUT]):
+                program.end_input()
+    finally:
+        program.hang_up()
+
+
+async def _until_gone(socket: WebSocket) -> None:
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _frames(program: ReplicaProgram, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
+    """The program's frames, until it has ended and no frame is left."""
+    while True:
+        while not program.frames.empty():
+            yield program.frames.get_nowait()
+        if running.done():
+            return
+        get: asyncio.Task[bytes] = asyncio.create_task(program.frames.get())
+        waits: Sequence[asyncio.Future[Any]] = (get, running)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        if get.done():
+            yield get.result()
+        else:
+            get.cancel()

@@ -1,0 +1,155 @@
+"""The `log` subresource of a pod."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.kubernetes.errors import BadRequest, Cause, Invalid
+from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.node.kubelet.times import NANOSECONDS, parse, rfc3339_nano
+from tui.emulator.kubernetes.node.log_files import Line, RunLog
+from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.paths import AttemptDir
+
+FOLLOW_SECONDS = 0.05
+"""Between two looks for new lines."""
+_TRUE = {"true", "1", "t", "T", "TRUE", "True", ""}
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """PodLogOptions; times in nanoseconds since the epoch."""
+
+    container: str = ""
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    since: int = 0
+    tail: int | None = None
+    limit: int | None = None
+
+    @classmethod
+    def of(cls, query: Mapping[str, str], pod: str) -> LogOptions:
+        """Raises Invalid with the API server's causes."""
+        causes: list[Cause] = []
+
+        def number(name: str, least: int) -> int | None:
+            text = query.get(name)
+            if text is None:
+                return None
+            if re.fullmatch(r"-?\d+", text) and int(text) >= least:
+                return int(text)
+            relation = "0" if least == 0 else "1"
+            causes.append(Cause(name, f"Invalid value: {text}: must be greater than or equal to {relation}"))
+            return None
+
+        seconds, tail, limit = number("sinceSeconds", 1), number("tailLines", 0), number("limitBytes", 1)
+        since = 0
+        if "sinceTime" in query and "sinceSeconds" in query:
+            causes.append(Cause("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        elif "sinceTime" in query:
+            try:
+                since = parse(query["sinceTime"])
+            except ValueError:
+                text = f'Invalid value: "{query["sinceTime"]}": must be a time as in RFC 3339'
+                causes.append(Cause("sinceTime", text))
+        elif seconds is not None:
+            since = time.time_ns() - seconds * NANOSECONDS
+        if causes:
+            raise Invalid.of(PODS, pod, causes)
+        flags = {name: query.get(name, "false") in _TRUE for name in ("follow", "previous", "timestamps")}
+        return cls(query.get("container", ""), since=since, tail=tail, limit=limit, **flags)
+
+
+def read_log(kubelet: Kubelet, pod: dict[str, Any], options: LogOptions) -> AsyncIterator[bytes]:
+    """The log, in parts. Raises BadRequest where there is none."""
+    container = chosen_container(pod, options.container)
+    worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
+    if worker is None:
+        # Not bound to a node yet.
+        return _nothing()
+    found = next(each for each in worker.containers if each.name == container)
+    run = _run(found, pod["metadata"]["name"], options.previous)
+    return _stream(found, run, options)
+
+
+def chosen_container(pod: dict[str, Any], wanted: str) -> str:
+    """The container's name: the only one where none is given. Raises BadRequest."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    main = [str(each["name"]) for each in spec.get("containers") or ()]
+    init = [str(each["name"]) for each in spec.get("initContainers") or ()]
+    if not wanted:
+        if len(main) == 1:
+            return main[0]
+        text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+        raise BadRequest(text + (f" or one of the init containers: [{' '.join(init)}]" if init else ""))
+    if wanted not in main and wanted not in init:
+        raise BadRequest(f"container {wanted} is not valid for pod {name}")
+    return wanted
+
+
+def _run(container: Container, pod: str, previous: bool) -> AttemptDir:
+    """The run whose output is asked for. Raises BadRequest, in the kubelet's words."""
+    state, last = container.state.state, container.state.last.get("terminated")
+    where = f'container "{container.name}" in pod "{pod}"'
+    if previous:
+        number = container.number if "waiting" in state else container.number - 1
+        if last is None or number < 1:
+            raise BadRequest(f"previous terminated {where} not found")
+        return container.pod.folder.run(container.name, number)
+    if container.number and ("waiting" not in state or last is not None):
+        return container.pod.folder.run(container.name, container.number)
+    reason = (state.get("waiting") or {}).get("reason", "")
+    if "terminated" in state:
+        raise BadRequest(f"{where} is terminated")
+    known = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+    raise BadRequest(f"{where} is waiting to start: {known.get(reason, reason)}")
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
+async def _stream(container: Container, run: AttemptDir, options: LogOptions) -> AsyncIterator[bytes]:
+    left = options.limit
+    over = _is_over(container, run)
+    # A long log takes a while to seek in.
+    log = await asyncio.to_thread(
+        RunLog, run, container.name, since=options.since, tail=options.tail, ended=over
+    )
+    try:
+        while True:
+            # First, so that the read after it gets everything.
+            over = _is_over(container, run)
+            while lines := log.read(over):
+                data = b"".join(_encode(line, options.timestamps) for line in lines)
+                if left is not None:
+                    data = data[:left]
+                    left -= len(data)
+                yield data
+                if left == 0:
+                    return
+                await asyncio.sleep(0)
+            if over or not options.follow:
+                return
+            await asyncio.sleep(FOLLOW_SECONDS)
+    finally:
+        log.close()
+
+
+def _is_over(container: Container, run: AttemptDir) -> bool:
+    """Whether the run has ended: its output is complete."""
+    return container.number != run.number or container.state.exit_code is not None or container.pod.ended
+
+
+def _encode(line: Line, timestamps: bool) -> bytes:
+    if timestamps and line.starts:
+        return f"{rfc3339_nano(line.time)} ".encode() + line.data
+    return line.data

@@ -1,0 +1,169 @@
+"""CPU, memory, network and accelerators of the pods: metrics.k8s.io, and a kubelet's metrics."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.emulator.kubernetes.node import quantity
+from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.node.kubelet.times import NANOSECONDS, rfc3339
+from tui.emulator.runner import host, sampler
+from tui.emulator.runner.database import read_samples
+from tui.emulator.runner.simulated_gpus import MARK
+
+WINDOW = 30.0
+"""Seconds; an older sample says nothing about now."""
+GPU_MEMORY = 40 << 30
+"""Bytes of a simulated accelerator: an A100's."""
+
+
+@dataclass
+class Usage:
+    """The newest samples of one container; absent ones are not measured."""
+
+    time: float
+    cores: float | None = None
+    memory: float | None = None
+    received: float | None = None
+    sent: float | None = None
+    accelerators: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    """Index, with a mark where it is simulated → metric → share."""
+
+
+def usage_of(container: Container) -> Usage | None:
+    """What a running container uses; None before its first sample."""
+    run = container.run_folder
+    if run is None or not container.state.running:
+        return None
+    since = time.time_ns() - round(WINDOW * NANOSECONDS)
+    try:
+        samples = read_samples(run, since)
+    except sqlite3.Error:
+        return None
+    if not samples:
+        return None
+    found = Usage(samples[-1][0] / NANOSECONDS)
+    for _, _, metric, accelerator, value in samples:
+        if metric == sampler.CPU:
+            found.cores = value * host.cpus()
+        elif metric == sampler.MEMORY:
+            found.memory = value * host.memory_bytes()
+        elif metric == sampler.NET_IN:
+            found.received = value
+        elif metric == sampler.NET_OUT:
+            found.sent = value
+        elif accelerator:
+            found.accelerators[accelerator][metric] = value
+    return found
+
+
+def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
+    """The PodMetrics of a running pod; None while nothing of it is measured."""
+    worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
+    found: list[dict[str, Any]] = []
+    newest = 0.0
+    for container in worker.containers if worker else ():
+        usage = usage_of(container)
+        if usage is None or usage.cores is None or usage.memory is None:
+            continue
+        newest = max(newest, usage.time)
+        amounts = {"cpu": quantity.nanocores(usage.cores), "memory": quantity.kibibytes(usage.memory)}
+        found.append({"name": container.name, "usage": amounts})
+    if not found:
+        return None
+    metadata = {
+        key: pod["metadata"][key] for key in ("name", "namespace", "labels") if key in pod["metadata"]
+    }
+    return {
+        "kind": "PodMetrics",
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "metadata": {**metadata, "creationTimestamp": rfc3339()},
+        "timestamp": rfc3339(newest),
+        "window": f"{kubelet.services.settings.sample_period:g}s",
+        "containers": found,
+    }
+
+
+def node_metrics(kubelet: Kubelet, node: dict[str, Any]) -> dict[str, Any]:
+    """The NodeMetrics: what the containers of the node's pods use together."""
+    cores = memory = 0.0
+    for container in containers_on(kubelet, node["metadata"]["name"]):
+        if usage := usage_of(container):
+            cores += usage.cores or 0.0
+            memory += usage.memory or 0.0
+    metadata = {key: node["metadata"][key] for key in ("name", "labels") if key in node["metadata"]}
+    return {
+        "kind": "NodeMetrics",
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "metadata": {**metadata, "creationTimestamp": rfc3339()},
+        "timestamp": rfc3339(),
+        "window": f"{kubelet.services.settings.sample_period:g}s",
+        "usage": {"cpu": quantity.nanocores(cores), "memory": quantity.kibibytes(memory)},
+    }
+
+
+def containers_on(kubelet: Kubelet, node: str) -> list[Container]:
+    """The containers of a node's pods."""
+    return [
+        container
+        for worker in kubelet.workers.values()
+        if worker.spec.get("nodeName") == node and not worker.ended
+        for container in worker.containers
+    ]
+
+
+def prometheus(kubelet: Kubelet, node: str) -> str:
+    """The node's containers in the text format of Prometheus, with cAdvisor's names.
+
+    A simulated accelerator has the label `simulated`.
+    """
+    rows: dict[str, list[str]] = defaultdict(list)
+    for container in containers_on(kubelet, node):
+        usage = usage_of(container)
+        if usage is None:
+            continue
+        labels = {
+            "namespace": container.pod.namespace, "pod": container.pod.name, "container": container.name,
+        }  # fmt: skip
+        at = round(usage.time * 1000)
+        plain = {
+            "container_cpu_usage_cores": usage.cores,
+            "container_memory_working_set_bytes": usage.memory,
+            "container_network_receive_bytes_total": usage.received,
+            "container_network_transmit_bytes_total": usage.sent,
+        }
+        for name, value in plain.items():
+            if value is not None:
+                rows[name].append(_row(name, labels, value, at))
+        for accelerator, values in usage.accelerators.items():
+            for name, value in _accelerator(values):
+                rows[name].append(_row(name, {**labels, **_device(accelerator)}, value, at))
+    return "".join(f"# TYPE {name} gauge\n" + "".join(lines) for name, lines in sorted(rows.items()))
+
+
+def _device(accelerator: str) -> dict[str, str]:
+    simulated = accelerator.startswith(MARK)
+    return {
+        "acc_id": accelerator.removeprefix(MARK),
+        "make": "nvidia",
+        **({"simulated": "true"} if simulated else {}),
+    }
+
+
+def _accelerator(values: dict[str, float]) -> Iterable[tuple[str, float]]:
+    if sampler.GPU in values:
+        yield "container_accelerator_duty_cycle", round(values[sampler.GPU] * 100, 1)
+    if sampler.GPU_MEMORY in values:
+        yield "container_accelerator_memory_used_bytes", round(values[sampler.GPU_MEMORY] * GPU_MEMORY)
+        yield "container_accelerator_memory_total_bytes", GPU_MEMORY
+
+
+def _row(name: str, labels: dict[str, str], value: float, at: int) -> str:
+    inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
+    return f"{name}{{{inside}}} {value:.12g} {at}\n"
