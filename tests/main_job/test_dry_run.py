@@ -115,7 +115,7 @@ def test_the_question_before_a_launch_names_its_price(place: Home) -> None:
         screen = " ".join(terminal.wait("[y/N]").split())
         assert "Launch local-1node-" in screen and "Price: would cost ~$" in screen and "an hour" in screen
         terminal.press("n", "enter")
-        assert terminal.wait_exit() == 130
+        assert terminal.wait_exit() == 1
     finally:
         terminal.close()
     assert len(place.jobs()) == before

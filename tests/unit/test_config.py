@@ -69,10 +69,13 @@ def test_the_environment_goes_before_the_file_and_before_the_memory(
         ("slow: maybe", "config.yaml:1: slow: expected true or false."),
         ("contexts: 5", "config.yaml:1: contexts: expected a list; put a dash before each element."),
         ("contexts:\n  - {project: p}", "config.yaml:2: contexts[0].name: this setting is missing."),
-        ("context: nope", "config.yaml:1: context: No context is called nope. There are: local."),
+        (
+            "context: nope",
+            "config.yaml:1: context: No context is called nope. There are: local, local-k8s, all.",
+        ),
         (
             "contexts:\n  - {name: g, kind: group, members: [local, x]}",
-            "config.yaml:2: contexts[0].members[1]: No context is called x. There are: local.",
+            "config.yaml:2: contexts[0].members[1]: No context is called x. There are: local, local-k8s.",
         ),
         ("slow: true\nthem: nord", "config.yaml:2: them: there is no such setting; did you mean theme?"),
         ("slow: true\nzzz: nord", "config.yaml:2: zzz: there is no such setting. Known are contexts"),

@@ -197,11 +197,11 @@ async def read(store: JobStore, group: GroupBackend) -> None:
 
 
 def test_all_is_there_where_there_are_several() -> None:
-    assert [c.name for c in all_contexts(Settings())] == ["local"]
+    assert [c.name for c in all_contexts(Settings())] == ["local", "local-k8s", "all"]
     settings = Settings(contexts=[Context("one", project="p"), Context("two", project="q")])
-    assert choose_context(settings, ALL).members == ["one", "two", "local"]
+    assert choose_context(settings, ALL).members == ["one", "two", "local", "local-k8s"]
     group = open_backend(choose_context(settings, ALL), settings)
-    assert [m.info.name for m in group.members] == ["one", "two", "local"]  # type: ignore[attr-defined]
+    assert [m.info.name for m in group.members] == ["one", "two", "local", "local-k8s"]  # type: ignore[attr-defined]
 
 
 def test_a_group_of_the_settings(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_group_of_the_settings(tmp_path: Path) -> None:
     )
     settings = read_settings(file, {})
     assert choose_context(settings, "both").members == ["one", "local"]
-    assert choose_context(settings, ALL).members == ["one", "local"]
+    assert choose_context(settings, ALL).members == ["one", "local", "local-k8s"]
     settings.contexts[1].members.append("nobody")
     with pytest.raises(SettingsError, match=r"called nobody\. There are: one, local"):
         choose_context(settings, "both")

@@ -118,6 +118,19 @@ def test_it_ends_the_screen_that_starts(tmp_path: Path, after: float) -> None:
         screen.close()
 
 
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_no_changes_nothing_and_says_so(tmp_path: Path, flags: list[str]) -> None:
+    screen = Terminal([sys.executable, "-c", ASKING, *flags], environment(tmp_path), columns=80, rows=24)
+    try:
+        screen.wait("Really?")
+        screen.press("n", "enter")
+        assert screen.wait_exit() == 1
+        shown = bytes(screen.raw).decode()
+        assert '"code": "DECLINED"' in shown if flags else shown.endswith("Nothing was changed.\r\n")
+    finally:
+        screen.close()
+
+
 def test_it_ends_a_question(tmp_path: Path) -> None:
     screen = Terminal([sys.executable, "-c", ASKING], environment(tmp_path), columns=80, rows=24)
     try:

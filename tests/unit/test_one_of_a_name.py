@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from tui.backends.interface import Unavailable
-from tui.verbs.resources import verbs as resources
-from tui.verbs.schedules import verbs as schedules
+from tui.backends.interface import NotFound, Unavailable
+from tui.backends.serving import Found
+from tui.verbs.lists.found import Noun, one_of
+from tui.verbs.resources.verbs import RESOURCE
+from tui.verbs.run import Failure
+from tui.verbs.schedules.verbs import SCHEDULE
+from tui.verbs.serving.verbs import ENDPOINT, MODEL
 
 NAME = "projects/p/locations/us-central1/things/7"
-FOUND = SimpleNamespace(name=NAME, id="7", display_name="nightly", region="us-central1")
+ITEM = SimpleNamespace(name=NAME, id="7", display_name="nightly", region="us-central1")
+OTHER = SimpleNamespace(
+    name=NAME.replace("central1", "east4"), id="7", display_name="nightly", region="us-east4"
+)
 DOWN = {"europe-west4": Unavailable("europe-west4 is not reached")}
 BACKEND = SimpleNamespace(info=SimpleNamespace(name="here"))
 
 
-@pytest.mark.parametrize(("verbs", "short"), [(schedules, "nightly"), (resources, "7")])
-def test_a_short_name_means_one_only_where_all_regions_answer(verbs: Any, short: str) -> None:
-    assert verbs._one(BACKEND, [FOUND], {}, short) is FOUND
-    assert verbs._one(BACKEND, [FOUND], DOWN, NAME) is FOUND
+def look(reference: str, noun: Noun, *items: SimpleNamespace, down: bool = False) -> object:
+    return one_of(BACKEND, Found(items, DOWN if down else {}), reference, noun)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("noun", "short"), [(SCHEDULE, "nightly"), (MODEL, "nightly"), (ENDPOINT, "nightly"), (RESOURCE, "7")]
+)
+def test_a_short_name_means_one_only_where_all_regions_answer(noun: Noun, short: str) -> None:
+    assert look(short, noun, ITEM) is ITEM
+    assert look(NAME, noun, ITEM, OTHER, down=True) is ITEM
     with pytest.raises(Unavailable, match="not reached"):
-        verbs._one(BACKEND, [FOUND], DOWN, short)
+        look(short, noun, ITEM, down=True)
+    with pytest.raises(Unavailable, match="not reached"):
+        look("other", noun, ITEM, down=True)
+    with pytest.raises(NotFound, match=f"There is no {noun.one} other in the context here"):
+        look("other", noun, ITEM)
+    with pytest.raises(Failure, match=f"2 {noun.one}s are named {short}:\n.*us-central1.*\n.*us-east4"):
+        look(short, noun, ITEM, OTHER)
+
+
+def test_an_id_that_the_service_gave_is_sure() -> None:
+    assert look("7", SCHEDULE, ITEM, down=True) is ITEM
+    with pytest.raises(NotFound):
+        look("nightly", RESOURCE, ITEM)

@@ -14,6 +14,7 @@ from google.protobuf import json_format
 
 from tests.unit.test_pipeline_body import profile, spec
 from tui.domain.pipeline.rerun import rerun_resource
+from tui.domain.pipeline.template import read_template
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.interchange import from_resource, from_text
@@ -69,6 +70,33 @@ def test_a_compiled_pipeline_is_told_not_to_be_a_profile() -> None:
     with pytest.raises(ProfileInvalid, match="it is a compiled pipeline, not a profile") as caught:
         load(yaml.safe_dump(spec()), "dag.yaml", "dag")
     assert len(caught.value.problems) == 1 and "profiles import" in caught.value.problems[0].fix
+
+
+def test_a_compiled_pipeline_that_is_broken_is_not_imported() -> None:
+    broken = spec()
+    broken["root"]["dag"]["tasks"]["a"]["componentRef"]["name"] = "comp-nope"
+    for text, at in (
+        (yaml.safe_dump(broken), "root"),
+        (json.dumps({**REPORTED, "pipelineSpec": broken}), "pipelineSpec.root"),
+    ):
+        with pytest.raises(ProfileInvalid) as caught:
+            from_text(text, "dag.yaml", lambda _: {})
+        [problem] = caught.value.problems
+        assert problem.line and problem.field == f"{at}.dag.tasks.a.componentRef"
+        assert "names 'comp-nope', which is no component" in problem.message
+
+
+@pytest.mark.parametrize(("api", "what"), [("argoproj.io/v1alpha1", "Argo"), ("tekton.dev/v1", "Tekton")])
+def test_a_pipeline_of_another_service_says_to_compile_it_with_kfp_2(api: str, what: str) -> None:
+    container = {"image": "python", "command": ["sh", "-c", "gcloud ai custom-jobs list"]}
+    workflow = {"apiVersion": api, "kind": "Workflow", "spec": {"templates": [{"container": container}]}}
+    text = yaml.safe_dump(workflow)
+    with pytest.raises(ProfileInvalid) as caught:
+        from_text(text, "old.yaml", lambda _: {})
+    [problem] = caught.value.problems
+    assert what in problem.message and "kfp 2" in problem.fix
+    template = read_template(text.encode(), "old.yaml")
+    assert [each.message for each in template.problems] == [problem.message]
 
 
 def test_a_reported_pipeline_becomes_a_profile() -> None:

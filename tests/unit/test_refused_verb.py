@@ -146,7 +146,7 @@ def test_what_needs_one_context_names_those_of_a_group(words: list[str], tmp_pat
     done = CliRunner().invoke(cli, [*words, "--context", "all", "--json"])
     error = json.loads(done.output)["error"]
     assert done.exit_code == 2
-    assert error["message"] == "all is a group; choose one context: local, guarded."
+    assert error["message"] == "all is a group; choose one context: local, guarded, local-k8s."
     assert error["fix"] == "--context local"
 
 
@@ -187,7 +187,7 @@ def test_an_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> Non
     for words in (["jobs", "--context", "none"], ["contexts", "--context", "none"]):
         done = CliRunner().invoke(cli, [*words, "--json"])
         message = json.loads(done.output)["error"]["message"]
-        assert message == "No context is called none. There are: local, guarded, all."
+        assert message == "No context is called none. There are: local, guarded, local-k8s, all."
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def test_every_body_is_that_of_a_kind() -> None:
     assert bodies() == ("jobSpec", "trainingPipeline", "tuningJob", "pipelineJob", "manifest")
     of_one = [body for body in bodies() if body != "manifest"]
     assert [kind_of_body(body).body for body in of_one] == of_one
-    assert {kind.key for kind in kinds()} == {"custom_job", "training_pipeline", "tuning_job", "pipeline_job"}
+    vertex = ["custom_job", "training_pipeline", "tuning_job", "pipeline_job"]
+    cluster = ["pytorch_job", "tf_job", "mpi_job", "train_job", "job_set", "batch_job"]
+    assert [kind.key for kind in kinds()] == vertex + cluster
     with pytest.raises(KeyError):
         kind_of_body("toySpec")
     with pytest.raises(ValueError, match="jobSpec"):

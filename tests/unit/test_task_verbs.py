@@ -9,6 +9,9 @@ import pytest
 from tests.ui.double import job
 from tui.domain.states import JobState
 from tui.domain.task import Task
+from tui.domain.training.progress import Progress
+from tui.domain.tuning.study import Metric, Study
+from tui.verbs.launch import _state_words
 from tui.verbs.run import Failure, runner_of, task_named
 
 CUSTOM = "projects/p/locations/r/customJobs/"
@@ -49,3 +52,15 @@ def test_a_kind_without_logs_names_its_tasks() -> None:
         runner_of(PIPELINE, "logs")
     assert caught.value.message == "A pipeline has no logs of its own."
     assert "--task TASK" in caught.value.fix
+
+
+def test_a_wait_names_how_many_parts_have_ended_and_the_best() -> None:
+    plain = replace(job(8, "train"), state=JobState.RUNNING)
+    assert _state_words(plain) == "train: running"
+    nightly = replace(plain, composite=True, progress=Progress(3, 12))
+    assert _state_words(nightly) == "train: running, 3/12 tasks ended"
+    assert _state_words(replace(nightly, progress=Progress())) == "train: running"
+    study = Study((Metric("loss", maximize=False),), trials=8)
+    trials = tuple(Task(str(n), JobState.SUCCEEDED, metrics={"loss": 3.0 - n / 2}) for n in range(3))
+    sweep = replace(nightly, details=study, tasks=trials, progress=Progress(3, 8))
+    assert _state_words(sweep) == "train: running, 3/8 trials ended, best loss 2 by trial 2"

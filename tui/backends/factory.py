@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from tui.backends.group import GroupBackend
 from tui.backends.interface import Backend, ContextInfo
+from tui.backends.kubernetes.backend import KubernetesBackend
+from tui.backends.kubernetes.login.cluster import Cluster, KubeconfigCluster
+from tui.backends.kubernetes.login.gke import GkeCluster
+from tui.backends.kubernetes.login.local import LocalCluster
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import CloudEndpoint, LocalEndpoint
 from tui.config.settings import Context, Settings, members_of
+from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.emulator.paths import default_state_dir
 
 
@@ -19,6 +24,8 @@ def open_backend(context: Context, settings: Settings) -> Backend:
     if context.kind == "group":
         members = [open_backend(member, settings) for member in members_of(settings, context)]
         return GroupBackend(context.name, members)
+    if context.kind == "kubernetes":
+        return _cluster(context)
     regions = tuple(context.regions)
     if context.kind == "local":
         state = default_state_dir()
@@ -26,3 +33,18 @@ def open_backend(context: Context, settings: Settings) -> Backend:
         return VertexBackend(info, LocalEndpoint(state))
     info = ContextInfo(context.name, context.project, regions, "googleapis.com")
     return VertexBackend(info, CloudEndpoint())
+
+
+def _cluster(context: Context) -> Backend:
+    """The backend of a cluster, whose address is known once it is connected."""
+    info = ContextInfo(
+        context.name, context.project, tuple(context.regions), local=context.emulated, watched=True
+    )
+    cluster: Cluster
+    if context.emulated:
+        cluster = LocalCluster(default_kubernetes_state())
+    elif context.gke:
+        cluster = GkeCluster(context.gke)
+    else:
+        cluster = KubeconfigCluster(context.kubeconfig, context.cluster)
+    return KubernetesBackend(info, cluster, context.namespaces)

@@ -202,10 +202,8 @@ class GroupBackend(Backend):
         return found
 
     def _of_project(self, job_name: str) -> list[Backend]:
-        """Members with the project of this full resource name; none for an id or a display name."""
-        start, _, rest = job_name.partition("/")
-        project = rest.partition("/")[0] if start == "projects" else ""
-        return [member for member in self.members if member.info.project == project]
+        """Members that may have the job of this full resource name; none for an id or a display name."""
+        return [member for member in self.members if member.may_have(job_name)]
 
     async def ask(
         self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend] | None = None

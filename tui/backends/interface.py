@@ -48,39 +48,13 @@ from tui.domain.vertex.prices import Prices
 
 # Errors have a module of their own: the first paint needs those and not the rest.
 __all__ = [
-    "Backend",
-    "BackendError",
-    "Bucket",
-    "ContextInfo",
-    "FailedPrecondition",
-    "Interrupted",
-    "InvalidRequest",
-    "JobPage",
-    "JobReader",
-    "JobService",
-    "LaunchRequest",
-    "LogBatch",
-    "LogQuery",
-    "LogService",
-    "MetricService",
-    "NotFound",
-    "NotOffered",
-    "PermissionDenied",
-    "PreflightService",
-    "PriceService",
-    "ProgressService",
-    "Progressed",
-    "QuotaExceeded",
-    "QuotaService",
-    "ServiceHealth",
-    "Services",
-    "ShellService",
-    "Stopped",
-    "StorageService",
-    "TelemetryService",
-    "Unauthenticated",
+    "Backend", "BackendError", "Bucket", "ContextInfo", "FailedPrecondition", "Interrupted",
+    "InvalidRequest", "JobPage", "JobReader", "JobService", "LaunchRequest", "LogBatch", "LogQuery",
+    "LogService", "MetricService", "NotFound", "NotOffered", "PermissionDenied", "PreflightService",
+    "PriceService", "ProgressService", "Progressed", "QuotaExceeded", "QuotaService", "ServiceHealth",
+    "Services", "ShellService", "Stopped", "StorageService", "TelemetryService", "Unauthenticated",
     "Unavailable",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +152,8 @@ class ContextInfo:
     regions: tuple[str, ...]
     endpoint: str = ""
     local: bool = False
+    watched: bool = False
+    """Changes of jobs come by themselves: to ask for them costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +245,18 @@ class JobService(ABC):
     async def delete(self, name: str) -> None:
         """Delete an ended job and wait for the operation to be done."""
         raise NotOffered(f"{name} can't be deleted: jobs of its kind can't be.")
+
+    async def suspend(self, name: str) -> None:
+        """End its replicas and keep the job, which may be resumed."""
+        raise NotOffered(f"{name} can't be suspended: jobs of its kind can't be.")
+
+    async def resume(self, name: str) -> None:
+        """Start a suspended job again."""
+        raise NotOffered(f"{name} can't be resumed: jobs of its kind can't be.")
+
+    async def scale(self, name: str, replicas: int) -> None:
+        """Give it so many workers."""
+        raise NotOffered(f"{name} can't be scaled: jobs of its kind can't be.")
 
 
 class LogService(JobReader):
@@ -463,6 +451,11 @@ class Backend(ABC):
     def offers_for(self, job_name: str, need: str) -> bool:
         """`offers` where the job of this full resource name is."""
         return self.offers(need)
+
+    def may_have(self, job_name: str) -> bool:
+        """Whether this full resource name may be one of this context's jobs."""
+        start, _, rest = job_name.partition("/")
+        return start == "projects" and rest.partition("/")[0] == self.info.project
 
     def runs_here(self, job_name: str) -> bool:
         """Whether the job of this full resource name runs on this machine."""

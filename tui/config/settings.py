@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 from tui.config.paths import config_dir
 
 LOCAL = "local"
+LOCAL_KUBERNETES = "local-k8s"
 ALL = "all"
 """The group of all contexts, which is there where there is more than one."""
 LEAST_LOG_MEGABYTES = 16
@@ -25,19 +26,34 @@ class SettingsError(Exception):
 
 @dataclass
 class Context:
-    """Where jobs live: a Google project with its regions, or this machine."""
+    """Where jobs live: a Google project with its regions, a cluster with its namespaces, or this machine."""
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     name: str
-    kind: Literal["vertex", "local", "group"] = "vertex"
-    """`vertex` for Google's service, `local` for the emulator here, `group` for several contexts at once."""
+    kind: Literal["vertex", "kubernetes", "local", "group"] = "vertex"
+    """`vertex` for Google's service, `kubernetes` for a cluster, `local` for the emulator here, `group` for
+    several contexts at once."""
 
     project: str = LOCAL
-    """Project id."""
+    """Project id; of a cluster that of its Cloud Logging and Monitoring, where it has them."""
 
     regions: list[str] = field(default_factory=lambda: ["us-central1"])
     """Regions to list; the first is where a profile without a region is launched."""
+
+    namespaces: list[str] = field(default_factory=list)
+    """Namespaces of a cluster to list; the first is where a profile without one is launched. Without any, all
+    that may be read, and the kubeconfig's for a launch."""
+
+    kubeconfig: str = ""
+    """File of a cluster's login; empty means $KUBECONFIG, else ~/.kube/config, else the pod's own account."""
+
+    cluster: str = ""
+    """Which context of the kubeconfig; empty means its current one."""
+
+    gke: str = ""
+    """A cluster of GKE, logged in to with Google's credentials in place of a kubeconfig:
+    projects/PROJECT/locations/LOCATION/clusters/CLUSTER."""
 
     members: list[str] = field(default_factory=list)
     """Names of the contexts of a group, whose jobs are listed together."""
@@ -50,8 +66,34 @@ class Context:
             raise ValueError("a context of the kind group, and only that one, has members")
         if self.kind == "group":
             self.project, self.regions = "several", list(self.members)
-        if not (self.name and self.project and self.regions):
+        if self.kind == "kubernetes":
+            self.project = "" if self.project == LOCAL else self.project
+            self.regions = list(self.namespaces) or ["default"]
+            if self.gke and (self.kubeconfig or self.cluster):
+                raise ValueError("a cluster is named by gke, or by a kubeconfig and its context, not by both")
+        elif self.namespaces or self.kubeconfig or self.cluster or self.gke:
+            raise ValueError("only a context of the kind kubernetes has a cluster and namespaces")
+        if not (self.name and (self.project or self.kind == "kubernetes") and self.regions):
             raise ValueError("a context has a name, a project and at least one region")
+
+    @property
+    def emulated(self) -> bool:
+        """An emulator of this machine: nothing is billed, and programs here stand for images."""
+        return self.kind == "local" or (
+            self.kind == "kubernetes"
+            and self.name == LOCAL_KUBERNETES
+            and not (self.kubeconfig or self.cluster or self.gke)
+        )
+
+    @property
+    def billed(self) -> bool:
+        """Its jobs cost what Google's price list of Vertex AI says."""
+        return self.kind == "vertex"
+
+    @property
+    def region_word(self) -> str:
+        """What its jobs are in: a region, or a namespace."""
+        return "namespace" if self.kind == "kubernetes" else "region"
 
     @property
     def home_region(self) -> str:
@@ -66,7 +108,7 @@ class Settings:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     contexts: list[Context] = field(default_factory=list)
-    """Places besides `local`, which always exists."""
+    """Places besides `local` and `local-k8s`, which always exist."""
 
     context: str = ""
     """The one to open; empty means the first of `contexts`, or `local` where there is none."""
@@ -105,10 +147,11 @@ class Settings:
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:
-    """Configured contexts and `local`, which is always there; then `all`, where there are several."""
+    """Configured contexts, `local` and `local-k8s`, which are always there, then `all` of them."""
     named = list(settings.contexts)
-    if not any(c.name == LOCAL for c in named):
-        named.append(Context(name=LOCAL, kind="local"))
+    for own in (Context(name=LOCAL, kind="local"), Context(name=LOCAL_KUBERNETES, kind="kubernetes")):
+        if not any(c.name == own.name for c in named):
+            named.append(own)
     single = [c.name for c in named if c.kind != "group"]
     if len(single) > 1 and not any(c.name == ALL for c in named):
         named.append(Context(name=ALL, kind="group", members=single))

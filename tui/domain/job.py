@@ -74,6 +74,10 @@ class Job:
     """
     details: object = None
     """What only its kind has, such as the `Study` of a tuning job."""
+    reason: str = ""
+    """The service's own words for why it is in this state."""
+    waiting: tuple[str, ...] = ()
+    """Why it does not run yet, in words, with what to do about it."""
     progress_pattern: str = ""
     """Regular expression by which its own lines tell its progress, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)

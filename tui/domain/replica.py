@@ -46,6 +46,14 @@ class Replica:
     role: str
     state: JobState = JobState.UNKNOWN
     exit_code: int | None = None
+    node: str = ""
+    """Name of the machine, where the service says it."""
+    restarts: int | None = None
+    """How often it was started anew; `None` where the service does not count."""
+    reason: str = ""
+    """Why it is as it is, e.g. `out of memory (OOMKilled)`."""
+    pod: str = ""
+    """Name of its pod in a cluster."""
 
     @property
     def short(self) -> str:

@@ -79,6 +79,8 @@ class Kind:
     """The class that has the methods of `actions`; it takes the job's screen."""
     body: str = ""
     """Key of a profile's header that holds a job of this kind; "" where no profile does."""
+    cancel_suspends: bool = False
+    """Its jobs have no cancelled state: a cancel suspends them, and they may be deleted before they end."""
     task_kinds: tuple[str, ...] = ()
     """Kinds of the jobs that its tasks have."""
     compared: str = "tui.domain.comparison.facts:job_facts"

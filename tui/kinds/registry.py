@@ -7,6 +7,7 @@ from typing import Any
 
 from tui.domain import spec_format
 from tui.domain.job import Job
+from tui.kinds.cluster_jobs import CLUSTER_JOBS
 from tui.kinds.custom_job import CUSTOM_JOB
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.pipeline_job import PIPELINE_JOB
@@ -78,11 +79,13 @@ def kind_of_body(body: str, resource: Mapping[str, Any] | None = None) -> Kind:
     Raises:
         KeyError: where no kind has it, or the object is of none of them.
     """
-    made = object_kind(resource or {})
+    sent = resource or {}
+    # A manifest may have objects beside the job.
+    made = [object_kind(each) for each in (sent.get("items") or [sent])]
     for kind in _KINDS.values():
-        if kind.body == body and (not kind.objects or made in kind.objects):
+        if kind.body == body and (not kind.objects or not set(kind.objects).isdisjoint(made)):
             return kind
-    raise KeyError(made if resource else body)
+    raise KeyError(", ".join(made) or body)
 
 
 def object_kind(resource: Mapping[str, Any]) -> str:
@@ -92,8 +95,5 @@ def object_kind(resource: Mapping[str, Any]) -> str:
     return f"{kind}.{group}" if kind and slash else kind
 
 
-for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB):
+for _kind in (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB, *CLUSTER_JOBS):
     register(_kind)
-
-if "manifest" not in spec_format.bodies():
-    spec_format.register("manifest", lambda: resolve("tui.domain.kubernetes.manifest:MANIFEST"))

@@ -319,7 +319,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
     def emulates(self, name: str) -> bool:
         """A context of this machine."""
         context = self.contexts.get(name)
-        return context is not None and context.kind == "local"
+        return context is not None and context.emulated
 
     @property
     def bills_nothing(self) -> bool:

@@ -103,7 +103,7 @@ class Asked:
             profile,
             request,
             self.form,
-            project="" if context.kind == "local" else context.project,
+            project="" if context.emulated else context.project,
             region=request.region or context.home_region,
             file=self.file,
             reveal=self.reveal,

@@ -21,6 +21,7 @@ from tui.domain.profile.job_name import expand, is_template, prefix
 from tui.domain.states import JobState
 from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
+from tui.domain.tuning.study import best, study_of
 from tui.domain.vertex.cost import Estimate
 from tui.domain.vertex.dry_run import price_words
 from tui.domain.vertex.preflight import Check
@@ -223,11 +224,25 @@ def _question(request: Request, context: Context, fatal: Sequence[Check], price:
     return sentences(f"{what} anyway?" if fatal else f"{what}?", cost, *(check.words for check in fatal))
 
 
+def _state_words(job: Job) -> str:
+    """`sweep: running, 5/20 trials ended, best loss 2.51 by trial 4`."""
+    words = [f"{job.display_name}: {job.state.value.lower()}"]
+    ended, count = job.progress.step, job.progress.total_steps
+    study = study_of(job)
+    if job.composite and ended is not None:
+        total = f"/{count}" if count else ""
+        words.append(f"{ended}{total} {'trials' if study.goal else 'tasks'} ended")
+    winner = best(job.tasks, study) if study.goal else None
+    if study.goal is not None and winner is not None:
+        words.append(f"best {study.goal.id} {winner.metrics[study.goal.id]:.6g} by trial {winner.id}")
+    return ", ".join(words)
+
+
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
-    """Print state changes on stderr until the job ends; an interrupt does not end the job."""
+    """Print on stderr how it goes on until the job ends; an interrupt does not end the job."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
-    silent, shown = 0.0, job.state
-    note(f"{job.display_name}: {shown.value.lower()}")
+    silent, shown = 0.0, _state_words(job)
+    note(shown)
     try:
         while not job.state.terminal:
             await asyncio.sleep(pause)
@@ -240,9 +255,9 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
                     raise
                 note(sentences(error.message, "Retrying; the job is not affected."))
                 await backend.connect()
-            if job.state is not shown:
-                shown = job.state
-                note(f"{job.display_name}: {shown.value.lower()}")
+            if _state_words(job) != shown:
+                shown = _state_words(job)
+                note(shown)
     except asyncio.CancelledError:
         return _left_running(run, job, "no longer waiting")
     _print(run, job, (await backend.progress.read([job]))[job.name])

@@ -21,7 +21,7 @@ async def plan_of(run: Run, reference: str, request: Request) -> PackagePlan | N
         return None
     from tui.packaging.prepare import plan_package
 
-    target = LaunchTarget(run.context.project, request.region, run.context.kind == "local")
+    target = LaunchTarget(run.context.project, request.region, run.context.emulated)
     beside = find(reference, profile_folder(run.settings)).parent
     order = PackageRequest(request.custom_job, request.package, str(beside), target)
     try:

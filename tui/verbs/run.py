@@ -392,7 +392,7 @@ def runner_of(job: Job, tab: str) -> str:
     if not found:
         raise Failure(
             f"{job.display_name} has no log and no metrics of its own; the jobs of its tasks have.",
-            fix=f"`vxtui describe {job.id}` names them.",
+            fix=f"`vxtui tasks {job.id}` names them.",
             code="FAILED_PRECONDITION",
             exit_code=1,
         )
@@ -403,8 +403,7 @@ async def confirmed(question: str, *, yes: bool) -> None:
     """Ask the user, unless `yes`.
 
     Raises:
-        Failure: if there is no terminal.
-        click.Abort: for a no.
+        Failure: for a no, or if there is no terminal.
     """
     if yes:
         return
@@ -415,4 +414,4 @@ async def confirmed(question: str, *, yes: bool) -> None:
     with ending_at_once():
         answer = await asyncio.to_thread(ask)
     if not answer:
-        raise click.Abort
+        raise Failure("Nothing was changed.", code="DECLINED", exit_code=1)

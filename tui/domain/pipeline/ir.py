@@ -17,6 +17,8 @@ Json = Mapping[str, Any]
 Problem = tuple[Path, str]
 """A place in the spec and what is wrong there."""
 
+AGAIN = "Compile the pipeline again: what the compiler writes has no such part."
+"""How to mend a broken spec."""
 SCHEMAS = ("2.0.0", "2.1.0")
 ALL_COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tui.domain.masking import mask_value
-from tui.domain.pipeline.ir import SCHEMAS, bare, inputs_of, reading_of
+from tui.domain.pipeline.ir import AGAIN, SCHEMAS, bare, inputs_of, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.pipeline.parameters import intended, misfit
 from tui.domain.pipeline.tasks import spec_at
@@ -80,8 +80,7 @@ def broken(case: Case) -> Iterator[Finding]:
         return
     for where, what in reading_of(spec).problems:
         if where != ("schemaVersion",):
-            fix = "Compile the pipeline again: what the compiler writes has no such part."
-            yield Finding(_at(case, where), f"the compiled pipeline is broken: it {what}.", fix)
+            yield Finding(_at(case, where), f"the compiled pipeline is broken: it {what}.", AGAIN)
 
 
 def not_emulated(case: Case) -> Iterator[Finding]:

@@ -54,12 +54,21 @@ def read_template(data: bytes, file: str) -> Template:
     except ProfileInvalid as error:
         return Template(problems=tuple(replace(each, id=UNREADABLE) for each in error.problems))
     if not isinstance(document.value, Mapping):
-        return refused(file, "it is no compiled pipeline: it has no fields.", _COMPILE)
+        return refused(file, "it is no compiled pipeline: it has no fields.", COMPILE)
+    if other := foreign(document.value):
+        return refused(file, other, COMPILE)
     inner = document.value.get("pipelineSpec")
     return Template(document, ("pipelineSpec",) if isinstance(inner, Mapping) else ())
 
 
-_COMPILE = "Compile the pipeline with `kfp dsl compile`, and name the file that it writes."
+COMPILE = "Compile the pipeline with kfp 2, `kfp dsl compile`, and name the file that it writes."
+_OTHERS = {"argoproj.io": "an Argo workflow, as kfp 1 writes it", "tekton.dev": "a Tekton pipeline"}
+
+
+def foreign(value: Mapping[str, Any]) -> str:
+    """What is wrong with a pipeline of another service, as a sentence; "" for all other files."""
+    what = _OTHERS.get(str(value.get("apiVersion", "")).partition("/")[0])
+    return f"it is {what}, which Vertex AI does not run." if what else ""
 
 
 def refused(file: str, message: str, fix: str = "") -> Template:

@@ -33,15 +33,18 @@ class ScheduleRule:
 def check_schedule(schedule: NewSchedule, now: datetime, *, local: bool) -> list[Finding]:
     """Every finding of every rule, in the order of the rules."""
     return [
-        replace(
-            found,
-            rule=rule.id,
-            severity=Severity.ERROR if rule.emulated and local else rule.severity,
-            source=EMULATOR if rule.emulated and local else rule.source,
-        )
+        _of(rule, found, refused=rule.emulated and local)
         for rule in RULES
         for found in rule.check(schedule, now)
     ]
+
+
+def _of(rule: ScheduleRule, found: Finding, *, refused: bool) -> Finding:
+    """The finding with its rule's severity and source; `refused` by the emulator."""
+    if refused:
+        return replace(found, rule=rule.id, severity=Severity.ERROR, source=EMULATOR)
+    sentence = f"{found.sentence} {UNDOCUMENTED}" if rule.emulated else found.sentence
+    return replace(found, rule=rule.id, severity=rule.severity, source=rule.source, sentence=sentence)
 
 
 def _name(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
@@ -64,13 +67,13 @@ def _never(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
     try:
         found = schedule.upcoming(now, 1)
     except NeverDue as error:
-        yield Finding(("cron",), f"{error}. {UNDOCUMENTED}")
+        yield Finding(("cron",), f"{error}.")
         return
     except CronError:
         return
     if not found and schedule.end_time and schedule.end_time > max(now, schedule.start_time or now):
         sentence = f"it is not due before {schedule.end_time:%Y-%m-%d %H:%M} UTC, when the schedule ends."
-        yield Finding(("cron",), f"{sentence} {UNDOCUMENTED}")
+        yield Finding(("cron",), sentence)
 
 
 def _end(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
@@ -78,7 +81,7 @@ def _end(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:
     if schedule.end_time and schedule.end_time <= begin:
         what = "the start" if schedule.start_time and schedule.start_time > now else "now"
         sentence = f"the end, {schedule.end_time:%Y-%m-%d %H:%M} UTC, is not after {what}: no run is started."
-        yield Finding(("endTime",), f"{sentence} {UNDOCUMENTED}")
+        yield Finding(("endTime",), sentence)
 
 
 def _too_many(schedule: NewSchedule, now: datetime) -> Iterator[Finding]:

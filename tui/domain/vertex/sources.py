@@ -29,5 +29,5 @@ GCLOUD_REGION = "gcloud 578.0.0 ai/validation.py"
 EMULATOR = "vxtui emulator"
 """What only the emulator on this machine does not take."""
 
-UNDOCUMENTED = "No refusal of it is documented."
+UNDOCUMENTED = "The documentation does not say that Vertex AI refuses it."
 """Ends the sentence of a warning about what is certainly wrong and may be taken all the same."""

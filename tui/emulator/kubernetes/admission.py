@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tui.domain.kubernetes.schema.check import fill_defaults, problems
+from tui.domain.kubernetes.schema.registry import schema_of
+from tui.emulator.kubernetes.built_in import built_in_causes, complete
 from tui.emulator.kubernetes.errors import Cause, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, PODS, SERVICES, Resource
+from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, SERVICES, Resource
 
 Obj = dict[str, Any]
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -38,11 +41,18 @@ class Admission:
         """Raises Invalid, NotFound for a missing namespace, Forbidden for one that ends."""
         if old is None:
             self._check_namespace(resource, obj)
-            _complete(resource, obj)
+            complete(resource, obj)
         if old is None or obj["metadata"] != old["metadata"]:
             causes = list(metadata_causes(resource, obj["metadata"], new=old is None))
-            if causes:
-                raise Invalid.of(resource, str(obj["metadata"].get("name", "")), causes)
+        else:
+            causes = []
+        schema = schema_of(resource.api_version, resource.kind)
+        if schema is not None:
+            causes += _by_schema(obj, old, schema)
+        if not causes:
+            causes += built_in_causes(resource, obj, old)
+        if causes:
+            raise Invalid.of(resource, str(obj["metadata"].get("name", "")), causes)
 
     def _check_namespace(self, resource: Resource, obj: Obj) -> None:
         if not resource.namespaced or NAMESPACES not in self._objects.resources:
@@ -60,15 +70,27 @@ class Admission:
             raise Forbidden(f'{resource.qualified} "{name}" is forbidden: {why}', details=details)
 
 
-def _complete(resource: Resource, obj: Obj) -> None:
-    """What a new object has that its creator did not say."""
-    if resource == NAMESPACES:
-        obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
-        obj.setdefault("status", {}).setdefault("phase", "Active")
-        labels = obj["metadata"].setdefault("labels", {})
-        labels.setdefault("kubernetes.io/metadata.name", obj["metadata"]["name"])
-    elif resource == PODS:
-        obj.setdefault("status", {}).setdefault("phase", "Pending")
+def _by_schema(obj: Obj, old: Obj | None, schema: Mapping[str, Any]) -> list[Cause]:
+    """Fill in the defaults, and check what has changed."""
+    before = old or {}
+    changed = {
+        key: value
+        for key, value in obj.items()
+        if key not in {"apiVersion", "kind", "metadata"} and (old is None or before.get(key) != value)
+    }
+    fill_defaults(obj if old is None or set(changed) - {"status"} else {}, schema)
+    properties = schema["properties"]
+    found = [
+        problem
+        for key in changed
+        if key in properties
+        for problem in problems(obj[key], properties[key], (key,))
+    ]
+    missing = [key for key in schema.get("required") or () if obj.get(key) is None]
+    return [
+        *(Cause(key, "Required value", "FieldValueRequired") for key in missing),
+        *(Cause(one.field, one.message, one.reason) for one in found),
+    ]
 
 
 def metadata_causes(resource: Resource, meta: Obj, *, new: bool) -> Iterator[Cause]:

@@ -29,7 +29,6 @@ from tui.emulator.kubernetes.admission import Admission
 from tui.emulator.kubernetes.api.admin import Admin
 from tui.emulator.kubernetes.api.app import Api
 from tui.emulator.kubernetes.api.checks.faults import Faults
-from tui.emulator.kubernetes.api.types import Types
 from tui.emulator.kubernetes.certificates import (
     ensure_certificates,
     ensure_token,
@@ -138,7 +137,7 @@ class KubernetesEmulator:
         self.url = f"https://{HOST}:{port}"
         write_kubeconfig(state, self.url, token)
         routes = NodeRoutes(self.node).routes()
-        api = Api(self.objects, self.config, token, faults=self.faults, types=Types(), routes=routes)
+        api = Api(self.objects, self.config, token, faults=self.faults, routes=routes)
         admin = Admin(self.objects, self.faults, self.info)
         for controller in self._controllers():
             self._run(controller)

@@ -129,7 +129,7 @@ def show_export(console: ConsoleApp, entry: ProfileEntry) -> None:
 async def _open(console: ConsoleApp, entry: ProfileEntry) -> None:
     session, context = console.session, console.connection.context
     project = session.backend.info.project if session else context.project
-    local = session.backend.info.local if session else context.kind == "local"
+    local = session.backend.info.local if session else context.emulated
     try:
         profile = await asyncio.to_thread(read_profile, entry.path)
         request = profile.render()

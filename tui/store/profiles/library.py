@@ -29,8 +29,6 @@ from tui.store.profiles.templates import is_compiled
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 1_000_000
-LOCAL_KUBERNETES = "local-k8s"
-"""The context of the cluster on this machine."""
 
 
 class NoProfile(Exception):
@@ -198,7 +196,7 @@ def _filled(profile: Profile, value: object) -> object:
 
 def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
     place = "" if profile.region else context.home_region
-    found = problems_of(profile, region=place, local=runs_here(context))
+    found = problems_of(profile, region=place, local=context.emulated)
     errors = tuple(_summary(p) for p in found if p.severity is Severity.ERROR)
     return errors, tuple(_summary(p) for p in found if p.severity is Severity.WARNING)
 
@@ -219,7 +217,7 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
     Raises:
         ProfileInvalid: where a value does not fit its parameter.
     """
-    local = runs_here(context)
+    local = context.emulated
     checked = profile.check(values, region=region, local=local)
     if not checked.request.region:
         checked = profile.check(values, region=context.home_region, local=local)
@@ -227,23 +225,18 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
     return checked if wrong is None else replace(checked, problems=(wrong, *checked.problems))
 
 
-def runs_here(context: Context) -> bool:
-    """Whether the context is this machine."""
-    return context.kind == "local" or context.name == LOCAL_KUBERNETES
-
-
 def misplaced(profile: Profile, context: Context) -> Problem | None:
     """That a profile is for another family of services than that of a context."""
     if context.kind == "group":
         return None
-    family = "kubernetes" if str(context.kind) == "kubernetes" else "vertex"
+    family = "kubernetes" if context.kind == "kubernetes" else "vertex"
     if profile.format.family == family:
         return None
     path = (profile.format.body,) if profile.wrapped else ()
     words = {"kubernetes": "a Kubernetes cluster", "vertex": "Vertex AI"}
     message = (
         f"a {profile.format.body} is for {words[profile.format.family]}, and the context {context.name} is "
-        f"{words[family]}{'' if family == 'kubernetes' or context.kind != 'local' else ' on this machine'}."
+        f"{words[family]}{'' if family == 'kubernetes' or not context.emulated else ' on this machine'}."
     )
     fix = (
         f"`vxtui profiles convert {profile.name} --to {family}` makes a profile for it, or choose another "
@@ -262,7 +255,7 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     request = checked.request
     if request.package is None:
         return Prepared(request, checked.problems)
-    target = LaunchTarget(context.project, request.region, runs_here(context))
+    target = LaunchTarget(context.project, request.region, context.emulated)
     order = PackageRequest(
         request.custom_job, request.package, str(Path(profile.document.file).parent), target
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from tui.backends.interface import Backend, NotFound
+from tui.domain.job import Job
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
 from tui.domain.profile.source import decode
@@ -71,13 +73,33 @@ async def _imported(run: Run, source: tuple[str, ...], command: str) -> Imported
         found = _read(text, command)
         if found is None:
             async with run.backend() as backend:
-                job = await find_job(backend, text)
+                job = await _job(backend, text)
                 found = from_resource(await backend.job_service(job.name).spec(job.name))
         return found
     except ProfileInvalid as error:
         raise Failure(str(error), fix=_way_out(error.problems), code="INVALID_PROFILE") from error
     except OSError as error:
         raise Failure(f"The source can't be read: {error}", code="UNREADABLE") from error
+
+
+async def _job(backend: Backend, reference: str) -> Job:
+    """The job of this id or name. Raises NotFound, Failure."""
+    try:
+        return await find_job(backend, reference)
+    except NotFound:
+        if _is_folder(reference):
+            raise _folder(reference, "No job has this name, and it") from None
+        raise
+
+
+def _is_folder(reference: str) -> bool:
+    return Path(reference).expanduser().is_dir()
+
+
+def _folder(path: str, what: str) -> Failure:
+    return Failure(
+        f"{path}: {what} is a folder.", fix="Name a file in it, or the id or name of a job.", code="USAGE"
+    )
 
 
 def _way_out(problems: Sequence[Problem]) -> str:
@@ -100,6 +122,8 @@ def _read(source: str, command: str) -> Imported | None:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         return _of_text(_decoded(data, str(path)), str(path), path.absolute().parent, command)
+    if "/" in source and path.is_dir():
+        raise _folder(source, "it")
     if path.suffix in {".yaml", ".yml", ".json", ".sh"}:
         raise Failure(f"There is no file {path}.", code="NOT_FOUND", exit_code=3)
     return None

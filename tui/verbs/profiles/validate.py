@@ -91,7 +91,7 @@ def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
     if not run.context_name:
         return _Where(given, region, False)
     context = choose_context(run.settings, run.context_name)
-    return _Where(given, region, context.kind == "local")
+    return _Where(given, region, context.emulated)
 
 
 def _read(run: Run, reference: str) -> _File:

@@ -53,7 +53,8 @@ def _replica(job: Job, wanted: str | None) -> str:
     """The replica to use. Raises Failure where none can have a shell."""
     problem = shell_problem(job)
     if problem:
-        raise Failure(problem, fix=f"vxtui describe {job.id}", code="FAILED_PRECONDITION", exit_code=1)
+        look = "tasks" if job.state.active and job.tasks else "describe"
+        raise Failure(problem, fix=f"vxtui {look} {job.id}", code="FAILED_PRECONDITION", exit_code=1)
     known = [each.id for each in known_replicas(job)]
     if wanted is not None and wanted not in known:
         message = f"{job.display_name} has no replica {wanted}; it has {', '.join(known)}."

@@ -9,35 +9,29 @@ from typing import Any
 
 import click
 
-from tui.backends.interface import Backend, BackendError, NotFound
+from tui.backends.interface import Backend
+from tui.backends.serving import Found
 from tui.config.paths import state_dir
 from tui.domain import formatting
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.resources.persistent import PersistentResource, idle_since, jobs_on, parts_of, resource_of
-from tui.domain.text import sentences
 from tui.domain.vertex.cost import an_hour, hourly_parts, money
 from tui.domain.vertex.prices import Prices, Range
 from tui.session import now
 from tui.store.jobs.costs import read_prices
 from tui.verbs.launch import prepare
+from tui.verbs.lists.found import Noun, end, errors_json, one_of
+from tui.verbs.lists.group import ListGroup
 from tui.verbs.output import note, print_json, table, when
 from tui.verbs.run import READS, Failure, Run, check_regions, confirmed, value_of, verb
 
+RESOURCE = Noun("persistent resource", "vxtui resources", chosen_id=True)
 _ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 """What the service takes (vertex facts 12.1)."""
 
 
-class _Group(click.Group):
-    """A group whose first word may also be a resource: `resources mine` is `resources show mine`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args.insert(0, "show")
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_Group)
+@click.group(cls=ListGroup, first="show")
 def resources() -> None:
     """Persistent resources: machines that stay, and on which jobs run without provisioning.
 
@@ -52,19 +46,16 @@ def resources() -> None:
 async def show(run: Run, resource: str | None) -> int:
     """List them, or show RESOURCE."""
     async with run.backend() as backend:
-        found, errors = await _read(backend)
-        shown = found if resource is None else [_one(backend, found, errors, resource)]
+        found = await backend.resources.list_all()
+        shown = found.items if resource is None else [one_of(backend, found, resource, RESOURCE)]
         jobs = await _jobs_of(backend, shown)
     if run.json:
-        _print_json(shown, errors, jobs)
+        _print_json(found, shown, jobs)
     else:
         _print(shown, jobs)
-        if not shown and not errors:
+        if not shown and not found.errors:
             note("No persistent resources here. `vxtui resources create NAME --from PROFILE` makes one.")
-    for error in errors.values():
-        if not run.json:
-            note(sentences(error.message, error.fix))
-    return next((e.exit_code for e in errors.values()), 0) if not shown else 0
+    return end(run, found)
 
 
 @resources.command()
@@ -116,7 +107,7 @@ async def create(  # noqa: PLR0917 - one for each option
 async def reboot(run: Run, resource: str, yes: bool) -> int:
     """Reboot the machines of RESOURCE; refused while jobs are on it."""
     async with run.backend() as backend:
-        found = _one(backend, *await _read(backend), resource)
+        found = one_of(backend, await backend.resources.list_all(), resource, RESOURCE)
         await confirmed(f"Reboot {found.id} ({pieces(found.replicas, 'replica')})?", yes=yes)
         made = value_of(await run.resource_operations(backend).reboot(found))
     _print_one(run, made)
@@ -130,7 +121,7 @@ async def reboot(run: Run, resource: str, yes: bool) -> int:
 async def delete(run: Run, resource: str, yes: bool) -> int:
     """Delete RESOURCE, which cancels the jobs on it."""
     async with run.backend() as backend:
-        found = _one(backend, *await _read(backend), resource)
+        found = one_of(backend, await backend.resources.list_all(), resource, RESOURCE)
         on = jobs_on(found, (await _jobs_of(backend, [found]))[found.name])
         ends = f", which cancels {pieces(len(on), 'job')}" if on else ""
         await confirmed(f"Delete {found.id} ({pieces(found.replicas, 'replica')}){ends}?", yes=yes)
@@ -140,34 +131,6 @@ async def delete(run: Run, resource: str, yes: bool) -> int:
     else:
         note(f"Deleting {found.id}{ends}.")
     return 0
-
-
-async def _read(backend: Backend) -> tuple[Sequence[PersistentResource], Mapping[str, BackendError]]:
-    found = await backend.resources.list_all()
-    return found.items, found.errors
-
-
-def _one(
-    backend: Backend,
-    found: Sequence[PersistentResource],
-    errors: Mapping[str, BackendError],
-    reference: str,
-) -> PersistentResource:
-    """The one that a person means. Raises NotFound, Failure, or why a region could not be read."""
-    fits = [each for each in found if reference in {each.id, each.name}]
-    if len(fits) > 1:
-        lines = "\n".join(f"  {each.region}  {each.name}" for each in fits[:20])
-        message = f"{len(fits)} persistent resources have the id {reference}:\n{lines}"
-        raise Failure(message, fix="Use the full resource name.", code="AMBIGUOUS")
-    if fits and (fits[0].name == reference or not errors):
-        return fits[0]
-    # Another region may have it, or one more of this id.
-    for error in errors.values():
-        raise error
-    raise NotFound(
-        f"There is no persistent resource {reference} in the context {backend.info.name}.",
-        fix="`vxtui resources` lists all.",
-    )
 
 
 async def _jobs_of(backend: Backend, found: Sequence[PersistentResource]) -> dict[str, list[Job]]:
@@ -215,20 +178,11 @@ def _idle_words(resource: PersistentResource, jobs: Sequence[Job], at: datetime)
 
 
 def _print_json(
-    found: Sequence[PersistentResource],
-    errors: Mapping[str, BackendError],
-    jobs: Mapping[str, list[Job]],
+    found: Found[PersistentResource], shown: Sequence[PersistentResource], jobs: Mapping[str, list[Job]]
 ) -> None:
     prices = read_prices(state_dir())[0]
-    print_json(
-        {
-            "resources": [resource_json(each, prices, jobs[each.name]) for each in found],
-            "errors": [
-                {"region": region, "code": error.code, "message": error.message}
-                for region, error in errors.items()
-            ],
-        }
-    )
+    listed = [resource_json(each, prices, jobs[each.name]) for each in shown]
+    print_json({"resources": listed, "errors": errors_json(found)})
 
 
 def _print_one(run: Run, made: PersistentResource) -> None:

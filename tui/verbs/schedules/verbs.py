@@ -8,34 +8,29 @@ from typing import Any
 
 import click
 
-from tui.backends.interface import Backend, BackendError, NotFound
 from tui.domain.formatting import age
 from tui.domain.profile.job_name import is_template
 from tui.domain.schedules.rules import check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 from tui.domain.text import sentences
+from tui.domain.vertex.dry_run import price_words
 from tui.domain.vertex.rules.base import Finding, Severity
 from tui.domain.vertex.rules.shape import name_problem
 from tui.session import now
+from tui.verbs.dry_run import DryRun
 from tui.verbs.launch import prepare
+from tui.verbs.lists.found import Noun, end, errors_json, one_of
+from tui.verbs.lists.group import ListGroup
 from tui.verbs.output import job_json, note, print_json, table, when
 from tui.verbs.run import READS, Failure, Run, check_regions, confirmed, value_of, verb
 
 BODY = "pipelineJob"
+SCHEDULE = Noun("schedule", "vxtui schedules")
 UPCOMING = 3
 """First runs that are shown before a schedule is created."""
 
 
-class _Group(click.Group):
-    """A group whose first word may also be a schedule: `schedules nightly` is `schedules list nightly`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
-            args.insert(0, "list")
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_Group)
+@click.group(cls=ListGroup)
 def schedules() -> None:
     """Schedules: pipelines that run at the times of a cron.
 
@@ -52,15 +47,16 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
     if runs and schedule is None:
         raise Failure("--runs needs a SCHEDULE.", code="USAGE")
     async with run.backend() as backend:
-        found, errors = await _read(backend)
-        shown = found if schedule is None else [_one(backend, found, errors, schedule)]
+        found = await backend.schedules.list_all()
+        shown = found.items if schedule is None else [one_of(backend, found, schedule, SCHEDULE)]
         jobs = list(await backend.schedules.runs(shown[0].name)) if runs else []
     if run.json:
         more = {"runs": [job_json(job) for job in jobs]} if runs else {}
-        print_json({"schedules": [schedule_json(each) for each in shown], "errors": _errors(errors), **more})
+        listed = [schedule_json(each) for each in shown]
+        print_json({"schedules": listed, "errors": errors_json(found), **more})
     else:
         _print(shown)
-        if not shown and not errors:
+        if not shown and not found.errors:
             note("No schedules here. `vxtui schedules create NAME --from PROFILE --cron CRON` makes one.")
         if runs:
             rows = [
@@ -69,9 +65,7 @@ async def list_(run: Run, schedule: str | None, runs: bool) -> int:
             table(
                 ("RUN", "STATE", "AGE", "CREATED"), [[str(cell) for cell in row] for row in rows], right=(2,)
             )
-        for error in errors.values():
-            note(sentences(error.message, error.fix))
-    return next((e.exit_code for e in errors.values()), 0) if not shown else 0
+    return end(run, found)
 
 
 _TIME = click.DateTime(
@@ -114,14 +108,18 @@ async def create(  # noqa: PLR0917 - one for each option
         )
     job = _run_of(request.resource, name)
     new = NewSchedule(name, cron, job, _utc(start), _utc(end), max_runs, max_active, queues=queue)
-    _must_be_valid(check_schedule(new, now(), local=run.one_context.kind == "local"))
+    _must_be_valid(check_schedule(new, now(), local=run.one_context.emulated))
     async with run.backend() as backend:
         place = request.region or backend.info.regions[0]
-        first = ", ".join(f"{at.astimezone():%Y-%m-%d %H:%M}" for at in new.upcoming(now(), UPCOMING))
+        first = ", ".join(map(_local, new.upcoming(now(), UPCOMING)))
         words = Schedule("", name, place, "", "", cron).when
-        _must_be_new(name, (await _read(backend))[0])
+        _must_be_new(name, (await backend.schedules.list_all()).items)
+        context = run.one_context
+        price = price_words(DryRun(context.project, request).price, billed=context.kind != "local")
         await confirmed(
-            f"Create the schedule {name} in {place} ({words})? First runs: {first or 'none'}.", yes=yes
+            f"Create the schedule {name} in {place} ({words})? First runs: {first or 'none'}. "
+            f"Price of each: {price}.",
+            yes=yes,
         )
         made = value_of(await run.schedule_operations(backend).create(place, new))
     _print_one(run, made)
@@ -135,7 +133,7 @@ async def create(  # noqa: PLR0917 - one for each option
 async def pause(run: Run, schedule: str, yes: bool) -> int:
     """Start no more runs of SCHEDULE; those that run go on."""
     async with run.backend() as backend:
-        found = _one(backend, *await _read(backend), schedule)
+        found = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
         await confirmed(f"Pause {found.display_name} ({found.when})?", yes=yes)
         made = value_of(await run.schedule_operations(backend).pause(found))
     _print_one(run, made)
@@ -150,7 +148,7 @@ async def pause(run: Run, schedule: str, yes: bool) -> int:
 async def resume(run: Run, schedule: str, catch_up: bool, yes: bool) -> int:
     """Start runs of the paused SCHEDULE again."""
     async with run.backend() as backend:
-        found = _one(backend, *await _read(backend), schedule)
+        found = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
         missed = ", and start the runs that were due in the pause" if catch_up else ""
         await confirmed(f"Resume {found.display_name} ({found.when}){missed}?", yes=yes)
         made = value_of(await run.schedule_operations(backend).resume(found, catch_up=catch_up))
@@ -165,7 +163,7 @@ async def resume(run: Run, schedule: str, catch_up: bool, yes: bool) -> int:
 async def delete(run: Run, schedule: str, yes: bool) -> int:
     """Delete SCHEDULE; its runs stay."""
     async with run.backend() as backend:
-        found = _one(backend, *await _read(backend), schedule)
+        found = one_of(backend, await backend.schedules.list_all(), schedule, SCHEDULE)
         await confirmed(f"Delete the schedule {found.display_name} ({found.when})?", yes=yes)
         value_of(await run.schedule_operations(backend).delete(found))
     if run.json:
@@ -197,32 +195,6 @@ def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
     return dict(resource)
 
 
-async def _read(backend: Backend) -> tuple[Sequence[Schedule], Mapping[str, BackendError]]:
-    found = await backend.schedules.list_all()
-    return found.items, found.errors
-
-
-def _one(
-    backend: Backend, found: Sequence[Schedule], errors: Mapping[str, BackendError], reference: str
-) -> Schedule:
-    """The one that a person means. Raises NotFound, Failure, or why a region could not be read."""
-    exact = [each for each in found if reference in {each.id, each.name}]
-    fits = exact or [each for each in found if each.display_name == reference]
-    if len(fits) > 1:
-        lines = "\n".join(f"  {each.region}  {each.name}" for each in fits[:20])
-        message = f"{len(fits)} schedules are called {reference}:\n{lines}"
-        raise Failure(message, fix="Use the id or the full resource name.", code="AMBIGUOUS")
-    if fits and (exact or not errors):
-        return fits[0]
-    # Another region may have it, or one more of this name.
-    for error in errors.values():
-        raise error
-    raise NotFound(
-        f"There is no schedule {reference} in the context {backend.info.name}.",
-        fix="`vxtui schedules` lists all.",
-    )
-
-
 def _must_be_valid(findings: Sequence[Finding]) -> None:
     """Print the warnings. Raises Failure for an error."""
     bad = [each for each in findings if each.severity is Severity.ERROR]
@@ -248,12 +220,6 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.astimezone(UTC) if moment is not None else None
 
 
-def _errors(errors: Mapping[str, BackendError]) -> list[dict[str, Any]]:
-    return [
-        {"region": region, "code": error.code, "message": error.message} for region, error in errors.items()
-    ]
-
-
 def _print(found: Sequence[Schedule]) -> None:
     rows = [
         [
@@ -268,7 +234,12 @@ def _print(found: Sequence[Schedule]) -> None:
 
 def _next_words(each: Schedule) -> str:
     at = each.next_run_time
-    return f"{at.astimezone():%Y-%m-%d %H:%M}" if at is not None and each.state == "ACTIVE" else ""
+    return _local(at) if at is not None and each.state == "ACTIVE" else ""
+
+
+def _local(moment: datetime) -> str:
+    """In this machine's zone, which it names: the cron may have another one."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M %z}"
 
 
 def _last(each: Schedule) -> str:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from tui.backends.interface import Backend, BackendError, NotFound
-from tui.backends.serving import Found
+from tui.backends.interface import Backend, BackendError
 from tui.domain import formatting
 from tui.domain.log_entry import LogEntry
 from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 from tui.domain.text import sentences
+from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.output import note, out, print_json, table, when
 from tui.verbs.run import READS, Failure, Run, verb
 from tui.verbs.serving import changes
 
-T = TypeVar("T", Model, ServingEndpoint)
+MODEL, ENDPOINT = Noun("model", "vxtui models"), Noun("endpoint", "vxtui endpoints")
 Loads = Mapping[tuple[str, str], Load]
 
 
@@ -33,14 +33,14 @@ async def models(run: Run, model: str | None) -> int:
         found = await backend.serving.models()
         shown: Sequence[Model] = found.items
         if model is not None:
-            shown = await backend.serving.versions(_one(backend, found, model, "model").name)
+            shown = await backend.serving.versions(one_of(backend, found, model, MODEL).name)
     if run.json:
-        print_json({"models": [_model_json(each) for each in shown], "errors": _errors_json(found)})
+        print_json({"models": [_model_json(each) for each in shown], "errors": errors_json(found)})
     else:
         _print_models(shown)
         if not shown and not found.errors:
             note("No models here yet. A training pipeline with `modelToUpload` makes one.")
-    return _end(run, found)
+    return end(run, found)
 
 
 @click.command()
@@ -75,7 +75,7 @@ async def endpoints(
         found = await backend.serving.endpoints()
         shown: Sequence[ServingEndpoint] = found.items
         if endpoint is not None:
-            shown = [_one(backend, found, endpoint, "endpoint")]
+            shown = [one_of(backend, found, endpoint, ENDPOINT)]
         if logs:
             return _print_log(run, shown[0], await backend.serving.log(shown[0].name))
         if wanted.options:
@@ -83,13 +83,13 @@ async def endpoints(
         loads = await _loads(run, backend, shown)
     if run.json:
         print_json(
-            {"endpoints": [_endpoint_json(each, loads) for each in shown], "errors": _errors_json(found)}
+            {"endpoints": [_endpoint_json(each, loads) for each in shown], "errors": errors_json(found)}
         )
     else:
         _print_endpoints(shown, loads)
         if not shown and not found.errors:
             note("No endpoints here yet. The SDK's Endpoint.create makes one.")
-    return _end(run, found)
+    return end(run, found)
 
 
 def _print_log(run: Run, endpoint: ServingEndpoint, entries: Sequence[LogEntry]) -> int:
@@ -121,25 +121,6 @@ def _percents(split: Sequence[str]) -> dict[str, int]:
             raise Failure(f"--split {text}: {key} has {found[key]} % already.", code="USAGE")
         found[key] = int(value)
     return found
-
-
-def _one(backend: Backend, found: Found[T], reference: str, noun: str) -> T:
-    """The one that a person means. Raises NotFound, Failure, or why a region could not be read."""
-    exact = [each for each in found.items if reference in {each.id, each.name}]
-    fits = exact or [each for each in found.items if each.display_name == reference]
-    if len(fits) == 1 and (exact or not found.errors):
-        return fits[0]
-    if len(fits) > 1:
-        lines = "\n".join(f"  {each.id}  {each.region}  {each.display_name}" for each in fits[:20])
-        message = f"{len(fits)} {noun}s are named {reference}:\n{lines}"
-        raise Failure(message, fix="Use the id, or the full resource name.", code="AMBIGUOUS")
-    # Another region may have it, or one more of this name.
-    for error in found.errors.values():
-        raise error
-    raise NotFound(
-        f"There is no {noun} {reference} in the context {backend.info.name}.",
-        fix=f"`vxtui {noun}s` lists all.",
-    )
 
 
 def _print_models(found: Sequence[Model]) -> None:
@@ -268,20 +249,3 @@ def _load_json(load: Load | None) -> dict[str, Any] | None:
         "p50_ms": load.p50,
         "p95_ms": load.p95,
     }
-
-
-def _errors_json(found: Found[Any]) -> list[dict[str, str]]:
-    return [
-        {"region": region, "code": error.code, "message": error.message}
-        for region, error in found.errors.items()
-    ]
-
-
-def _end(run: Run, found: Found[Any]) -> int:
-    """Say which regions could not be read; the exit code."""
-    first: BackendError | None = None
-    for error in found.errors.values():
-        first = first or error
-        if not run.json:
-            note(sentences(error.message, error.fix))
-    return first.exit_code if first is not None and not found.items else 0

@@ -220,7 +220,7 @@ class CloudEndpoint(Endpoint):
 
     async def open(self) -> None:
         if self.credentials is None:
-            self.credentials = await _auth(_default_credentials)
+            self.credentials = await google_login(_default_credentials)
         await self.ready()
 
     async def ready(self) -> None:
@@ -230,7 +230,7 @@ class CloudEndpoint(Endpoint):
         if self.credentials is None or self.credentials.valid:
             return
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(_auth(lambda: _refresh(self.credentials)))
+            self._refreshing = asyncio.create_task(google_login(lambda: _refresh(self.credentials)))
         await asyncio.shield(self._refreshing)
 
 
@@ -247,7 +247,8 @@ def _refresh(credentials: Any) -> None:
     credentials.refresh(Request())
 
 
-async def _auth(work: Callable[[], T]) -> T:
+async def google_login(work: Callable[[], T]) -> T:
+    """Run what uses Google's credentials in a thread. Raises BackendError in words."""
     from google.auth import exceptions
 
     try:

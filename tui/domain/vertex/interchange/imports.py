@@ -11,7 +11,8 @@ from typing import Any
 
 from tui.domain.job import LAUNCH_LABEL
 from tui.domain.pipeline.imports import is_compiled, of_compiled
-from tui.domain.pipeline.template import first_document
+from tui.domain.pipeline.ir import AGAIN, reading_of
+from tui.domain.pipeline.template import COMPILE, first_document, foreign
 from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
@@ -74,6 +75,9 @@ def _from_document(text: str, document: Document) -> Imported:
     if _is_request(value):
         inner = json.dumps(next(iter(value.values())))
         return _from_document(inner, read(inner, file))
+    if other := foreign(value):
+        raise ProfileInvalid([document.problem((), other, COMPILE)])
+    _check_pipeline(document)
     if is_compiled(value):
         return _from_compiled(value, file)
     if _is_resource(value):
@@ -99,6 +103,15 @@ def _from_document(text: str, document: Document) -> Imported:
         made = render_new({"displayName": name, bare.format.body: dict(bare.body)})
     load(made, file, name)
     return Imported(slug(name), made, notes)
+
+
+def _check_pipeline(document: Document) -> None:
+    """Raises ProfileInvalid for a compiled pipeline, or a job of one, that no compiler can have made."""
+    value = document.value
+    where: Path = () if is_compiled(value) else ("pipelineSpec",)
+    spec = value.get("pipelineSpec") if where else value
+    if isinstance(spec, Mapping) and (broken := reading_of(spec).problems):
+        raise ProfileInvalid([document.problem((*where, *at), f"it {what}.", AGAIN) for at, what in broken])
 
 
 def _from_compiled(spec: Mapping[str, Any], file: str) -> Imported:
@@ -151,7 +164,7 @@ def _is_document(text: str) -> bool:
         return False
     names = set(map(camel, value)) if isinstance(value, Mapping) else set()
     formats = [format_of(body) for body in bodies()]
-    if is_compiled(names):
+    if is_compiled(names) or (isinstance(value, Mapping) and foreign(value)):
         return True
     known = {*header_fields(), *JOB_SPEC.fields, *(x for f in formats for x in (f.resource_key, f.sign))}
     return bool(names & known)

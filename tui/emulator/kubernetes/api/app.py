@@ -16,10 +16,10 @@ from tui.emulator.kubernetes.api.checks.faults import Faults
 from tui.emulator.kubernetes.api.checks.gate import Gate, error_response
 from tui.emulator.kubernetes.api.discovery import Discovery
 from tui.emulator.kubernetes.api.forms import encode
+from tui.emulator.kubernetes.api.openapi import OpenApi
 from tui.emulator.kubernetes.api.read import Reader, json_response
 from tui.emulator.kubernetes.api.request import Target, read_object, target_of
 from tui.emulator.kubernetes.api.subresources import evict, pending_workloads
-from tui.emulator.kubernetes.api.types import Types
 from tui.emulator.kubernetes.api.writing.scale import Scales
 from tui.emulator.kubernetes.api.writing.write import Writer
 from tui.emulator.kubernetes.config import KubernetesConfig
@@ -46,15 +46,14 @@ class Api:
         token: str,
         *,
         faults: Faults,
-        types: Types,
         routes: Sequence[BaseRoute] = (),
     ) -> None:
         self._objects, self._faults = objects, faults
         self._access = Access(lambda: [*config.denied, *faults.denied()], objects.resources)
         self._reader = Reader(objects, config.bookmark_seconds)
-        self._writer = Writer(objects, types)
+        self._writer = Writer(objects)
         self._scales = Scales(objects, self._writer)
-        self._discovery = Discovery(objects.resources)
+        self._discovery, self._openapi = Discovery(objects.resources), OpenApi(objects.resources)
         self._by_path = {(one.group, one.version, one.plural): one for one in objects.resources}
         self._token, self._routes = token, routes
 
@@ -122,6 +121,16 @@ class Api:
             request, resource, target
         )
 
+    def _answer_openapi(self, parts: list[str]) -> Response:
+        if parts == ["v3"]:
+            return json_response(encode(self._openapi.index()))
+        if parts == ["v2"]:
+            return json_response(self._openapi.swagger)
+        found = self._openapi.document("/".join(parts[1:])) if parts[:1] == ["v3"] else None
+        if found is None:
+            raise NotFound(_NOT_FOUND)
+        return json_response(found)
+
     def _answer_discovery(self, request: Request) -> Response:
         parts = [part for part in request.url.path.split("/") if part]
         if request.method not in {"GET", "HEAD"}:
@@ -141,6 +150,8 @@ class Api:
             found = discovery.group(parts[1])
         elif parts[:1] == ["apis"] and len(parts) == 3:
             found = discovery.resources(parts[1], parts[2])
+        elif parts[:1] == ["openapi"]:
+            return self._answer_openapi(parts[1:])
         elif not parts:
             found = {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
         if found is None:

@@ -1,43 +1,71 @@
-"""What the API knows of each type: its schema, defaults and checks."""
+"""What the API makes of the objects of clients, by the schemas of their types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tui.domain.kubernetes.schema.check import Path, shown, unknown_fields
+from tui.domain.kubernetes.schema.registry import schema_of
 from tui.emulator.kubernetes.api.writing.fields import Schema, child
 from tui.emulator.kubernetes.api.writing.patches import MergeKey
+from tui.emulator.kubernetes.errors import BadRequest
 from tui.emulator.kubernetes.resources import NODES, Resource
 
 Obj = dict[str, Any]
+_NO_SCHEMA: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-class Types:
-    """The types of one API."""
+def schema(resource: Resource) -> Schema:
+    """The type's schema, OpenAPI v3 without references."""
+    return schema_of(resource.api_version, resource.kind) or _NO_SCHEMA
 
-    def schema(self, resource: Resource) -> Schema:
-        """The type's schema, OpenAPI v3 without references."""
-        return {}
 
-    def merge_key(self, resource: Resource) -> MergeKey:
-        """How a strategic merge patch treats the lists of a type."""
+def merge_key(resource: Resource) -> MergeKey:
+    """How a strategic merge patch treats the lists of a type."""
 
-        def key(path: tuple[str, ...]) -> str | None:
-            schema = self.schema(resource)
-            for part in path:
-                schema = child(schema.get("items") or schema, part)
-            found = schema.get("x-kubernetes-patch-merge-key")
-            if found is None and schema.get("x-kubernetes-list-type") == "set":
-                return ""
-            return found
+    def key(path: tuple[str, ...]) -> str | None:
+        found = schema(resource)
+        for part in path:
+            found = child(found.get("items") or found, part)
+        if found.get("x-kubernetes-patch-strategy") != "merge":
+            return None
+        return str(found.get("x-kubernetes-patch-merge-key", ""))
 
-        return key
+    return key
 
-    def check_fields(self, resource: Resource, obj: Obj, query: Mapping[str, str]) -> list[str]:
-        """Warnings for fields that the type does not have."""
-        return []
 
-    def prepare_create(self, resource: Resource, obj: Obj) -> None:
-        """Take away what a client can't set when it creates an object."""
-        if "status" in resource.subresources and resource != NODES:
-            obj.pop("status", None)
+def drop_unknown_fields(resource: Resource, obj: Obj, query: Mapping[str, str]) -> list[str]:
+    """Take away the fields that the type does not have; the warnings about them.
+
+    Raises:
+        BadRequest: for such a field where the client asks for `fieldValidation=Strict`.
+    """
+    mode = query.get("fieldValidation") or "Warn"
+    if mode not in {"Strict", "Warn", "Ignore"}:
+        raise BadRequest(
+            f'fieldValidation: Unsupported value: "{mode}": supported values: Ignore, Warn, Strict'
+        )
+    unknown = list(unknown_fields(obj, schema(resource)))
+    said = [f'unknown field "{shown(path)}"' for path in unknown]
+    if said and mode == "Strict":
+        raise BadRequest(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict '
+            f"decoding error: {', '.join(said)}"
+        )
+    _drop(obj, unknown)
+    return said if mode == "Warn" else []
+
+
+def prepare_create(resource: Resource, obj: Obj) -> None:
+    """Take away what a client can't set when it creates an object."""
+    if "status" in resource.subresources and resource != NODES:
+        obj.pop("status", None)
+
+
+def _drop(obj: Any, paths: Iterable[Path]) -> None:
+    for *parents, last in paths:
+        holder = obj
+        for part in parents:
+            holder = holder[part]
+        del holder[last]

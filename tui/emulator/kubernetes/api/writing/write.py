@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tui.emulator.kubernetes.api import types
 from tui.emulator.kubernetes.api.forms import encode, form_of
 from tui.emulator.kubernetes.api.read import json_response, selection
 from tui.emulator.kubernetes.api.request import (
@@ -20,7 +21,6 @@ from tui.emulator.kubernetes.api.request import (
     read_body,
     read_object,
 )
-from tui.emulator.kubernetes.api.types import Types
 from tui.emulator.kubernetes.api.writing.apply import apply_configuration, record_update
 from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, strategic_merge
 from tui.emulator.kubernetes.errors import BadRequest, Conflict, NotFound, UnsupportedMediaType
@@ -39,8 +39,8 @@ TRIES = 5
 class Writer:
     """Answers requests that change objects."""
 
-    def __init__(self, objects: Objects, types: Types) -> None:
-        self._objects, self._types = objects, types
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
 
     async def create(self, request: Request, resource: Resource, target: Target) -> Response:
         """POST to a collection."""
@@ -50,9 +50,9 @@ class Writer:
         _take_namespace(resource, meta, target)
         if meta.get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
-        warnings = self._types.check_fields(resource, obj, request.query_params)
-        self._types.prepare_create(resource, obj)
-        record_update(None, obj, self._manager(request), self._types.schema(resource), self._objects.now())
+        warnings = types.drop_unknown_fields(resource, obj, request.query_params)
+        types.prepare_create(resource, obj)
+        record_update(None, obj, self._manager(request), types.schema(resource), self._objects.now())
         created = self._objects.create(resource, obj, dry_run=is_dry_run(request.query_params))
         return self._reply(request, resource, created, 201, warnings)
 
@@ -66,7 +66,7 @@ class Writer:
             raise BadRequest(
                 f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
             )
-        warnings = self._types.check_fields(resource, obj, request.query_params)
+        warnings = types.drop_unknown_fields(resource, obj, request.query_params)
         status = target.subresource == "status"
         old = self._objects.get(resource, target.namespace, target.name)
         self._record(old, obj, request, resource, status=status)
@@ -90,18 +90,17 @@ class Writer:
         if not isinstance(patch, list if "json-patch" in kind else dict):
             raise BadRequest("the body of the request is no patch of this type")
         old = self._objects.get(resource, target.namespace, target.name)
-        merge_key = self._types.merge_key(resource)
         if kind == "application/json-patch+json":
             new = json_patch(old, patch)
         elif kind == "application/merge-patch+json":
             new = merge_patch(old, patch)
         else:
-            new = strategic_merge(old, patch, merge_key)
+            new = strategic_merge(old, patch, types.merge_key(resource))
         if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
             raise BadRequest("the patch leaves no object with metadata")
         if new["metadata"].get("name") != target.name:
             raise BadRequest("the name of an object can't be changed")
-        warnings = self._types.check_fields(resource, new, query)
+        warnings = types.drop_unknown_fields(resource, new, query)
         new = deepcopy(new)
         self._record(old, new, request, resource, status=status)
         updated = self._objects.update(resource, new, status=status, dry_run=dry_run)
@@ -159,18 +158,18 @@ class Writer:
             raise BadRequest(f"name in object ({meta['name']}) is not that of the URL ({target.name})")
         if meta.get("managedFields"):
             raise BadRequest("metadata.managedFields must be nil")
-        warnings = self._types.check_fields(resource, applied, query)
+        warnings = types.drop_unknown_fields(resource, applied, query)
         live = self._live(resource, target)
         status, force = target.subresource == "status", query.get("force") in {"true", "1"}
         merged = apply_configuration(
-            resource, live, applied, manager=manager, schema=self._types.schema(resource),
+            resource, live, applied, manager=manager, schema=types.schema(resource),
             now=self._objects.now(), force=force, subresource=target.subresource,
         )  # fmt: skip
         dry_run = is_dry_run(query)
         if live is None:
             if status:
                 raise NotFound.of(resource, target.name)
-            self._types.prepare_create(resource, merged)
+            types.prepare_create(resource, merged)
             created = self._objects.create(resource, merged, dry_run=dry_run)
             return self._reply(request, resource, created, 201, warnings)
         updated = self._objects.update(resource, merged, status=status, dry_run=dry_run)
@@ -186,7 +185,7 @@ class Writer:
         return self._live(resource, Target("", "", namespace=namespace, name=name)) is not None
 
     def _record(self, old: Obj, new: Obj, request: Request, resource: Resource, *, status: bool) -> None:
-        schema = self._types.schema(resource)
+        schema = types.schema(resource)
         if "status" in resource.subresources:
             # The other half of what was sent does not count.
             half = {**(old if status else new), "metadata": new["metadata"]}

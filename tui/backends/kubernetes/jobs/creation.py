@@ -1,0 +1,139 @@
+"""Creates exactly one job, found again by its label; other objects of its manifest are applied before it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tui.backends.errors import BackendError, InvalidRequest, Unavailable
+from tui.backends.interface import LaunchRequest
+from tui.backends.kubernetes.cluster import ConnectedCluster
+from tui.backends.kubernetes.connection import CREATE
+from tui.backends.kubernetes.discovery import type_of
+from tui.backends.kubernetes.errors import AlreadyExists
+from tui.backends.kubernetes.jobs.single import SingleReader
+from tui.domain.job import LAUNCH_LABEL, Job
+from tui.domain.kubernetes.names import JobName
+from tui.domain.kubernetes.workloads import Workload, at, fields, workload_of
+from tui.domain.text import sentences
+
+APPLY = "application/apply-patch+yaml"
+MANAGER = "vxtui"
+LOOK_AGAIN = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""Seconds between the looks for a job whose create got no reply."""
+LOOK_SECONDS = 10.0
+
+
+class JobCreation:
+    """Creates jobs of one kind."""
+
+    def __init__(self, cluster: ConnectedCluster, workload: Workload, single: SingleReader) -> None:
+        self._cluster = cluster
+        self._workload = workload
+        self._single = single
+
+    async def create(self, request: LaunchRequest) -> Job:
+        """One create, ever. After a lost reply the job is looked for by its label."""
+        region = request.region or self._cluster.info.regions[0]
+        request = replace(request, region=region, mark=request.mark or secrets.token_hex(8))
+        job, others = _split(request.resource)
+        of = await type_of(self._cluster.connection, job)
+        await self._cluster.permissions.require("create", of, region)
+        for each in others:
+            await self._apply(each, region)
+        body = _marked(job, region, request.mark)
+        named = at(body, "metadata", "name") or at(body, "metadata", "generateName")
+        what = f"create the {self._workload.kind} {named} in {region}"
+        try:
+            request.on_send()
+            made = await self._cluster.connection.request(
+                "POST", of.path(region), what=what, body=body, within=CREATE
+            )
+        except AlreadyExists as error:
+            # An earlier try may have been heard, its reply lost.
+            found = await self.launched(request)
+            if found is not None:
+                return found
+            raise AlreadyExists(
+                error.message, fix="Give it another name, or delete the other one."
+            ) from error
+        except BackendError as error:
+            # These leave open whether the server acted; every other one says that it refused.
+            if type(error) not in (Unavailable, BackendError):
+                raise
+            return await self._created(request, error)
+        obj = {"apiVersion": of.api_version, "kind": of.kind, **made}
+        return await self._single.job(self._name(obj), obj)
+
+    async def launched(self, request: LaunchRequest) -> Job | None:
+        """The job with the request's label."""
+        for of in self._cluster.served.jobs[self._workload.key]:
+            listed = await self._cluster.connection.request(
+                "GET", of.path(request.region), what=f"look for the {of.what} of a launch",
+                params={"labelSelector": request.label},
+            )  # fmt: skip
+            for item in (listed or {}).get("items") or ():
+                obj = {"apiVersion": of.api_version, "kind": of.kind, **item}
+                return await self._single.job(self._name(obj), obj)
+        return None
+
+    async def _created(self, request: LaunchRequest, lost: BackendError) -> Job:
+        """The job of a create whose reply told of none. Raises what is known about it."""
+        seen = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                for seconds in LOOK_AGAIN:
+                    await asyncio.sleep(seconds)
+                    try:
+                        found = await self.launched(request)
+                    except BackendError:
+                        continue
+                    seen = True
+                    if found is not None:
+                        return found
+        if seen:
+            said = f"No job with the label {request.label} is there: most likely nothing was created."
+        else:
+            said = "Whether the job exists is not known: the cluster can't be asked now."
+        raise Unavailable(sentences(lost.message, said), fix=request.look_first) from lost
+
+    async def _apply(self, obj: Mapping[str, Any], namespace: str) -> None:
+        """Create an object of the manifest beside the job, or bring it up to date (server-side apply)."""
+        of = await type_of(self._cluster.connection, obj)
+        name = str(at(obj, "metadata", "name") or "")
+        if not name:
+            raise InvalidRequest(
+                f"A {of.kind} of the manifest has no name.", fields={"metadata.name": "missing"}
+            )
+        where = str(at(obj, "metadata", "namespace") or namespace) if of.namespaced else ""
+        await self._cluster.permissions.require("patch", of, where)
+        await self._cluster.connection.request(
+            "PATCH", of.path(where, name), what=f"apply the {of.kind} {name}", body=dict(obj),
+            params={"fieldManager": MANAGER}, content_type=APPLY, within=CREATE, repeat=True,
+        )  # fmt: skip
+
+    def _name(self, obj: Mapping[str, Any]) -> JobName:
+        metadata = fields(obj, "metadata")
+        cluster = self._cluster.connection.login.cluster
+        return JobName(
+            cluster, str(metadata.get("namespace")), self._workload.plural, str(metadata.get("name"))
+        )
+
+
+def _split(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
+    """The job of a manifest, which is its last one, and its other objects."""
+    items = list(resource.get("items") or ()) if resource.get("kind") == "List" else [resource]
+    at_job = next((i for i in reversed(range(len(items))) if workload_of(items[i]) is not None), None)
+    if at_job is None:
+        raise InvalidRequest("The manifest has no job.", fix="Give it a PyTorchJob, TrainJob, JobSet or Job.")
+    return items[at_job], [each for i, each in enumerate(items) if i != at_job]
+
+
+def _marked(job: Mapping[str, Any], namespace: str, mark: str) -> dict[str, Any]:
+    metadata = fields(job, "metadata")
+    labels = {**fields(metadata, "labels"), LAUNCH_LABEL: mark}
+    return {**job, "metadata": {**metadata, "namespace": namespace, "labels": labels}}

@@ -1,0 +1,299 @@
+"""Jobs of one kind in a cluster: listed from what is watched, changed by calls that are checked first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tui.backends.errors import BackendError, FailedPrecondition, InvalidRequest, NotFound, Unavailable
+from tui.backends.interface import JobPage, JobService, LaunchRequest
+from tui.backends.kubernetes.cluster import ConnectedCluster
+from tui.backends.kubernetes.connection import CHANGE, MERGE_PATCH
+from tui.backends.kubernetes.discovery import ApiType
+from tui.backends.kubernetes.jobs.creation import JobCreation
+from tui.backends.kubernetes.jobs.single import SingleReader
+from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, Place
+from tui.domain.job import Job
+from tui.domain.kubernetes.changes import scale_patch, scale_problem, suspend_patch
+from tui.domain.kubernetes.conditions import queue_of, status_of
+from tui.domain.kubernetes.names import JobName, parse_name
+from tui.domain.kubernetes.workloads import WORKLOADS, at
+
+FIRST_LIST_SECONDS = 30.0
+"""Longest wait for the first list of a kind."""
+GONE_SECONDS = 60.0
+"""Longest wait for a job's end after it was deleted: its pods have their grace period."""
+
+
+class KubernetesJobs(JobService):
+    """The jobs of one kind."""
+
+    def __init__(self, cluster: ConnectedCluster, kind: str) -> None:
+        self._cluster = cluster
+        self._workload = next(each for each in WORKLOADS if each.key == kind)
+        self._single = SingleReader(cluster, self._workload)
+        self._creation = JobCreation(cluster, self._workload, self._single)
+        self._seen: set[str] = set()
+        """Namespaces that have had such jobs."""
+
+    def offers(self, operation: str) -> bool:
+        needed = {"create": "create", "delete": "delete"}.get(operation, "patch")
+        if operation == "scale" and not scale_patch(self._workload.key, 1):
+            return False
+        of = self._cluster.served.jobs[self._workload.key][0]
+        home = self._cluster.info.regions[0]
+        return super().offers(operation) and not self._cluster.permissions.denied(needed, of, home)
+
+    def owns(self, name: str) -> bool:
+        found = parse_name(name)
+        return found is not None and (found.plural, found.cluster) == (
+            self._workload.plural, self._cluster.connection.login.cluster,
+        )  # fmt: skip
+
+    # Read
+
+    async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        watch, key = self._cluster.watch, self._workload.key
+        watch.start()
+        await self._listed()
+        watch.take_changed(key)
+        for page in self._pages(watch.places(key), whole=True):
+            yield page
+
+    async def changes(self) -> AsyncGenerator[JobPage, None]:
+        watch, key = self._cluster.watch, self._workload.key
+        watch.start()
+        places = watch.take_changed(key)
+        done = False
+        try:
+            for page in self._pages(places, whole=False):
+                yield page
+            done = True
+        finally:
+            if not done:
+                watch.put_back(key, places)
+
+    async def _listed(self) -> None:
+        """Wait until each scope has been listed once, or can't be."""
+        watched = self._cluster.watch.of_kind(self._workload.key)
+        end = asyncio.get_running_loop().time() + FIRST_LIST_SECONDS
+        for each in watched:
+            left = end - asyncio.get_running_loop().time()
+            await each.reflector.settled(max(0.0, left))
+
+    def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
+        """The jobs at these places as a page for each namespace; those that can't be read now say so."""
+        watch, key = self._cluster.watch, self._workload.key
+        jobs: dict[str, list[Job]] = {}
+        gone: dict[str, list[str]] = {}
+        for place in places:
+            job = watch.job(place)
+            if job is not None:
+                jobs.setdefault(place[0], []).append(job)
+            elif not whole:
+                gone.setdefault(place[0], []).append(str(self._name(place)))
+        self._seen |= jobs.keys()
+        pages = []
+        for scope in watch.scopes:
+            error = watch.error(key, scope) or watch.unlisted(key, scope)
+            namespaces = sorted(self._seen) if scope == EVERYWHERE else [scope]
+            namespaces = namespaces or list(self._cluster.info.regions[:1])
+            for namespace in namespaces:
+                pages.append(
+                    JobPage(
+                        namespace,
+                        tuple(sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))),
+                        read_at=watch.as_of(key, scope) or datetime.now(UTC),
+                        whole=whole and error is None,
+                        gone=tuple(gone.get(namespace, ())),
+                    )
+                )
+                if error is not None:
+                    pages.append(JobPage(namespace, error=error))
+        return pages
+
+    async def get(self, name: str) -> Job:
+        found = self._parsed(name)
+        place = self._place(found)
+        if self._cluster.watch.live(self._workload.key, found.namespace):
+            job = self._cluster.watch.job(place)
+            if job is None:
+                raise NotFound(
+                    f"There is no {self._workload.kind} {found.name} in {found.namespace} any more."
+                )
+            return job
+        return await self._single.job(found)
+
+    async def spec(self, name: str) -> dict[str, Any]:
+        _, obj = await self._single.object(self._parsed(name))
+        metadata = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
+        return {**obj, "metadata": metadata}
+
+    async def find(self, reference: str) -> list[Job]:
+        named = parse_name(reference)
+        if named is not None:
+            return [await self._single.job(named)] if self.owns(reference) else []
+        return await self._named(reference)
+
+    async def _named(self, name: str) -> list[Job]:
+        """Jobs of this name in every namespace."""
+        if parse_name(str(JobName("c", "n", self._workload.plural, name))) is None:
+            return []
+        found: dict[str, Job] = {}
+        lost: BackendError | None = None
+        for of in self._cluster.served.jobs[self._workload.key]:
+            for scope in self._cluster.watch.scopes:
+                try:
+                    jobs = await self._in_scope(of, scope, name)
+                except BackendError as error:
+                    lost = lost or error
+                    continue
+                found |= {job.name: job for job in jobs}
+        if lost is not None and not found:
+            raise lost
+        return list(found.values())
+
+    async def _in_scope(self, of: ApiType, scope: str, name: str) -> list[Job]:
+        params = {"fieldSelector": f"metadata.name={name}"}
+        listed = await self._cluster.connection.request(
+            "GET", of.path(scope), what=f"look for the {of.what} {name}", params=params
+        )
+        jobs = []
+        for item in (listed or {}).get("items") or ():
+            obj = {"apiVersion": of.api_version, "kind": of.kind, **item}
+            owners = at(obj, "metadata", "ownerReferences") or ()
+            if any(each.get("controller") and each.get("kind") in _KINDS for each in owners):
+                continue
+            namespace = str(at(obj, "metadata", "namespace"))
+            place = JobName(self._cluster.connection.login.cluster, namespace, of.plural, name)
+            jobs.append(await self._single.job(place, obj))
+        return jobs
+
+    # Change
+
+    async def create(self, request: LaunchRequest) -> Job:
+        return await self._creation.create(request)
+
+    async def launched(self, request: LaunchRequest) -> Job | None:
+        return await self._creation.launched(request)
+
+    async def cancel(self, name: str) -> None:
+        """Suspend it: its pods end, and the record stays."""
+        await self.suspend(name)
+
+    async def suspend(self, name: str) -> None:
+        await self._suspend(name, True)
+
+    async def resume(self, name: str) -> None:
+        await self._suspend(name, False)
+
+    async def scale(self, name: str, replicas: int) -> None:
+        found = self._parsed(name)
+        of, obj = await self._object_to("patch", found)
+        problem = scale_problem(obj, replicas)
+        if problem:
+            raise FailedPrecondition(f"Can't scale {found.name} to {replicas} workers: {problem}")
+        patch = scale_patch(self._workload.key, replicas, obj)
+        if patch is None:
+            raise FailedPrecondition(f"{found.name} has no workers that can be scaled.")
+        await self._patch(of, found, patch, f"scale the {of.what} {found.name}")
+
+    async def delete(self, name: str) -> None:
+        """Delete it with its pods (propagation Foreground), and wait until it is gone."""
+        found = self._parsed(name)
+        of, obj = await self._object_to("delete", found)
+        uid = at(obj, "metadata", "uid")
+        options = {
+            "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground",
+            "preconditions": {"uid": uid},
+        }  # fmt: skip
+        what = f"delete the {of.what} {found.name}"
+        path = of.path(found.namespace, found.name)
+        try:
+            # Repeated after a lost reply: the precondition keeps it from a new job of the same name.
+            await self._cluster.connection.request(
+                "DELETE", path, what=what, body=options, within=CHANGE, repeat=True
+            )
+        except NotFound:
+            return
+        await self._gone(path, str(uid), what)
+
+    async def _gone(self, path: str, uid: str, what: str) -> None:
+        end = asyncio.get_running_loop().time() + GONE_SECONDS
+        wait = 0.1
+        while True:
+            try:
+                now = await self._cluster.connection.request("GET", path, what=what)
+            except NotFound:
+                return
+            if at(now, "metadata", "uid") != uid:
+                return
+            if asyncio.get_running_loop().time() > end:
+                left = ", ".join(at(now, "metadata", "finalizers") or ()) or "its pods"
+                raise Unavailable(
+                    f"Can't {what}: it is being deleted, but is not gone after {GONE_SECONDS:.0f} s.",
+                    fix=f"It waits for {left}; see its pods and their nodes.",
+                )
+            await asyncio.sleep(wait)
+            wait = min(2.0, wait * 1.5)
+
+    async def _suspend(self, name: str, suspend: bool) -> None:
+        found = self._parsed(name)
+        of, obj = await self._object_to("patch", found)
+        what = f"{'suspend' if suspend else 'resume'} the {of.what} {found.name}"
+        state = status_of(obj, self._workload.key).state
+        if state.terminal:
+            raise FailedPrecondition(f"Can't {what}: it {state.phrase} already.")
+        if queue_of(obj) and await self._deactivate(found, obj, suspend, what):
+            return
+        await self._patch(of, found, suspend_patch(obj, suspend), what)
+
+    async def _deactivate(self, name: JobName, obj: Mapping[str, Any], suspend: bool, what: str) -> bool:
+        """Suspend through Kueue, which would admit a suspended job again. False for one it does not know."""
+        workload = await self._single.queued(name, obj)
+        of = self._cluster.served.part("Workload")
+        if workload is None or of is None:
+            return False
+        path = of.path(name.namespace, str(at(workload, "metadata", "name")))
+        await self._cluster.permissions.require("patch", of, name.namespace)
+        await self._cluster.connection.request(
+            "PATCH", path, what=what, body={"spec": {"active": not suspend}}, content_type=MERGE_PATCH,
+            within=CHANGE, repeat=True,
+        )  # fmt: skip
+        return True
+
+    async def _object_to(self, verb: str, name: JobName) -> tuple[ApiType, Mapping[str, Any]]:
+        """The object of a job that is to be changed, once it is known that it may be."""
+        of, obj = await self._single.object(name)
+        await self._cluster.permissions.require(verb, of, name.namespace)
+        return of, obj
+
+    async def _patch(self, of: ApiType, name: JobName, patch: Mapping[str, Any], what: str) -> None:
+        # It says what is to be, so a second time changes nothing more.
+        await self._cluster.connection.request(
+            "PATCH", of.path(name.namespace, name.name), what=what, body=patch, content_type=MERGE_PATCH,
+            within=CHANGE, repeat=True,
+        )  # fmt: skip
+
+    # Names
+
+    def _parsed(self, name: str) -> JobName:
+        found = parse_name(name)
+        if found is None or not self.owns(name):
+            cluster = self._cluster.connection.login.cluster
+            raise InvalidRequest(
+                f"{name!r} is not the full name of a {self._workload.kind} here.",
+                fix=f"Write clusters/{cluster}/namespaces/NAMESPACE/{self._workload.plural}/NAME.",
+            )
+        return found
+
+    def _name(self, place: Place) -> JobName:
+        return JobName(self._cluster.connection.login.cluster, place[0], self._workload.plural, place[2])
+
+    def _place(self, name: JobName) -> Place:
+        return name.namespace, self._workload.kind, name.name
+
+
+_KINDS = frozenset(each.kind for each in WORKLOADS)

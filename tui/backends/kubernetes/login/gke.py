@@ -1,0 +1,104 @@
+"""A cluster of Google Kubernetes Engine, logged in to with Google's application-default credentials.
+
+Neither kubectl nor its plugin is needed: the address and the certificate authority come from the container
+API, and a module of ours stands for the plugin (`gke_token`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from tui.backends.errors import BackendError, InvalidRequest, NotFound, PermissionDenied, Unavailable
+from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
+from tui.backends.vertex.transport.connect import SCOPE, google_login
+
+API = "https://container.googleapis.com"
+SECONDS = 15.0
+_NAME = re.compile(
+    r"projects/(?P<project>[A-Za-z0-9:._-]+)/(?:locations|zones)/(?P<location>[a-z0-9-]+)"
+    r"/clusters/(?P<cluster>[a-z0-9-]+)",
+    re.ASCII,
+)
+Fetch = Callable[[str], tuple[int, Mapping[str, Any]]]
+"""GETs a URL with Google's credentials; status and JSON."""
+
+
+class GkeCluster(Cluster):
+    """The cluster of this resource name: projects/P/locations/L/clusters/C."""
+
+    def __init__(self, resource: str, fetch: Fetch | None = None) -> None:
+        self._resource = resource
+        self._fetch = fetch or _fetch
+
+    async def log_in(self) -> Login:
+        found = _NAME.fullmatch(self._resource)
+        if found is None:
+            raise InvalidRequest(
+                f"{self._resource!r} is not the name of a GKE cluster.",
+                fix="Write gke: projects/PROJECT/locations/LOCATION/clusters/CLUSTER.",
+            )
+        path = f"projects/{found['project']}/locations/{found['location']}/clusters/{found['cluster']}"
+        status, reply = await google_login(lambda: self._fetch(f"{API}/v1/{path}"))
+        if status >= 400:
+            raise _refused(status, reply, path)
+        name = f"gke_{found['project']}_{found['location']}_{found['cluster']}"
+        return await log_in_with(kubeconfig(name, reply))
+
+
+def kubeconfig(name: str, cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """A kubeconfig for a cluster as the container API describes it.
+
+    Raises:
+        Unavailable: for a cluster without an address, as one that is being made.
+    """
+    dns = (cluster.get("controlPlaneEndpointsConfig") or {}).get("dnsEndpointConfig") or {}
+    authority = (cluster.get("masterAuth") or {}).get("clusterCaCertificate")
+    if dns.get("endpoint") and dns.get("allowExternalTraffic"):
+        # Reachable from anywhere with a certificate of a public authority.
+        place: dict[str, Any] = {"server": f"https://{dns['endpoint']}"}
+    elif cluster.get("endpoint") and authority:
+        place = {"server": f"https://{cluster['endpoint']}", "certificate-authority-data": authority}
+    else:
+        state = cluster.get("status") or "unknown"
+        raise Unavailable(f"The cluster {name} has no address (its state is {state}).")
+    if not urlsplit(place["server"]).hostname:
+        raise Unavailable(f"The cluster {name} has an address that can't be read: {place['server']}.")
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",
+        "command": sys.executable, "args": ["-m", "tui.backends.kubernetes.login.gke_token"],
+    }  # fmt: skip
+    return {
+        "apiVersion": "v1", "kind": "Config", "current-context": name,
+        "clusters": [{"name": name, "cluster": place}],
+        "users": [{"name": name, "user": {"exec": plugin}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+    }  # fmt: skip
+
+
+def _fetch(url: str) -> tuple[int, Mapping[str, Any]]:
+    import google.auth
+    from google.auth.transport.requests import AuthorizedSession
+
+    credentials, _ = google.auth.default(scopes=[SCOPE])
+    with AuthorizedSession(credentials) as session:
+        reply = session.get(url, timeout=SECONDS)
+        try:
+            found = reply.json()
+        except ValueError:
+            found = {"error": {"message": reply.text[:200]}}
+    return reply.status_code, found
+
+
+def _refused(status: int, reply: Mapping[str, Any], path: str) -> BackendError:
+    said = str((reply.get("error") or {}).get("message") or f"the container API answered {status}")
+    message = f"Can't find the cluster {path}: {said}"
+    if status == 404:
+        return NotFound(message, fix="`gcloud container clusters list` lists what there is.")
+    if status == 403:
+        fix = "Ask for the permission container.clusters.get (roles/container.viewer)."
+        return PermissionDenied(message, fix=fix)
+    return Unavailable(message, fix="`vxtui doctor` says what can be reached.")

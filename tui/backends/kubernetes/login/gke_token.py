@@ -1,0 +1,44 @@
+"""A login command of a kubeconfig: prints a token of Google's application-default credentials.
+
+`python -m tui.backends.kubernetes.login.gke_token`, as gke-gcloud-auth-plugin does it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC
+from typing import Any
+
+SCOPES = [
+    "https://www.googleapis.com/auth/cloud-platform",
+    "https://www.googleapis.com/auth/userinfo.email",
+]
+
+
+def credential(credentials: Any) -> dict[str, Any]:
+    """An ExecCredential for credentials that are valid."""
+    status = {"token": credentials.token}
+    if credentials.expiry is not None:
+        status["expirationTimestamp"] = credentials.expiry.replace(tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+
+
+def main() -> int:
+    """Print it; what is wrong goes to stderr."""
+    import google.auth
+    from google.auth import exceptions
+    from google.auth.transport.requests import Request
+
+    try:
+        credentials, _ = google.auth.default(scopes=SCOPES)
+        credentials.refresh(Request())
+    except exceptions.GoogleAuthError as error:
+        sys.stderr.write(f"{error}. Run `gcloud auth application-default login`.\n")
+        return 1
+    sys.stdout.write(json.dumps(credential(credentials)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

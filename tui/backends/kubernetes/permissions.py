@@ -1,0 +1,88 @@
+"""What the login may do, asked of the cluster (SelfSubjectAccessReview) before it is tried."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+from tui.backends.errors import BackendError, PermissionDenied
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.discovery import ApiType
+
+REMEMBERED = 300.0
+"""Seconds that an answer counts: a role may be given meanwhile."""
+AT_ONCE = 8
+_PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+Question = tuple[str, str, str, str]
+"""Verb, group, resource with its subresource, namespace ("" for all)."""
+
+
+class Permissions:
+    """Asks, and remembers the answers for a while."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._answers: dict[Question, tuple[float, bool, str]] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def allowed(self, verb: str, of: ApiType, namespace: str = "", subresource: str = "") -> bool:
+        """Whether the login may do that; True where the cluster does not say."""
+        try:
+            return (await self._ask(_question(verb, of, namespace, subresource)))[0]
+        except BackendError:
+            # The operation itself will say what is wrong.
+            return True
+
+    async def require(self, verb: str, of: ApiType, namespace: str, subresource: str = "") -> None:
+        """Raises PermissionDenied, with the reason, for what the login may not do."""
+        question = _question(verb, of, namespace, subresource)
+        try:
+            may, why = await self._ask(question)
+        except BackendError:
+            return
+        if not may:
+            resource = f"{of.plural}/{subresource}" if subresource else of.plural
+            name = f"{resource}.{of.group}" if of.group else resource
+            asked = f"`kubectl auth can-i {verb} {name} -n {namespace}`"
+            raise PermissionDenied(
+                f"The login of {self._connection.login.cluster} may not {verb} {name} in the namespace "
+                f"{namespace}{f': {why}' if why else ''}.",
+                fix=f"Ask for a role that allows it; {asked} tells.",
+            )
+
+    async def ask_ahead(self, questions: Iterable[tuple[str, ApiType, str]]) -> None:
+        """Ask several things, so that `denied` knows them."""
+        await asyncio.gather(*(self.allowed(verb, of, namespace) for verb, of, namespace in questions))
+
+    def denied(self, verb: str, of: ApiType, namespace: str) -> bool:
+        """Whether the cluster has said no, as far as it was asked."""
+        known = self._answers.get(_question(verb, of, namespace, ""))
+        return known is not None and not known[1]
+
+    async def _ask(self, question: Question) -> tuple[bool, str]:
+        known = self._answers.get(question)
+        if known is not None and time.monotonic() - known[0] < REMEMBERED:
+            return known[1], known[2]
+        verb, group, resource, namespace = question
+        name, _, subresource = resource.partition("/")
+        attributes = {
+            "verb": verb, "group": group, "resource": name, "subresource": subresource,
+            "namespace": namespace,
+        }  # fmt: skip
+        body = {
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {k: v for k, v in attributes.items() if v}},
+        }  # fmt: skip
+        async with self._gate:
+            found = await self._connection.request(
+                "POST", _PATH, what="ask what the login may do", body=body, repeat=True, patience=3.0
+            )
+        status = (found or {}).get("status") or {}
+        may, why = bool(status.get("allowed")), str(status.get("reason") or "")
+        self._answers[question] = time.monotonic(), may, why
+        return may, why
+
+
+def _question(verb: str, of: ApiType, namespace: str, subresource: str) -> Question:
+    return verb, of.group, f"{of.plural}/{subresource}" if subresource else of.plural, namespace

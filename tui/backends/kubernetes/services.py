@@ -1,0 +1,89 @@
+"""The services of a connected cluster. Imports the clients: load it late, in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tui.backends.interface import ContextInfo, JobService, Services
+from tui.backends.kubernetes.cluster import ConnectedCluster
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.discovery import PODS, discover
+from tui.backends.kubernetes.login.cluster import Cluster
+from tui.backends.kubernetes.permissions import Permissions
+from tui.backends.kubernetes.quotas import Quotas
+from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
+from tui.kinds.kind import resolve
+from tui.kinds.registry import kinds
+
+FAMILY = "kubernetes"
+ASKED = ("create", "patch", "delete")
+"""What may be done with jobs, asked when a cluster is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """An open cluster and its services."""
+
+    cluster: ConnectedCluster
+    services: Services
+    asking: asyncio.Task[None]
+
+    async def aclose(self) -> None:
+        """Stop watching and close the connection."""
+        self.asking.cancel()
+        await self.cluster.watch.aclose()
+        await self.cluster.connection.aclose()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.asking
+
+
+async def connect(info: ContextInfo, cluster: Cluster, namespaces: Sequence[str]) -> Connected:
+    """Log in, find what is served, and build the services. Raises BackendError.
+
+    Without `namespaces` all are read where that is allowed, else that of the kubeconfig.
+    """
+    connection = Connection(cluster)
+    try:
+        await connection.open()
+        served = await discover(connection)
+        permissions = Permissions(connection)
+        scopes = tuple(namespaces) or await _scopes(connection, permissions)
+    except BaseException:
+        await connection.aclose()
+        raise
+    home = connection.login.namespace
+    info = replace(info, endpoint=connection.login.server, regions=tuple(namespaces) or (home,), watched=True)
+    watch = ClusterWatch(connection, served, info.name, scopes)
+    connected = ConnectedCluster(info, connection, served, permissions, watch)
+    questions = [(verb, found[0], info.regions[0]) for found in served.jobs.values() for verb in ASKED]
+    asking = asyncio.create_task(permissions.ask_ahead(questions), name="ask permissions")
+    return Connected(connected, build_services(connected), asking)
+
+
+async def still_served(connected: Connected) -> bool:
+    """Log in anew; whether the cluster still is the same, with the same types, so that nothing is rebuilt."""
+    cluster = connected.cluster
+    before = cluster.connection.login
+    await cluster.connection.open()
+    login = cluster.connection.login
+    return (login.server, login.cluster) == (before.server, before.cluster) and (
+        await discover(cluster.connection) == cluster.served
+    )
+
+
+async def _scopes(connection: Connection, permissions: Permissions) -> tuple[str, ...]:
+    everywhere = await permissions.allowed("list", PODS) and await permissions.allowed("watch", PODS)
+    return (EVERYWHERE,) if everywhere else (connection.login.namespace,)
+
+
+def build_services(cluster: ConnectedCluster) -> Services:
+    """The services over a connected cluster; kinds that it does not serve are left out."""
+    jobs: dict[str, JobService] = {
+        kind.key: resolve(kind.services[FAMILY])(cluster, kind.key)
+        for kind in kinds()
+        if FAMILY in kind.services and kind.key in cluster.served.jobs
+    }
+    return Services(jobs=jobs, quotas=Quotas(cluster.connection, cluster.info.regions))

@@ -1,0 +1,258 @@
+"""All that is watched in a cluster, tied together by owners: a pod's change is one of the job that it is of.
+
+Objects of jobs are kept as the server sends them (without what only it needs), pods are reduced at arrival.
+A job is converted when it is asked for after something of it has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from tui.backends.errors import BackendError, Unavailable
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.discovery import PODS, ApiType, Served
+from tui.backends.kubernetes.watch.reflector import Reflector
+from tui.backends.kubernetes.watch.source import ApiSource
+from tui.domain.job import Job
+from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.pods import Owner, Pod, owner_of, reduced
+from tui.domain.kubernetes.waiting import waits_for
+from tui.domain.kubernetes.workloads import RUNTIME_KINDS, WORKLOADS, at, fields
+
+Obj = Mapping[str, Any]
+EVERYWHERE = ""
+"""The scope of a watch that covers all namespaces."""
+Place = tuple[str, str, str]
+"""Namespace, kind and name of an object."""
+_BY_KIND = {workload.kind: workload for workload in WORKLOADS}
+_DROPPED = ("managedFields", "selfLink")
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(slots=True)
+class Watched:
+    """One type in one scope."""
+
+    type: ApiType
+    scope: str
+    reflector: Reflector[Any]
+
+
+class ClusterWatch:
+    """Start it once; it belongs to the event loop. `scopes` are namespaces, or `EVERYWHERE` alone."""
+
+    def __init__(self, connection: Connection, served: Served, context: str, scopes: Sequence[str]) -> None:
+        self._connection = connection
+        self._context = context
+        self.served = served
+        self.scopes = tuple(scopes)
+        self._watched: list[Watched] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._parts: dict[Place, dict[Place, None]] = {}
+        """What an object controls, by its owner."""
+        self._owners: dict[Place, Place] = {}
+        self._objects: dict[Place, Any] = {}
+        """Every object that is kept, whatever its type."""
+        self._jobs: dict[Place, Job] = {}
+        """Jobs as last converted."""
+        self._started: dict[str, datetime] = {}
+        """When a job was first seen to run, by its uid."""
+        self._changed: dict[str, dict[Place, None]] = {key: {} for key in served.jobs}
+
+    # Watching
+
+    def start(self) -> None:
+        """Begin to list and watch. Idempotent."""
+        if self._tasks:
+            return
+        types = [each for found in self.served.jobs.values() for each in found]
+        for of in [*types, PODS, *self.served.parts]:
+            for scope in self.scopes if of.namespaced else (EVERYWHERE,):
+                source = ApiSource(self._connection, of.path(scope), of.what)
+                reduce: Callable[[Obj], Any] = reduced if of is PODS else partial(_kept, of)
+                reflector: Reflector[Any] = Reflector(of.what, source, reduce, lambda key: None)
+                reflector.changed = partial(self._take, of, reflector)
+                self._watched.append(Watched(of, scope, reflector))
+                name = f"watch {of.what} {scope}".rstrip()
+                self._tasks.append(asyncio.create_task(reflector.run(), name=name))
+
+    async def aclose(self) -> None:
+        """Stop watching."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._watched.clear()
+
+    def of_kind(self, key: str) -> list[Watched]:
+        """The watches of the jobs of a kind."""
+        types = self.served.jobs.get(key, ())
+        return [each for each in self._watched if each.type in types]
+
+    def live(self, key: str, namespace: str) -> bool:
+        """Whether jobs of a kind there, and their pods, are as the cluster has them now."""
+        found = [
+            each
+            for each in (*self.of_kind(key), *(w for w in self._watched if w.type is PODS))
+            if each.scope in {EVERYWHERE, namespace}
+        ]
+        return bool(found) and all(each.reflector.live for each in found)
+
+    def error(self, key: str, scope: str) -> BackendError | None:
+        """Why the jobs of a kind can't be read in a scope now."""
+        found = [each.reflector.error for each in self.of_kind(key) if each.scope == scope]
+        return next((error for error in found if error is not None), None)
+
+    def unlisted(self, key: str, scope: str) -> BackendError | None:
+        """That the jobs of a kind have not been listed yet in a scope."""
+        if all(each.reflector.synced.is_set() for each in self.of_kind(key) if each.scope == scope):
+            return None
+        return Unavailable(
+            f"The {key.replace('_', ' ')}s of {scope or 'the cluster'} are still being listed."
+        )
+
+    def as_of(self, key: str, scope: str) -> datetime | None:
+        """The moment that what is known of the jobs of a kind in a scope shows."""
+        times = [each.reflector.as_of for each in self.of_kind(key) if each.scope == scope]
+        known = [time for time in times if time is not None]
+        return min(known) if known and len(known) == len(times) else None
+
+    # Jobs
+
+    def places(self, key: str) -> list[Place]:
+        """The jobs of a kind, without those that are parts of a job of another kind."""
+        workload = next(each for each in WORKLOADS if each.key == key)
+        return [place for place in self._objects if place[1] == workload.kind and self._is_job(place)]
+
+    def job(self, place: Place) -> Job | None:
+        """The job at a place; None where there is none (any more)."""
+        obj = self._objects.get(place)
+        if obj is None or not self._is_job(place):
+            return None
+        known = self._jobs.get(place)
+        if known is None:
+            known = self._jobs[place] = self._converted(place, obj)
+        return known
+
+    def take_changed(self, key: str) -> list[Place]:
+        """The jobs of a kind that have changed since the last time; `put_back` those not dealt with."""
+        found = list(self._changed[key])
+        self._changed[key].clear()
+        return found
+
+    def put_back(self, key: str, places: Iterable[Place]) -> None:
+        """Report these once more."""
+        self._changed[key].update(dict.fromkeys(places))
+
+    def object_at(self, place: Place) -> Obj | None:
+        """The object at a place."""
+        found = self._objects.get(place)
+        return found if isinstance(found, Mapping) else None
+
+    def pods_of(self, place: Place) -> list[Pod]:
+        """The pods of an object and of all that it controls."""
+        found: list[Pod] = []
+        for part in self._parts.get(place, ()):
+            obj = self._objects.get(part)
+            if isinstance(obj, Pod):
+                found.append(obj)
+            else:
+                found += self.pods_of(part)
+        return found
+
+    def part(self, place: Place, kind: str) -> Obj | None:
+        """The first object of a kind that another one controls, e.g. the Workload of a job."""
+        found = next((part for part in self._parts.get(place, ()) if part[1] == kind), None)
+        return self.object_at(found) if found else None
+
+    def _converted(self, place: Place, obj: Obj) -> Job:
+        pods = self.pods_of(place)
+        uid = str(at(obj, "metadata", "uid") or "")
+        found = Found(
+            pods=pods,
+            job_set=self.part(place, "JobSet"),
+            runtime=self._runtime(place, obj),
+            waiting=waits_for(obj, pods, self.part(place, "Workload"), self.part(place, "PodGroup")),
+            started=self._started.get(uid),
+        )
+        job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
+        if job.start_time is not None and not job.state.terminal:
+            self._started.setdefault(uid, job.start_time)
+        return job
+
+    def _runtime(self, place: Place, obj: Obj) -> Obj | None:
+        named = fields(obj, "spec", "runtimeRef")
+        kind = str(named.get("kind") or "ClusterTrainingRuntime")
+        namespace = "" if kind == "ClusterTrainingRuntime" else place[0]
+        return self.object_at((namespace, kind, str(named.get("name") or ""))) if named else None
+
+    def _is_job(self, place: Place) -> bool:
+        """Whether it is a job of its own: what a known job controls is a part of that."""
+        owner = self._owners.get(place)
+        return owner is None or owner[1] not in _BY_KIND
+
+    # Changes
+
+    def _take(self, of: ApiType, reflector: Reflector[Any], key: str) -> None:
+        """Take over an object, or its end, from a reflector."""
+        obj = reflector.objects.get(key)
+        place = _place(of, key)
+        before = self._owners.get(place)
+        owner = None if obj is None else _owner(place, obj)
+        if obj is None:
+            self._objects.pop(place, None)
+        else:
+            self._objects[place] = obj
+        if before != owner:
+            self._set_owner(place, before, owner)
+            self._tell(before)
+        self._tell(place)
+        if of.kind in RUNTIME_KINDS:
+            for job in self.places("train_job") if "train_job" in self._changed else ():
+                self._tell(job)
+
+    def _set_owner(self, place: Place, before: Place | None, owner: Place | None) -> None:
+        if before is not None:
+            self._parts[before].pop(place, None)
+            if not self._parts[before]:
+                del self._parts[before]
+        if owner is None:
+            self._owners.pop(place, None)
+        else:
+            self._owners[place] = owner
+            self._parts.setdefault(owner, {})[place] = None
+
+    def _tell(self, place: Place | None) -> None:
+        """Note that the jobs at and above a place have changed."""
+        seen = set()
+        while place is not None and place not in seen:
+            seen.add(place)
+            workload = _BY_KIND.get(place[1])
+            if workload is not None and workload.key in self._changed:
+                self._jobs.pop(place, None)
+                self._changed[workload.key][place] = None
+            place = self._owners.get(place)
+
+
+def _place(of: ApiType, key: str) -> Place:
+    namespace, _, name = key.partition("/")
+    return namespace, of.kind, name
+
+
+def _owner(place: Place, obj: Any) -> Place | None:
+    owner: Owner | None = obj.owner if isinstance(obj, Pod) else owner_of(obj)
+    return (place[0], owner.kind, owner.name) if owner else None
+
+
+def _kept(of: ApiType, obj: Obj) -> Obj:
+    """An object without what only the server needs; items of a list lack their type."""
+    metadata = {k: v for k, v in fields(obj, "metadata").items() if k not in _DROPPED}
+    notes = fields(metadata, "annotations")
+    if _APPLIED in notes:
+        metadata["annotations"] = {k: v for k, v in notes.items() if k != _APPLIED}
+    return {**obj, "apiVersion": of.api_version, "kind": of.kind, "metadata": metadata}

@@ -1,0 +1,254 @@
+"""A copy of the objects of one type, kept equal to the server's: a list, then a watch from where it ended.
+
+A stream may break, bring an event twice, or bring events out of order between two of the points at which
+the server says that all is delivered: a list, a bookmark, and the end of a watch that the server itself ends.
+So a watch that broke goes on from the last such point, and an event that is older than what is known of its
+object changes nothing. An expired resourceVersion (410) means another list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from tui.backends.errors import BackendError, PermissionDenied, Unauthenticated
+from tui.backends.kubernetes.connection import backoff
+from tui.backends.kubernetes.errors import Expired, from_status
+
+T = TypeVar("T")
+Obj = Mapping[str, Any]
+PAGE = 250
+"""Objects of one page: parsing them takes some 10 ms, which nobody feels at a key."""
+WATCH_SECONDS = 240, 300
+"""A watch is asked to end after so long; not the same for all, so that they don't come back together."""
+SHORT = 1.0
+"""A watch that ends sooner than this many seconds, for whatever reason, is not reopened at once."""
+MOST_WAIT, MOST_WAIT_DENIED = 8.0, 60.0
+RESTARTS = 3
+"""So often a list whose pages expire is begun again before it is asked for as one page."""
+
+
+class Source(Protocol):
+    """Where objects are listed and watched. It calls `opened` when the server has accepted a watch."""
+
+    opened: Callable[[], None]
+
+    async def page(self, limit: int, go_on: str) -> Obj:
+        """One page of a list as the server sends it; `go_on` is the token of the page before.
+
+        Raises:
+            Expired: when the token is too old; the list begins again.
+        """
+
+    def events(self, version: str, seconds: int) -> AsyncGenerator[Obj, None]:
+        """Events since a resourceVersion, as {type, object}, bookmarks too, for at most so long."""
+
+
+class Reflector(Generic[T]):
+    """Run `run` in the background; `changed` is called with the key (`namespace/name`) of what differs.
+
+    `reduce` makes of an object what is kept of it; None where it is not kept. Belongs to the event loop.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        source: Source,
+        reduce: Callable[[Obj], T | None],
+        changed: Callable[[str], None],
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.what = what
+        self.objects: dict[str, T] = {}
+        self.synced = asyncio.Event()
+        """Set once all objects have been listed."""
+        self.error: BackendError | None = None
+        """Why the copy can't be kept up to date now."""
+        self.read_at: datetime | None = None
+        """When it was last known to equal the server's; see `as_of`."""
+        self.lists = 0
+        """How often all objects were listed."""
+        self._source = source
+        source.opened = self._opened
+        self._reduce = reduce
+        self.changed = changed
+        self._pause = pause
+        self._settled = asyncio.Event()
+        self._versions: dict[str, int] = {}
+        self._deleted: set[str] = set()
+        """Keys in `_versions` of objects that are gone: an older event must not bring one back."""
+        self._point, self._point_number = "", 0
+        """The resourceVersion up to which everything is delivered."""
+        self._newest = ""
+        self._failures = 0
+        self._watching = False
+
+    @property
+    def live(self) -> bool:
+        """Whether everything is known and kept up to date."""
+        return self._watching and self.synced.is_set()
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The moment that the copy shows: now while a watch is open."""
+        return datetime.now(UTC) if self._watching else self.read_at
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until all objects have been listed, or can't be, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._settled.wait()
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        while True:
+            began = time.monotonic()
+            broke: BackendError | None = None
+            try:
+                if not self._point:
+                    await self._list()
+                await self._watch()
+            except Expired:
+                self._point = ""
+            except BackendError as error:
+                broke = error
+            lasted = self._watching and time.monotonic() - began >= SHORT
+            self._watching = False
+            await self._pause(self._wait(lasted, broke))
+
+    def _wait(self, lasted: bool, broke: BackendError | None) -> float:
+        """Seconds until the next try, after a watch that lasted or one that did not come to be."""
+        if lasted:
+            # A stream that broke is no failure of the service, unless it can't be opened again.
+            self._failures = 0
+            return backoff(0) if broke else 0.0
+        self._failures += 1
+        self.error = broke or self.error
+        if self.error is not None:
+            self._settled.set()
+        denied = isinstance(broke, PermissionDenied | Unauthenticated)
+        return backoff(self._failures, most=MOST_WAIT_DENIED if denied else MOST_WAIT)
+
+    # Listing
+
+    async def _list(self) -> None:
+        """Take over all objects, page by page, then forget those that no page named."""
+        for attempt in range(RESTARTS + 1):
+            try:
+                await self._pages(PAGE if attempt < RESTARTS else 0)
+            except Expired:
+                if attempt == RESTARTS:
+                    raise
+            else:
+                return
+
+    async def _pages(self, limit: int) -> None:
+        go_on, versions = "", dict[str, int]()
+        while True:
+            page = await self._source.page(limit, go_on)
+            for obj in page.get("items") or ():
+                key, version = _identity(obj)
+                versions[key] = version
+                # The same object is not made anew: most of a later list is known.
+                if version and self._versions.get(key) == version and key not in self._deleted:
+                    continue
+                self._keep(key, obj)
+            metadata = page.get("metadata") or {}
+            go_on = str(metadata.get("continue") or "")
+            if not go_on:
+                break
+        for key in self.objects.keys() - versions.keys():
+            del self.objects[key]
+            self.changed(key)
+        self._versions, self._deleted = versions, set()
+        self._reach(str(metadata.get("resourceVersion") or ""))
+        self.lists += 1
+        self._well()
+        self.synced.set()
+        self._settled.set()
+
+    # Watching
+
+    async def _watch(self) -> None:
+        self._newest = self._point
+        async with aclosing(self._source.events(self._point, random.randint(*WATCH_SECONDS))) as events:
+            async for event in events:
+                self._take(event)
+        # The server ended it: everything is delivered.
+        if self._watching:
+            self._reach(self._newest)
+
+    def _opened(self) -> None:
+        self._watching = True
+        self._well()
+
+    def _take(self, event: Obj) -> None:
+        kind, obj = event.get("type"), event.get("object") or {}
+        if not self._watching:
+            self._opened()
+        if kind == "ERROR":
+            raise from_status(obj, f"watch the {self.what}")
+        if kind == "BOOKMARK":
+            self._reach(str((obj.get("metadata") or {}).get("resourceVersion") or ""))
+            return
+        key, version = _identity(obj)
+        known = self._versions.get(key, 0)
+        # Zero is a version that is no number: its order is not known.
+        if version and (version <= self._point_number or version < known):
+            return
+        if version and version == known and (kind != "DELETED" or key in self._deleted):
+            return
+        self._versions[key] = version
+        if version > _number(self._newest):
+            self._newest = str(version)
+        if kind == "DELETED":
+            self._deleted.add(key)
+            if self.objects.pop(key, None) is not None:
+                self.changed(key)
+            return
+        self._deleted.discard(key)
+        self._keep(key, obj)
+
+    def _keep(self, key: str, obj: Obj) -> None:
+        kept = self._reduce(obj)
+        if kept is None:
+            if self.objects.pop(key, None) is not None:
+                self.changed(key)
+            return
+        self.objects[key] = kept
+        self.changed(key)
+
+    def _reach(self, version: str) -> None:
+        """Everything up to this version is delivered: what is older can't come any more."""
+        if not version:
+            return
+        self._point, self._point_number, self._newest = version, _number(version), version
+        for key in self._deleted:
+            self._versions.pop(key, None)
+        self._deleted.clear()
+        self.read_at = datetime.now(UTC)
+
+    def _well(self) -> None:
+        self.error = None
+        self.read_at = datetime.now(UTC)
+
+
+def _identity(obj: Obj) -> tuple[str, int]:
+    """Key and version of an object."""
+    metadata = obj.get("metadata") or {}
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}", _number(
+        metadata.get("resourceVersion")
+    )
+
+
+def _number(version: Any) -> int:
+    """A resourceVersion as a number, which they are since Kubernetes says so (1.35) and were before."""
+    text = str(version or "")
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,51 @@
+"""Lists and watches of one type of object over the connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from tui.backends.errors import Unavailable
+from tui.backends.kubernetes.connection import Connection, lines
+
+LIST_SECONDS = 30.0
+
+
+class ApiSource:
+    """One type of object at a path, of one namespace or of all."""
+
+    def __init__(self, connection: Connection, path: str, what: str, selector: str = "") -> None:
+        self._connection = connection
+        self._path = path
+        self._what = what
+        self._selector = selector
+        self.opened: Callable[[], None] = lambda: None
+
+    async def page(self, limit: int, go_on: str) -> Mapping[str, Any]:
+        params = {"limit": limit or None, "continue": go_on, "labelSelector": self._selector}
+        # The reflector waits and lists again; a call that does so too would hide the failure for long.
+        found: Mapping[str, Any] = await self._connection.request(
+            "GET", self._path, what=f"list the {self._what}", params=params, within=LIST_SECONDS, patience=2.0
+        )
+        return found or {}
+
+    async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:
+        params = {
+            "watch": True, "allowWatchBookmarks": True, "resourceVersion": version,
+            "timeoutSeconds": seconds, "labelSelector": self._selector,
+        }  # fmt: skip
+        what = f"watch the {self._what}"
+        async with self._connection.stream(self._path, what=what, params=params) as pieces:
+            self.opened()
+            async with aclosing(lines(pieces)) as found:
+                async for line in found:
+                    if not line.strip():
+                        continue
+                    try:
+                        event = json.loads(line)
+                    except ValueError as error:
+                        # The last line of a stream that was cut.
+                        raise Unavailable(f"Can't {what}: the stream broke within an event.") from error
+                    yield event

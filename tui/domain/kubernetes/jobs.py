@@ -1,0 +1,284 @@
+"""A job of a cluster as a domain `Job`: its object, its pods, and for a TrainJob what its runtime adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tui.domain.job import Job, JobError, infer_replicas
+from tui.domain.kubernetes.conditions import Status, condition, conditions_of, status_of, time_of
+from tui.domain.kubernetes.names import JobName
+from tui.domain.kubernetes.pods import Pod, reason_words
+from tui.domain.kubernetes.workloads import (
+    GPU,
+    INSTANCE_TYPE,
+    Group,
+    Workload,
+    accelerator,
+    at,
+    fields,
+    gpus,
+    groups,
+    is_spot,
+    whole,
+)
+from tui.domain.masking import mask_text
+from tui.domain.replica import Replica, ReplicaGroup
+from tui.domain.states import JobState
+
+Obj = Mapping[str, Any]
+_ROLES = {"ps": "parameter server", "master": "primary", "chief": "primary", "launcher": "launcher"}
+_UNKNOWN_CODE = 2
+"""google.rpc.Code UNKNOWN: Kubernetes has no code for why a job failed."""
+_LONGEST = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of one job besides its object."""
+
+    pods: Sequence[Pod] = ()
+    job_set: Obj | None = None
+    """The JobSet of a TrainJob."""
+    runtime: Obj | None = None
+    """The (Cluster)TrainingRuntime of a TrainJob."""
+    waiting: tuple[str, ...] = ()
+    started: datetime | None = None
+    """When it was first seen to run: its status forgets that when it ends."""
+
+
+def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | None = None) -> Job:
+    """The domain's view of a job object."""
+    found = found or Found()
+    metadata = fields(obj, "metadata")
+    name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+    status = status_of(obj, kind.key)
+    parts = replica_groups(obj, found)
+    error = _error(status, found.pods)
+    job_groups = tuple(part.group for part in parts)
+    return Job(
+        name=str(JobName(cluster, namespace, kind.plural, name)),
+        id=name,
+        display_name=name,
+        state=status.state,
+        native_state=status.native,
+        context=context,
+        region=namespace,
+        kind=kind.key,
+        create_time=time_of(metadata.get("creationTimestamp")),
+        start_time=start_time(obj, status, found),
+        end_time=_end_time(obj, status),
+        update_time=_update_time(obj),
+        labels={str(k): str(v) for k, v in fields(metadata, "labels").items()},
+        error=error,
+        groups=job_groups,
+        strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
+        timeout=_timeout(obj),
+        replicas=replicas(parts, found.pods, status.state, error),
+        reason=mask_text(status.reason),
+        waiting=found.waiting if status.state in _WAITS else (),
+    )
+
+
+_WAITS = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A replica group, and how many of its pods one Job has."""
+
+    group: ReplicaGroup
+    per_job: int = 1
+    spot: bool = False
+
+
+def replica_groups(obj: Obj, found: Found) -> list[Part]:
+    """The replica groups of a job; of a TrainJob those of its JobSet, or what its runtime says of them."""
+    own = groups(obj)
+    if obj.get("kind") != "TrainJob":
+        return [_part(each, obj) for each in own]
+    if found.job_set is not None:
+        return [_part(each, found.job_set) for each in groups(found.job_set)]
+    return _of_runtime(obj, found.runtime)
+
+
+def _of_runtime(obj: Obj, runtime: Obj | None) -> list[Part]:
+    """The groups of a TrainJob that has no JobSet yet."""
+    trainer = fields(obj, "spec", "trainer")
+    default = whole(at(runtime, "spec", "mlPolicy", "numNodes")) or 1
+    nodes = whole(trainer.get("numNodes")) or default
+    count = _gpus_of(fields(trainer, "resourcesPerNode"))
+    template = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "spec": fields(runtime, "spec", "template", "spec"),
+    }  # fmt: skip
+    parts = [_part(each, template) for each in groups(template)]
+    if not parts:
+        image = str(trainer.get("image") or "")
+        return [Part(ReplicaGroup("node", "worker", nodes, "", "GPU" if count else "", count, image))]
+    return [
+        Part(_as_trainer(part.group, nodes, count, str(trainer.get("image") or "")), part.per_job, part.spot)
+        if part.group.name == "node"
+        else part
+        for part in parts
+    ]
+
+
+def _as_trainer(group: ReplicaGroup, nodes: int, count: int, image: str) -> ReplicaGroup:
+    kind = group.accelerator_type or ("GPU" if count else "")
+    return ReplicaGroup(
+        group.name, group.role, nodes, group.machine_type, kind, count or group.accelerator_count,
+        image or group.image,
+    )  # fmt: skip
+
+
+def _part(group: Group, obj: Obj) -> Part:
+    count = gpus(group) or 0
+    # The same accelerators have the same name as on Vertex AI.
+    kind = accelerator(group).upper().replace("-", "_")
+    per_job = 1
+    if obj.get("kind") == "JobSet":
+        per_job = whole(at(obj, *group.path, "template", "spec", "parallelism")) or 1
+    made = ReplicaGroup(
+        group.name,
+        _ROLES.get(group.name, "worker" if group.name in {"node", "worker"} else group.name),
+        group.replicas or 0,
+        str(fields(group.pod, "nodeSelector").get(INSTANCE_TYPE) or ""),
+        (kind or "GPU") if count else "",
+        count,
+        str(group.container.get("image") or ""),
+    )
+    return Part(made, per_job, is_spot(group))
+
+
+def _gpus_of(resources: Mapping[str, Any]) -> int:
+    return whole(fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU))) or 0
+
+
+# Replicas
+
+
+def replicas(
+    parts: Sequence[Part], pods: Iterable[Pod], state: JobState, error: JobError | None
+) -> tuple[Replica, ...]:
+    """The replicas of all groups: those that have a pod as the pod says, the others as the job says."""
+    by_place = _places(parts, pods)
+    inferred = infer_replicas(tuple(part.group for part in parts), state, error)
+    if not by_place:
+        return inferred
+    found = []
+    for replica in inferred:
+        tries = by_place.pop((replica.group, replica.index), None)
+        found.append(_with_pod(replica, tries) if tries else _without_pod(replica, state))
+    # An elastic job that was scaled down still has the pods that leave.
+    groups_by_name = {part.group.name: part.group for part in parts}
+    for (name, index), tries in sorted(by_place.items()):
+        group = groups_by_name.get(name)
+        role = group.role if group else name
+        found.append(_with_pod(Replica(f"{name}-{index}", name, index, role), tries))
+    return tuple(found)
+
+
+def _places(parts: Sequence[Part], pods: Iterable[Pod]) -> dict[tuple[str, int], list[Pod]]:
+    """Pods by group and index, of each replica the oldest first."""
+    per_job = {part.group.name: part.per_job for part in parts}
+    only = parts[0].group.name if parts else "worker"
+    found: dict[tuple[str, int], list[Pod]] = {}
+    unnumbered: dict[str, list[Pod]] = {}
+    for pod in sorted(pods, key=_age):
+        group = pod.group if pod.group in per_job or pod.group else only
+        if pod.index is None:
+            unnumbered.setdefault(group, []).append(pod)
+            continue
+        found.setdefault((group, pod.job_index * per_job.get(group, 1) + pod.index), []).append(pod)
+    counts = {part.group.name: max(1, part.group.replicas) for part in parts}
+    for group, several in unnumbered.items():
+        # Pods of a Job without indices: one that failed gives its place to the next.
+        for index, pod in _numbered(several, counts.get(group, 1)):
+            found.setdefault((group, index), []).append(pod)
+    return found
+
+
+def _numbered(pods: Sequence[Pod], places: int) -> list[tuple[int, Pod]]:
+    free = list(range(places))
+    found = []
+    for pod in pods:
+        index = free.pop(0) if free else places - 1
+        found.append((index, pod))
+        if pod.state is JobState.FAILED:
+            free.insert(0, index)
+    return found
+
+
+def _age(pod: Pod) -> tuple[float, str]:
+    return (pod.created.timestamp() if pod.created else 0.0, pod.name)
+
+
+def _with_pod(replica: Replica, tries: Sequence[Pod]) -> Replica:
+    pod = tries[-1]
+    return Replica(
+        replica.id, replica.group, replica.index, replica.role, pod.state, pod.exit_code,
+        node=pod.node, restarts=pod.restarts + len(tries) - 1, reason=reason_words(pod), pod=pod.name,
+    )  # fmt: skip
+
+
+def _without_pod(replica: Replica, state: JobState) -> Replica:
+    """A replica whose pod is not there yet, or not any more: nobody knows how it ended."""
+    own = JobState.UNKNOWN if state.terminal or state is JobState.CANCELLING else state
+    own = JobState.PENDING if own is JobState.RUNNING else own
+    return Replica(replica.id, replica.group, replica.index, replica.role, own)
+
+
+# Times and errors
+
+
+def start_time(obj: Obj, status: Status, found: Found) -> datetime | None:
+    """When its first pod ran, as far as that is known."""
+    if found.started is not None:
+        return found.started
+    starts = [pod.started for pod in found.pods if pod.started is not None]
+    running = condition(obj, "Running")
+    if starts:
+        return min(starts)
+    if running is not None:
+        return running.since
+    if status.state in {JobState.QUEUED, JobState.PENDING, JobState.SUSPENDED}:
+        return None
+    return time_of(at(obj, "status", "startTime"))
+
+
+def _end_time(obj: Obj, status: Status) -> datetime | None:
+    if not status.state.terminal:
+        return None
+    return time_of(at(obj, "status", "completionTime")) or status.since
+
+
+def _update_time(obj: Obj) -> datetime | None:
+    times = [each.since for each in conditions_of(obj) if each.since is not None]
+    return max(times, default=time_of(at(obj, "metadata", "creationTimestamp")))
+
+
+def _timeout(obj: Obj) -> timedelta | None:
+    seconds = whole(at(obj, "spec", "runPolicy", "activeDeadlineSeconds"))
+    seconds = seconds or whole(at(obj, "spec", "activeDeadlineSeconds"))
+    return timedelta(seconds=seconds) if seconds else None
+
+
+def _error(status: Status, pods: Iterable[Pod]) -> JobError | None:
+    """Why a job failed: its condition, then the replicas that failed first."""
+    if status.state is not JobState.FAILED:
+        return None
+    failed = [pod for pod in pods if pod.state is JobState.FAILED]
+    failed.sort(key=lambda pod: (pod.ended.timestamp() if pod.ended else float("inf"), pod.name))
+    sentences = [status.reason.rstrip(".") + "." if status.reason else ""]
+    for pod in failed[:2]:
+        place = f"{pod.group or 'worker'}-{pod.index or 0}"
+        why = f" ({reason_words(pod)})" if reason_words(pod) else ""
+        if pod.exit_code is not None:
+            sentences.append(f"The replica {place} exited with a non-zero status of {pod.exit_code}{why}.")
+        elif why:
+            sentences.append(f"The replica {place} failed{why}.")
+    words = " ".join(filter(None, sentences)) or "The job failed."
+    return JobError(_UNKNOWN_CODE, mask_text(words)[:_LONGEST])

@@ -1,0 +1,40 @@
+"""Full names of jobs in a cluster: clusters/CLUSTER/namespaces/NAMESPACE/PLURAL/NAME."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = re.compile(
+    rf"clusters/(?P<cluster>[A-Za-z0-9_.-]+)/namespaces/(?P<namespace>{_LABEL})"
+    rf"/(?P<plural>[a-z0-9]+)/(?P<name>{_LABEL}(?:\.{_LABEL})*)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobName:
+    """The parts of a job's full name."""
+
+    cluster: str
+    namespace: str
+    plural: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"clusters/{self.cluster}/namespaces/{self.namespace}/{self.plural}/{self.name}"
+
+    @property
+    def key(self) -> str:
+        """Its name within the cluster, among those of its kind."""
+        return f"{self.namespace}/{self.name}"
+
+
+def parse_name(text: str) -> JobName | None:
+    """The parts of a full name; None for anything else.
+
+    They become parts of a URL, so nothing but a name of Kubernetes is taken for one.
+    """
+    found = _NAME.fullmatch(text)
+    return JobName(**found.groupdict()) if found else None

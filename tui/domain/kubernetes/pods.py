@@ -1,0 +1,214 @@
+"""A pod, reduced to what the console uses, and as a replica of its job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tui.domain.kubernetes.conditions import conditions_of, time_of
+from tui.domain.kubernetes.workloads import GPU, SPOT, WORKLOADS, elements, fields, tolerates, whole
+from tui.domain.states import JobState
+
+Obj = Mapping[str, Any]
+OPERATOR = "training.kubeflow.org/"
+JOBSET = "jobset.sigs.k8s.io/"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+_JOBS = frozenset(each.kind for each in WORKLOADS)
+_GONE_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "NodeLost"})
+"""`status.reason` of a pod whose node was shut down, which is how GKE takes a Spot node away."""
+_NODE_DISRUPTIONS = frozenset({"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager"})
+_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
+"""A container in these is on its way; other reasons say what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object that controls another one."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """What is kept of a pod. `group` and `index` are those of its replica, as its labels say them."""
+
+    name: str
+    namespace: str
+    uid: str
+    owner: Owner | None
+    group: str
+    index: int | None
+    job_index: int
+    """Of its Job among those of one replicated job of a JobSet."""
+    state: JobState
+    phase: str
+    created: datetime | None = None
+    node: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+    exit_code: int | None = None
+    restarts: int = 0
+    reason: str = ""
+    """Why it is as it is: `OOMKilled`, `Evicted`, `ImagePullBackOff`, `Unschedulable`."""
+    message: str = ""
+    spot: bool = False
+    gpus: int = 0
+
+
+def owner_of(obj: Obj) -> Owner | None:
+    """The controller of an object."""
+    for each in elements(obj, "metadata", "ownerReferences"):
+        if fields(each).get("controller"):
+            return Owner(sys.intern(str(each.get("kind") or "")), str(each.get("name") or ""))
+    return None
+
+
+def reduced(obj: Obj) -> Pod | None:
+    """What is kept of a pod; None for one that is of no job."""
+    owner = owner_of(obj)
+    if owner is None or owner.kind not in _JOBS:
+        return None
+    metadata, spec, status = fields(obj, "metadata"), fields(obj, "spec"), fields(obj, "status")
+    labels = {**fields(metadata, "annotations"), **fields(metadata, "labels")}
+    container = _container(obj)
+    reason, message = _reason(obj, container)
+    finished = fields(container, "state", "terminated") or fields(container, "lastState", "terminated")
+    state = _state(obj, container)
+    return Pod(
+        name=str(metadata.get("name") or ""),
+        namespace=sys.intern(str(metadata.get("namespace") or "")),
+        uid=str(metadata.get("uid") or ""),
+        owner=owner,
+        group=sys.intern(_group(labels)),
+        index=_index(labels),
+        job_index=whole(labels.get(f"{JOBSET}job-index")) or 0,
+        state=state,
+        phase=sys.intern(str(status.get("phase") or "")),
+        created=time_of(metadata.get("creationTimestamp")),
+        node=sys.intern(str(spec.get("nodeName") or "")),
+        started=time_of(fields(container, "state", "running").get("startedAt") or finished.get("startedAt")),
+        ended=time_of(finished.get("finishedAt")) if state.terminal else None,
+        exit_code=_code(finished.get("exitCode")) if state.terminal or finished else None,
+        restarts=sum(whole(fields(each).get("restartCount")) or 0 for each in _containers(obj)),
+        reason=sys.intern(reason),
+        message=message,
+        spot=str(fields(spec, "nodeSelector").get(SPOT, "")).lower() == "true" or tolerates(spec, SPOT),
+        gpus=sum(
+            whole(fields(each, "resources", "limits").get(GPU)) or 0 for each in elements(spec, "containers")
+        ),
+    )
+
+
+def _group(labels: Mapping[str, Any]) -> str:
+    named = (
+        labels.get(f"{OPERATOR}replica-type")
+        or labels.get(f"{OPERATOR}job-role")
+        or labels.get(f"{JOBSET}replicatedjob-name")
+    )
+    return str(named or "").lower()
+
+
+def _index(labels: Mapping[str, Any]) -> int | None:
+    found = labels.get(f"{OPERATOR}replica-index")
+    return whole(found if found is not None else labels.get(COMPLETION_INDEX))
+
+
+def _code(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _containers(obj: Obj) -> list[Any]:
+    return [*elements(obj, "status", "initContainerStatuses"), *elements(obj, "status", "containerStatuses")]
+
+
+def _container(obj: Obj) -> Obj:
+    """The status of the container that says how the pod is: one that failed, else the first."""
+    found = [each for each in _containers(obj) if isinstance(each, Mapping)]
+    for each in found:
+        if fields(each, "state", "terminated").get("exitCode"):
+            return each
+    main = [each for each in elements(obj, "status", "containerStatuses") if isinstance(each, Mapping)]
+    waiting = [each for each in found if fields(each, "state", "waiting").get("reason", "") not in _WAITS]
+    return (waiting or main or [{}])[0]
+
+
+def _state(obj: Obj, container: Obj) -> JobState:
+    phase = fields(obj, "status").get("phase")
+    if phase == "Succeeded":
+        return JobState.SUCCEEDED
+    if phase == "Failed":
+        return JobState.FAILED
+    if fields(obj, "metadata").get("deletionTimestamp"):
+        return JobState.CANCELLING
+    if phase == "Running":
+        if fields(container, "state", "running"):
+            return JobState.RUNNING
+        waits = fields(container, "state", "waiting").get("reason")
+        return (
+            JobState.RESTARTING
+            if waits == "CrashLoopBackOff" or container.get("restartCount")
+            else (JobState.PENDING)
+        )
+    if phase == "Pending":
+        return JobState.QUEUED if elements(obj, "spec", "schedulingGates") else JobState.PENDING
+    return JobState.UNKNOWN
+
+
+def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
+    """Reason and message of a pod that does not simply run."""
+    status = fields(obj, "status")
+    said, words = str(status.get("reason") or ""), _line(status.get("message"))
+    conditions = {each.type: each for each in conditions_of(obj)}
+    disrupted = conditions.get("DisruptionTarget")
+    gone = disrupted is not None and disrupted.true and disrupted.reason in _NODE_DISRUPTIONS
+    if said in _GONE_NODE or (gone and said != "Evicted"):
+        return "NodeLost", words or (disrupted.message if disrupted else "")
+    if said:
+        return said, words
+    ended = fields(container, "state", "terminated") or fields(container, "lastState", "terminated")
+    waiting = fields(container, "state", "waiting")
+    if waiting.get("reason", "") not in _WAITS:
+        return str(waiting["reason"]), _line(waiting.get("message"))
+    if ended and ended.get("reason") not in {None, "Completed"}:
+        return str(ended["reason"]), _line(ended.get("message"))
+    if disrupted is not None and disrupted.true:
+        return disrupted.reason, disrupted.message
+    scheduled = conditions.get("PodScheduled")
+    if scheduled is not None and not scheduled.true and status.get("phase") == "Pending":
+        return scheduled.reason, scheduled.message
+    return "", ""
+
+
+def _line(text: Any) -> str:
+    return " ".join(str(text or "").split())[:400]
+
+
+_WORDS = {
+    "OOMKilled": "out of memory (OOMKilled)",
+    "Evicted": "evicted",
+    "Preempted": "preempted by a pod of higher priority",
+    "PreemptionByScheduler": "preempted by a pod of higher priority",
+    "EvictionByEvictionAPI": "evicted on request",
+    "CrashLoopBackOff": "waits before it is started again (CrashLoopBackOff)",
+    "SchedulingGated": "held back until it is admitted (SchedulingGated)",
+    "DeadlineExceeded": "ran longer than its deadline (DeadlineExceeded)",
+    "ContainerStatusUnknown": "lost with its node (ContainerStatusUnknown)",
+}
+
+
+def reason_words(pod: Pod) -> str:
+    """The pod's reason in words; "" for one that runs or ended well."""
+    if not pod.reason or pod.state is JobState.SUCCEEDED:
+        return ""
+    if pod.reason == "NodeLost":
+        return "node preempted (GKE Spot)" if pod.spot else "node lost or shut down"
+    words = _WORDS.get(pod.reason, "")
+    if pod.reason == "Error" and pod.exit_code is not None:
+        return ""
+    if pod.reason == "Evicted" and pod.message:
+        return f"evicted: {pod.message}"
+    return words or pod.reason

@@ -1,0 +1,216 @@
+"""An object against an OpenAPI v3 schema, as Kubernetes checks it: ours, or that of a CRD of a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Path = tuple[str | int, ...]
+Schema = Mapping[str, Any]
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "integer": (int,),
+    "number": (int, float),
+}  # fmt: skip
+_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+_FIELD_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One place that the schema refuses."""
+
+    path: Path
+    reason: str
+    """Kubernetes' own word, e.g. FieldValueRequired."""
+    message: str
+    """Kubernetes' sentence, without the field."""
+
+    @property
+    def field(self) -> str:
+        """The path as Kubernetes writes it."""
+        return shown(self.path)
+
+
+def problems(value: Any, schema: Schema, path: Path = ()) -> Iterator[Problem]:
+    """Everything in `value` that the schema refuses; unknown fields are not among it (`unknown_fields`)."""
+    if value is None:
+        # As an absent field: Kubernetes drops it.
+        return
+    wrong = _wrong_type(value, schema, path)
+    if wrong is not None:
+        yield wrong
+        return
+    yield from _limits(value, schema, path)
+    if isinstance(value, dict):
+        yield from _fields(value, schema, path)
+    elif isinstance(value, list):
+        items = schema.get("items") or {}
+        for number, item in enumerate(value):
+            yield from problems(item, items, (*path, number))
+        yield from _duplicates(value, schema, path)
+
+
+def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path]:
+    """The fields that the schema does not have."""
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        more = schema.get("additionalProperties")
+        for name, inner in value.items():
+            below = (*path, name)
+            if name in properties:
+                yield from unknown_fields(inner, properties[name], below)
+            elif isinstance(more, Mapping):
+                yield from unknown_fields(inner, more, below)
+            elif not (more or schema.get("x-kubernetes-preserve-unknown-fields") or not properties):
+                yield below
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from unknown_fields(item, schema.get("items") or {}, (*path, number))
+
+
+def fill_defaults(value: Any, schema: Schema) -> None:
+    """Set the fields that are missing and have a default, in all objects that are there."""
+    if isinstance(value, dict):
+        for name, inner in (schema.get("properties") or {}).items():
+            if value.get(name) is None and "default" in inner:
+                default = inner["default"]
+                value[name] = dict(default) if isinstance(default, dict) else default
+            elif name in value:
+                fill_defaults(value[name], inner)
+        more = schema.get("additionalProperties")
+        if isinstance(more, Mapping):
+            for inner in value.values():
+                fill_defaults(inner, more)
+    elif isinstance(value, list):
+        for item in value:
+            fill_defaults(item, schema.get("items") or {})
+
+
+def shown(path: Path) -> str:
+    """A path as Kubernetes writes it, e.g. `spec.containers[0].image`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _FIELD_NAME.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part}]"
+    return text
+
+
+def _wrong_type(value: Any, schema: Schema, path: Path) -> Problem | None:
+    if schema.get("x-kubernetes-int-or-string"):
+        wanted, right = "integer,string", isinstance(value, int | str) and not isinstance(value, bool)
+        right = right or ("pattern" in schema and isinstance(value, float))
+    else:
+        wanted = schema.get("type") or ""
+        kinds = _TYPES.get(wanted)
+        # Python's booleans are numbers, JSON's are not.
+        right = kinds is None or (isinstance(value, kinds) and (wanted == "boolean" or value is not True))
+        right = right and (wanted == "boolean" or value is not False)
+        right = right or (wanted == "integer" and isinstance(value, float) and value.is_integer())
+    if right:
+        return None
+    name = _NAMES.get(type(value), "null")
+    said = f'Invalid value: "{name}": {shown(path)} in body must be of type {wanted}: "{name}"'
+    return Problem(path, "FieldValueTypeInvalid", said)
+
+
+def _limits(value: Any, schema: Schema, path: Path) -> Iterator[Problem]:
+    name = shown(path)
+    allowed = schema.get("enum")
+    if allowed and value not in allowed:
+        supported = ", ".join(f'"{one}"' for one in allowed)
+        yield Problem(
+            path, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {supported}'
+        )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        for limit, word, broken in (
+            ("minimum", "greater", value < schema.get("minimum", value)),
+            ("maximum", "less", value > schema.get("maximum", value)),
+        ):
+            if broken:
+                why = f"{name} in body should be {word} than or equal to {schema[limit]}"
+                yield Problem(path, "FieldValueInvalid", f"Invalid value: {value}: {why}")
+    if isinstance(value, str):
+        yield from _text_limits(value, schema, path)
+    if isinstance(value, list):
+        for limit, word, broken in (
+            ("minItems", "at least", len(value) < schema.get("minItems", 0)),
+            ("maxItems", "at most", len(value) > schema.get("maxItems", len(value))),
+        ):
+            if broken:
+                why = f"{name} in body should have {word} {schema[limit]} items"
+                yield Problem(path, "FieldValueInvalid", f"Invalid value: {len(value)}: {why}")
+
+
+def _text_limits(value: str, schema: Schema, path: Path) -> Iterator[Problem]:
+    name, pattern = shown(path), schema.get("pattern")
+    if pattern and not _matches(pattern, value):
+        why = f"{name} in body should match '{pattern}'"
+        yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
+    if len(value) > schema.get("maxLength", len(value)):
+        yield Problem(
+            path, "FieldValueTooLong", f"Too long: may not be more than {schema['maxLength']} bytes"
+        )
+    if len(value) < schema.get("minLength", 0):
+        why = f"{name} in body should be at least {schema['minLength']} chars long"
+        yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
+    if schema.get("format") == "date-time" and not _is_time(value):
+        why = f'{name} in body must be of type date-time: "{value}"'
+        yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
+
+
+def _fields(value: Mapping[str, Any], schema: Schema, path: Path) -> Iterator[Problem]:
+    for name in schema.get("required") or ():
+        if value.get(name) is None:
+            yield Problem((*path, name), "FieldValueRequired", "Required value")
+    properties, more = schema.get("properties") or {}, schema.get("additionalProperties")
+    for name, inner in value.items():
+        below = properties.get(name, more)
+        if isinstance(below, Mapping):
+            yield from problems(inner, below, (*path, name))
+
+
+def _duplicates(value: list[Any], schema: Schema, path: Path) -> Iterator[Problem]:
+    kind = schema.get("x-kubernetes-list-type")
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ()) if kind == "map" else ()
+    if kind not in {"map", "set"}:
+        return
+    properties = (schema.get("items") or {}).get("properties") or {}
+    seen: list[Any] = []
+    for number, item in enumerate(value):
+        if keys and not isinstance(item, dict):
+            continue
+        named = (
+            {key: item.get(key, (properties.get(key) or {}).get("default")) for key in keys} if keys else item
+        )
+        if named in seen:
+            said = ", ".join(f'"{key}":{_quoted(one)}' for key, one in named.items()) if keys else ""
+            what = f"{{{said}}}" if keys else _quoted(item)
+            yield Problem((*path, number), "FieldValueDuplicate", f"Duplicate value: {what}")
+        seen.append(named)
+
+
+def _quoted(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        return re.search(pattern, value) is not None
+    except re.error:
+        # A pattern of Go's that Python does not know refuses nothing.
+        return True
+
+
+def _is_time(value: str) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return "T" in value

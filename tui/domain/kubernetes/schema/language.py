@@ -1,0 +1,158 @@
+"""The language of the tables in `data/*.schema`, and OpenAPI v3 made of it.
+
+A line without an indent names a type, with `kind` before it one that is an object of the API. Below it stands
+a line for each field::
+
+    NAME[!]: TYPE [LIMITS] [= DEFAULT] [# DESCRIPTION]
+
+`!` marks a required field, `*` any other field. TYPE is `string`, `int`, `int64`, `number`, `boolean`,
+`quantity`, `intstr` (a number or a text), `time`, `any`, `object` (with any fields), values such as `A|B`,
+the name of a type, `{TYPE}` (a map), or `[TYPE]` (a list). Behind a list, `by FIELD,…` names the keys of its
+items and `set` says that each item occurs once; behind a map, `atomic` says that it is one value. LIMITS are
+`>=N` and `<=N`, DEFAULT is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Schema = dict[str, Any]
+_QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"  # noqa: E501
+_EITHER = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+_SIMPLE: Mapping[str, Schema] = {
+    "string": {"type": "string"},
+    "int": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "number": {"type": "number"},
+    "boolean": {"type": "boolean"},
+    "time": {"type": "string", "format": "date-time"},
+    "quantity": {**_EITHER, "pattern": _QUANTITY},
+    "intstr": _EITHER,
+    "any": {"x-kubernetes-preserve-unknown-fields": True},
+    "object": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+_FIELD = re.compile(r"  (?P<name>[\w*-]+)(?P<required>!?): (?P<rest>.+)")
+_DEFAULT = re.compile(r" = (?P<default>.+)")
+_LIMIT = re.compile(r" (?P<which>[<>]=)(?P<number>-?\d+)")
+_BY = re.compile(r" by (?P<keys>[\w,]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A parsed table: the fields of each type, and which types are kinds."""
+
+    types: dict[str, Schema] = field(default_factory=dict)
+    """Schemas whose references are `{"$ref": NAME}`."""
+    kinds: tuple[str, ...] = ()
+
+
+class TableError(ValueError):
+    """A line of a table is not of the language."""
+
+
+def parse(text: str) -> Table:
+    """Read a table. Raises TableError with the number of the line."""
+    types: dict[str, Schema] = {}
+    kinds: list[str] = []
+    current: Schema = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not line.startswith(" "):
+            kind, _, name = line.rpartition("kind ")
+            if kind or line.startswith("kind "):
+                kinds.append(name)
+            current = types[name] = {"type": "object", "properties": {}}
+            continue
+        found = _FIELD.fullmatch(line.rstrip())
+        if found is None:
+            raise TableError(f"line {number}: {line!r} is no field")
+        try:
+            _add(current, found["name"], bool(found["required"]), found["rest"])
+        except ValueError as error:
+            raise TableError(f"line {number}: {error}") from error
+    return Table(types, tuple(kinds))
+
+
+def _add(schema: Schema, name: str, required: bool, rest: str) -> None:
+    rest, _, description = rest.partition(" # ")
+    default = _DEFAULT.search(rest)
+    if default:
+        rest = rest[: default.start()]
+    found = _type(rest.strip())
+    if default:
+        found["default"] = json.loads(default["default"])
+    if description:
+        found["description"] = description.strip()
+    if name == "*":
+        schema["x-kubernetes-preserve-unknown-fields"] = True
+        return
+    schema["properties"][name] = found
+    if required:
+        schema.setdefault("required", []).append(name)
+
+
+def _type(text: str) -> Schema:
+    if text.startswith(("[", "{")):
+        end = _closing(text)
+        inner, rest = _type(text[1:end].strip()), text[end + 1 :]
+        if text[0] == "{":
+            atomic = {"x-kubernetes-map-type": "atomic"} if rest.strip() == "atomic" else {}
+            return {"type": "object", "additionalProperties": inner, **atomic}
+        return {"type": "array", "items": inner, **_list_type(rest)}
+    limits = {}
+    for limit in _LIMIT.finditer(f" {text}"):
+        limits["minimum" if limit["which"] == ">=" else "maximum"] = int(limit["number"])
+    name = text.split(" ", maxsplit=1)[0]
+    if name in _SIMPLE:
+        return {**_SIMPLE[name], **limits}
+    if "|" in name:
+        return {"type": "string", "enum": name.split("|")}
+    if not name[:1].isupper():
+        raise ValueError(f"{name!r} is no type")
+    return {"$ref": name}
+
+
+def _closing(text: str) -> int:
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter in "[{") - (letter in "]}")
+        if depth == 0:
+            return place
+    raise ValueError(f"{text!r} has no end")
+
+
+def _list_type(rest: str) -> Schema:
+    by = _BY.search(rest)
+    if by:
+        keys = by["keys"].split(",")
+        return {
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": keys,
+            "x-kubernetes-patch-merge-key": keys[0],
+            "x-kubernetes-patch-strategy": "merge",
+        }
+    if rest.strip() == "set":
+        return {"x-kubernetes-list-type": "set", "x-kubernetes-patch-strategy": "merge"}
+    return {"x-kubernetes-list-type": "atomic"}
+
+
+def replace_references(schema: Schema, replaced: Callable[[str], Schema]) -> Schema:
+    """A copy in which each `{"$ref": NAME}` is what `replaced` makes of the name."""
+    if "$ref" in schema:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        found = replaced(schema["$ref"])
+        return {**found, **beside} if beside else found
+    copy = dict(schema)
+    if "properties" in copy:
+        copy["properties"] = {
+            name: replace_references(one, replaced) for name, one in copy["properties"].items()
+        }
+    for key in ("items", "additionalProperties"):
+        if isinstance(copy.get(key), dict):
+            copy[key] = replace_references(copy[key], replaced)
+    return copy

@@ -1,0 +1,83 @@
+"""The schema of each kind, and those of all types that it refers to."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from tui.domain.kubernetes.schema.language import Schema, Table, parse, replace_references
+
+_FILES = {
+    "v1": "core", "batch/v1": "batch", "coordination.k8s.io/v1": "leases",
+    "scheduling.k8s.io/v1": "scheduling", "kubeflow.org/v1": "kubeflow_v1",
+    "kubeflow.org/v2beta1": "kubeflow_v2beta1",
+    "trainer.kubeflow.org/v1alpha1": "trainer", "jobset.x-k8s.io/v1alpha2": "jobset",
+    "kueue.x-k8s.io/v1beta2": "kueue", "scheduling.x-k8s.io/v1alpha1": "coscheduling",
+    "scheduling.volcano.sh/v1beta1": "volcano",
+}  # fmt: skip
+"""apiVersion → the table with its kinds."""
+_SHARED = ("pods", "core", "batch")
+"""Tables whose types every other one may name."""
+_BASE: dict[str, Any] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+
+
+@cache
+def schema_of(api_version: str, kind: str) -> Schema | None:
+    """The schema of a kind without references; `None` for a kind that has none here."""
+    file = _FILES.get(api_version)
+    if file is None or kind not in _table(file).kinds:
+        return None
+    found = _whole(file, kind)
+    return {**found, "properties": {**_BASE, "metadata": _whole("core", "ObjectMeta"), **found["properties"]}}
+
+
+@cache
+def components(api_version: str) -> dict[str, Schema]:
+    """The schemas of an apiVersion's kinds and of all that they refer to, with references by OpenAPI's rule.
+
+    The name of a kind is its own; that of another type has the table's name before it.
+    """
+    file = _FILES.get(api_version, "")
+    if not file:
+        return {}
+    found: dict[str, Schema] = {}
+
+    def reference(home: str, name: str) -> Schema:
+        where = _home(home, name)
+        full = f"{where}.{name}"
+        if full not in found:
+            found[full] = {}
+            found[full] = replace_references(_table(where).types[name], lambda one: reference(where, one))
+        return {"$ref": f"#/components/schemas/{full}"}
+
+    for kind in _table(file).kinds:
+        made = replace_references(_table(file).types[kind], lambda one: reference(file, one))
+        meta = reference("core", "ObjectMeta")
+        found[kind] = {**made, "properties": {**_BASE, "metadata": meta, **made["properties"]}}
+    return found
+
+
+def kinds_of(api_version: str) -> tuple[str, ...]:
+    """The kinds of an apiVersion that have a schema here."""
+    file = _FILES.get(api_version)
+    return _table(file).kinds if file else ()
+
+
+@cache
+def _table(file: str) -> Table:
+    return parse(resources.files(__package__).joinpath("data", f"{file}.schema").read_text())
+
+
+def _home(file: str, name: str) -> str:
+    """The table that has a type: its own, or a shared one. Raises KeyError."""
+    for where in (file, *_SHARED):
+        if name in _table(where).types:
+            return where
+    raise KeyError(f"{file}: no type {name}")
+
+
+@cache
+def _whole(file: str, name: str) -> Schema:
+    where = _home(file, name)
+    return replace_references(_table(where).types[name], lambda one: _whole(where, one))

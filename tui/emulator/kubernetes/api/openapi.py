@@ -1,0 +1,179 @@
+"""OpenAPI: the schemas of the types and the parameters of their operations, by version of a group."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from tui.domain.kubernetes.schema.registry import components
+from tui.emulator.kubernetes.resources import Resource
+
+Obj = dict[str, Any]
+_PREFIX = "#/components/schemas/"
+_WRITES = ("dryRun", "fieldManager", "fieldValidation")
+_LISTS = (
+    "allowWatchBookmarks", "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion",
+    "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds", "watch",
+)  # fmt: skip
+_DELETES = ("dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy")
+_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+_STRATEGIC = "application/strategic-merge-patch+json"
+_INFO = {"title": "Kubernetes", "version": "v1.32.0"}
+
+
+class OpenApi:
+    """The documents, each made when it is asked for."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._groups: dict[str, list[Resource]] = {}
+        for resource in resources:
+            self._groups.setdefault(_place(resource), []).append(resource)
+        self._documents: dict[str, bytes] = {}
+
+    def index(self) -> Obj:
+        """`/openapi/v3`"""
+        return {
+            "paths": {
+                place: {"serverRelativeURL": f"/openapi/v3/{place}?hash={_hash(self.document(place) or b'')}"}
+                for place in self._groups
+            }
+        }
+
+    def document(self, place: str) -> bytes | None:
+        """`/openapi/v3/PLACE`, where PLACE is `api/v1` or `apis/GROUP/VERSION`."""
+        resources = self._groups.get(place)
+        if resources is None:
+            return None
+        if place not in self._documents:
+            self._documents[place] = json.dumps(_document(resources), separators=(",", ":")).encode()
+        return self._documents[place]
+
+    @cached_property
+    def swagger(self) -> bytes:
+        """`/openapi/v2`"""
+        definitions: Obj = {}
+        paths: Obj = {}
+        for resources in self._groups.values():
+            document = _document(resources)
+            prefix = _definition_prefix(resources[0])
+            text = json.dumps(document["components"]["schemas"])
+            # A name means another type in each group.
+            found = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
+            definitions |= {f"{prefix}{name}": schema for name, schema in found.items()}
+            paths |= {path: _swagger_path(item, prefix) for path, item in document["paths"].items()}
+        found = {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}
+        return json.dumps(found, separators=(",", ":")).encode()
+
+
+def _document(resources: Sequence[Resource]) -> Obj:
+    schemas = {name: dict(schema) for name, schema in components(resources[0].api_version).items()}
+    paths: Obj = {}
+    for resource in resources:
+        own = schemas.setdefault(
+            resource.kind, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        )
+        own["x-kubernetes-group-version-kind"] = [_kind(resource)]
+        schemas[resource.list_kind] = {
+            "type": "object",
+            "required": ["items"],
+            "properties": {
+                "apiVersion": {"type": "string"},
+                "kind": {"type": "string"},
+                "metadata": {"type": "object"},
+                "items": {"type": "array", "items": {"$ref": f"{_PREFIX}{resource.kind}"}},
+            },
+            "x-kubernetes-group-version-kind": [{**_kind(resource), "kind": resource.list_kind}],
+        }
+        paths |= _paths(resource)
+    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
+
+
+def _paths(resource: Resource) -> Obj:
+    namespace = "{namespace}" if resource.namespaced else ""
+    collection, item = resource.path(namespace), resource.path(namespace, "{name}")
+    found = {
+        collection: {
+            "get": _operation(resource, "list", resource.list_kind, _LISTS),
+            "post": _operation(resource, "post", resource.kind, _WRITES, sends=True),
+            "delete": _operation(resource, "deletecollection", "", (*_DELETES, *_LISTS)),
+        },
+        item: _item_path(resource),
+    }
+    for name in sorted(resource.subresources):
+        found[f"{item}/{name}"] = {
+            key: one for key, one in _item_path(resource).items() if key in {"get", "put", "patch"}
+        }
+    if resource.namespaced:
+        found[resource.path()] = {"get": _operation(resource, "list", resource.list_kind, _LISTS)}
+    return found
+
+
+def _item_path(resource: Resource) -> Obj:
+    return {
+        "get": _operation(resource, "get", resource.kind, ()),
+        "put": _operation(resource, "put", resource.kind, _WRITES, sends=True),
+        "patch": _operation(resource, "patch", resource.kind, (*_WRITES, "force"), sends=True),
+        "delete": _operation(resource, "delete", "", _DELETES),
+    }
+
+
+def _operation(
+    resource: Resource, action: str, kind: str, parameters: Sequence[str], *, sends: bool = False
+) -> Obj:
+    schema = {"$ref": f"{_PREFIX}{kind}"} if kind else {"type": "object"}
+    media: Sequence[str] = ("application/json",)
+    if action == "patch":
+        media = _PATCHES if resource.custom else (*_PATCHES, _STRATEGIC)
+    body = {"requestBody": {"content": {one: {"schema": schema} for one in media}}} if sends else {}
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "schema": {"type": "string"}, "uniqueItems": True}
+            for name in (*parameters, "pretty")
+        ],
+        **body,
+        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": schema}}}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _kind(resource),
+    }
+
+
+def _swagger_path(item: Obj, prefix: str) -> Obj:
+    found = {}
+    for method, operation in item.items():
+        text = json.dumps(operation["responses"]["200"]["content"]["application/json"]["schema"])
+        schema = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
+        parameters: list[Obj] = [
+            {"name": one["name"], "in": "query", "type": "string"} for one in operation["parameters"]
+        ]
+        if "requestBody" in operation:
+            parameters.append({"name": "body", "in": "body", "required": True, "schema": schema})
+        found[method] = {
+            "consumes": list(operation.get("requestBody", {}).get("content", {"*/*": None})),
+            "produces": ["application/json"],
+            "parameters": parameters,
+            "responses": {"200": {"description": "OK", "schema": schema}},
+            "x-kubernetes-action": operation["x-kubernetes-action"],
+            "x-kubernetes-group-version-kind": operation["x-kubernetes-group-version-kind"],
+        }
+    return found
+
+
+def _definition_prefix(resource: Resource) -> str:
+    if not resource.custom:
+        return f"io.k8s.api.{(resource.group or 'core').partition('.')[0]}.{resource.version}."
+    return f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}."
+
+
+def _kind(resource: Resource) -> Obj:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
+def _place(resource: Resource) -> str:
+    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
+
+
+def _hash(document: bytes) -> str:
+    return hashlib.sha256(document).hexdigest()[:32].upper()

@@ -1,0 +1,45 @@
+"""Training jobs of Kubernetes: of the Training Operator, of Kubeflow Trainer, JobSets and batch Jobs."""
+
+from __future__ import annotations
+
+from tui.kinds.custom_job import EVENTS, LOGS, METRICS, OVERVIEW, REPLICAS, SPEC
+from tui.kinds.kind import Kind, KindAction, Words
+
+_SERVICE = "tui.backends.kubernetes.jobs.service:KubernetesJobs"
+_SUSPEND = (
+    KindAction(
+        "suspend", "", "suspend", "End its pods and keep the job, to be resumed later",
+        operation="job.suspend", confirm=True, footer=False,
+    ),
+    KindAction(
+        "resume", "", "resume", "Start the suspended job again",
+        operation="job.resume", confirm=True, footer=False,
+    ),
+)  # fmt: skip
+_SCALE = KindAction(
+    "scale", "", "scale", "Change the number of workers", operation="job.scale", confirm=True, footer=False
+)
+
+
+def _kind(key: str, noun: str, short: str, objects: str, *, scales: bool = False) -> Kind:
+    return Kind(
+        key=key,
+        words=Words(noun, group="group", short=short),
+        tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
+        services={"kubernetes": _SERVICE},
+        body="manifest",
+        spec_format="tui.domain.kubernetes.manifest:MANIFEST",
+        objects=(objects,),
+        cancel_suspends=True,
+        page="",
+    )
+
+
+CLUSTER_JOBS = (
+    _kind("pytorch_job", "PyTorchJob", "PyTorch", "PyTorchJob.kubeflow.org", scales=True),
+    _kind("tf_job", "TFJob", "TF", "TFJob.kubeflow.org", scales=True),
+    _kind("mpi_job", "MPIJob", "MPI", "MPIJob.kubeflow.org", scales=True),
+    _kind("train_job", "TrainJob", "", "TrainJob.trainer.kubeflow.org"),
+    _kind("job_set", "JobSet", "", "JobSet.jobset.x-k8s.io"),
+    _kind("batch_job", "batch job", "batch", "Job.batch", scales=True),
+)
