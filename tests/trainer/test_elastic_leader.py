@@ -267,3 +267,39 @@ def test_nodes_that_an_operator_need_not_run_are_not_waited_for() -> None:
     nodes.now += LEAVE_WAIT + 0.1
     change = nodes.change()
     assert (change.nodes, change.left, change.lost, change.urgent) == ((0,), (1, 2), (), False)
+
+
+def test_nodes_beyond_a_number_that_the_batch_can_be_split_over_wait() -> None:
+    nodes = Nodes(4, 1)
+    rules = Rules(4, 1, by_operator=True, usable=lambda count: count != 3)
+    nodes.leader = Leader(rules, lambda: nodes.now)
+    nodes.ready(0, 1, 2)
+    assert nodes.leader.decide() is None
+    nodes.now = OPERATOR_START_WAIT + 1
+    assert nodes.change().nodes == (0, 1)
+    nodes.settle()
+    assert nodes.leader.decide() is None, "node 2 waits"
+    nodes.ready(3)
+    assert nodes.change().nodes == (0, 1, 2, 3)
+    nodes.settle()
+    nodes.leader.remove(1, GONE)
+    decision = nodes.decide()
+    assert decision.membership is not None and decision.membership.nodes == (0, 2)
+    assert decision.told == {0, 2, 3}, "node 3 stops, and waits"
+
+
+def test_new_nodes_are_taken_in_together_where_that_starts_all_again() -> None:
+    nodes = Nodes(4, 1)
+    nodes.leader = Leader(Rules(4, 1, by_operator=True, join_wait=3.0), lambda: nodes.now)
+    nodes.ready(0)
+    nodes.leader.decide()
+    nodes.now = 20.0
+    assert nodes.change().nodes == (0,)
+    nodes.settle()
+    nodes.ready(1)
+    assert nodes.leader.decide() is None
+    nodes.now += 2
+    nodes.ready(2)
+    assert nodes.leader.decide() is None
+    nodes.now += 1
+    assert nodes.change().joined == (1, 2)

@@ -113,3 +113,65 @@ def test_loss_and_learning_rate_are_those_of_a_run_of_fixed_size(run: Run) -> No
     for step, line in ours.items():
         assert line["loss"] == pytest.approx(alone[step]["loss"], abs=1e-5)
         assert line["learning_rate"] == alone[step]["learning_rate"]
+
+
+RESTARTED = ("--batch=6", "--micro-batch=auto")
+"""Refused with --elastic, whose processes stay: as GPUs, ZeRO and scripts, they start again."""
+
+
+def test_processes_that_cannot_stay_save_and_start_again(tmp_path: Path) -> None:
+    flags = (*FLAGS, *RESTARTED)
+    alone = Ranks(tmp_path / "alone", 1, *MODEL, *flags, f"--step-log={tmp_path}/alone/steps")
+    job = ElasticJob(tmp_path / "job", "1:3", *flags, f"--checkpoint-dir={tmp_path}/checkpoints")
+    try:
+        assert alone.wait() == [0]
+        _play(job)
+    finally:
+        job.end()
+        alone.kill()
+    assert [node.process.returncode for node in job.nodes] == [0, 203, 203, 0, 0]
+    done = job.nodes[0].lines("done")[-1]
+    assert done["step"] == STEPS
+    ours, fixed = Steps.of(job.root / "steps"), Steps.of(tmp_path / "alone" / "steps")
+    assert ours.samples == fixed.samples
+    assert {len(found) for found in ours.hashes.values()} == {1}
+    last = [line for line in alone.lines() if line["kind"] == "done"][-1]
+    assert done["loss_last"] == pytest.approx(last["loss_last"], abs=1e-5)
+
+
+def test_they_go_on_without_a_lost_node_and_take_it_back(tmp_path: Path) -> None:
+    """Each is killed in turn, worker 0 too, which led: only the steps since a checkpoint are repeated."""
+    flags = (
+        f"--steps={STEPS}",
+        "--checkpoint-every=5",
+        f"--checkpoint-dir={tmp_path}/checkpoints",
+        *RESTARTED,
+    )
+    job = ElasticJob(tmp_path / "job", "1:3", *flags)
+
+    def saves() -> set[str]:
+        return {path.parent.name for path in (tmp_path / "checkpoints").glob("step-*/manifest.json")}
+
+    def wait_until(nodes: int) -> None:
+        wait_for(lambda: (found := changes(job.nodes)) and len(found[-1]["nodes"]) == nodes, f"{nodes} nodes")
+        before = saves()
+        wait_for(lambda: saves() - before, "another checkpoint")
+
+    try:
+        job.scale(3)
+        wait_until(3)
+        for lost, left in ((1, 2), (0, 1)):
+            for process in job.pods.pop(lost).family():
+                process.kill()
+            wait_until(left)
+        job.scale(3)
+        wait_until(3)
+        job.slow.set(0)
+        assert [node.process.wait(120) for node in job.pods.values()] == [0, 0, 0]
+    finally:
+        job.end()
+    assert [line["lost"] for line in changes(job.nodes)] == [[], [1], [0], []]
+    found = Steps.of(job.root / "steps")
+    assert sorted(found.samples) == list(range(1, STEPS + 1))
+    assert {len(samples) for samples in found.samples.values()} == {6}
+    assert {len(hashes) for hashes in found.hashes.values()} == {1}

@@ -41,11 +41,19 @@ class Rules:
     nodes: int
     minimum: int
     by_operator: bool = False
+    usable: Callable[[int], bool] = lambda _: True
+    """Whether so many nodes can train: the batch may have to be divisible. What is more waits."""
+    join_wait: float = 0.0
+    """Seconds in which further nodes may come before new ones are taken in."""
 
     @property
     def start_wait(self) -> float:
         """Seconds to wait for missing nodes."""
         return OPERATOR_START_WAIT if self.by_operator else START_WAIT
+
+    def most(self, nodes: int) -> int:
+        """The largest usable number up to this one; 0 if there is none."""
+        return next((count for count in range(nodes, 0, -1) if self.usable(count)), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,7 @@ class Leader:
         self._enough_since: float | None = None
         self._leaving_since: float | None = None
         self._broken_since: float | None = None
+        self._joining_since: float | None = None
         self._last_step, self._without_step = -1, 0
         self._done: set[int] = set()
         """Nodes that have left with the exit code 0."""
@@ -146,7 +155,8 @@ class Leader:
             self._enough_since = self._clock()
         if not self._expected <= ready and self._clock() - self._enough_since < self._rules.start_wait:
             return None
-        return self._new(sorted(ready), lost=(), joined=tuple(sorted(ready)))
+        nodes = sorted(ready)[: self._rules.most(len(ready))]
+        return self._new(nodes, joined=tuple(nodes)) if len(nodes) >= self._rules.minimum else None
 
     def _change(self, now: Membership) -> Decision | None:
         intact = [member.node for member in now.members if self._is_intact(member)]
@@ -171,9 +181,17 @@ class Leader:
             return self._lose(now, intact, [], ready)
         if refused := self._other_data(now, ready):
             return refused
-        if ready and self._is_settled(now):
-            return self._new([*intact, *sorted(ready)], joined=tuple(sorted(ready)))
+        joined = sorted(ready)[: self._rules.most(len(intact) + len(ready)) - len(intact)]
+        if joined and self._is_settled(now) and self._have_waited(len(intact) + len(joined)):
+            return self._new([*intact, *joined], joined=tuple(joined))
         return None
+
+    def _have_waited(self, nodes: int) -> bool:
+        """Whether there was time for more nodes than these."""
+        if self._joining_since is None:
+            self._joining_since = self._clock()
+        waited = self._clock() - self._joining_since
+        return nodes == self._rules.nodes or waited >= self._rules.join_wait
 
     def _is_intact(self, member: Member) -> bool:
         state = self.states.get(member.node)
@@ -211,7 +229,9 @@ class Leader:
         silent = self._silent - set(left) - set(ready)
         minimum = 1 if self._done else self._rules.minimum
         why = self._why(lost)
-        if not left or not may_train([*left, *ready], minimum, silent):
+        nodes = [*left, *sorted(ready)]
+        nodes, waiting = nodes[: (most := self._rules.most(len(nodes)))], nodes[most:]
+        if not left or not may_train(nodes, minimum, silent):
             count = f"{len(left)} node{'s are' if len(left) != 1 else ' is'} left"
             needed = f", and --elastic {self._rules.minimum} needs more" if len(left) < minimum else ""
             return self._end(AttemptEnd(_failure(f"{why}; {count}{needed}"), hangs=True))
@@ -219,7 +239,8 @@ class Leader:
         if self._without_step > MAX_WITHOUT_STEP:
             text = f"{why}; no step has ended since {self._without_step} such losses"
             return self._end(AttemptEnd(_failure(text), hangs=True))
-        return self._new([*left, *sorted(ready)], urgent=True, lost=tuple(lost), joined=tuple(sorted(ready)))
+        joined = tuple(node for node in nodes if node in ready)
+        return self._new(nodes, urgent=True, lost=tuple(lost), joined=joined, also_told=waiting)
 
     def _why(self, lost: list[int]) -> str:
         if not lost:
@@ -233,9 +254,10 @@ class Leader:
         if self._stopped or self._clock() - self._leaving_since < LEAVE_WAIT or not self._is_settled(now):
             return None
         left = [node for node in intact if node not in leaving]
-        if may_train(left, self._rules.minimum):
+        most = self._rules.most(len(left))
+        if may_train(left[:most], self._rules.minimum):
             self._leaving_since = None
-            return self._new(left, left=tuple(leaving), also_told=leaving)
+            return self._new(left[:most], left=tuple(leaving), also_told=[*leaving, *left[most:]])
         self._stopped = True
         return Decision(frozenset(now.nodes), stop=True)
 
@@ -254,7 +276,7 @@ class Leader:
         self.epoch += 1
         port = self.states[nodes[0]].store_port
         self.membership = Membership(self.epoch, members, port, urgent, lost, joined, left)
-        self._broken_since, self._enough_since = None, None
+        self._broken_since, self._enough_since, self._joining_since = None, None, None
         for node in lost:
             self._reasons.pop(node, None)
         return Decision(frozenset([*nodes, *also_told]), membership=self.membership)

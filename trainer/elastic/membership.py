@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from trainer.launch.protocol import ProtocolError, read_integer, read_text
+from trainer.structured_log import emit
 
 _MAX_PORT = 65535
 _MAX_NODES = 1 << 16
@@ -62,6 +63,22 @@ class Membership:
 
     def message(self) -> dict[str, Any]:
         return asdict(self)
+
+    def report(self, step: int, seconds: float) -> None:
+        """Log that these nodes train from this step on, so many seconds after the last one."""
+        changes = {"lost": self.lost, "left": self.left, "joined": self.joined}
+        said = [
+            f"node{'s' * (len(nodes) > 1)} {', '.join(map(str, nodes))} {how}"
+            for how, nodes in changes.items()
+            if nodes
+        ]
+        count = len(self.members)
+        text = f"{count} node{'s train' if count > 1 else ' trains'} on at step {step} after {seconds:.1f} s"
+        severity = "WARNING" if self.lost else "INFO"
+        emit(
+            "phase", ", ".join([*said, text]), phase="training", severity=severity, step=step,
+            seconds=seconds, epoch=self.epoch, nodes=self.nodes, **changes,
+        )  # fmt: skip
 
 
 def read_membership(message: Mapping[str, Any]) -> Membership:

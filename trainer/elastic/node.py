@@ -45,9 +45,10 @@ class ElasticNode:
         minimum: int,
         peer_timeout: float,
         clock: Callable[[], float] = time.monotonic,
+        **more: Any,
     ) -> None:
-        """`minimum` is that of --elastic, `peer_timeout` in seconds of `clock`."""
-        rules = Rules(topology.nodes, minimum, by_operator=topology.minimum > 0)
+        """`minimum` is that of --elastic, `peer_timeout` in seconds of `clock`; `more`: see `Rules`."""
+        rules = Rules(topology.nodes, minimum, by_operator=topology.minimum > 0, **more)
         self._context = NodeContext(topology, rules, peer_timeout, clock)
         self._following = Following(self._context)
         self._serving: Serving | None = None
@@ -63,6 +64,13 @@ class ElasticNode:
     @property
     def leads(self) -> bool:
         return self._serving is not None
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether there is a leader, who may need this node later."""
+        if self._serving is not None:
+            return self._serving.lead.membership is not None
+        return self._following.leader_address is not None
 
     def begin(self, processes: int) -> int:
         """New processes are started, which are not ready yet; a number for this start."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import socket
+import threading
 from typing import Any
 
 from trainer import exit_codes
 from trainer.elastic import protocol
-from trainer.elastic.caller import Caller
 from trainer.elastic.context import LOOPBACK, Address, NodeContext, Stop
 from trainer.elastic.leader import Decision, Leader
 from trainer.elastic.protocol import Claim, NodeState
@@ -16,6 +19,45 @@ from trainer.launch.messages import MessageStream
 from trainer.launch.network import local_address
 from trainer.launch.protocol import ProtocolError
 from trainer.launch.rendezvous import REPLACE_AFTER
+from trainer.placement.topology import Topology
+
+CALL_PERIOD = 1.0
+CALL_TIMEOUT = 1.0
+
+
+class Caller:
+    """Tells absent nodes where the run goes on, in a thread: to connect to an unused address takes long."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._changed, self._stop = threading.Lock(), threading.Event()
+        self._to: list[Address] = []
+        self._claim, self._port = protocol.Claim(False, 0, 0), 0
+        self._thread: threading.Thread | None = None
+
+    def call(self, addresses: list[Address], claim: protocol.Claim, port: int) -> None:
+        """Call these from now on, with the leader's claim; it listens at `port`."""
+        with self._changed:
+            self._to, self._claim, self._port = addresses, claim, port
+        if self._to and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="call absent nodes", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(CALL_PERIOD):
+            with self._changed:
+                addresses = list(self._to)
+                message = protocol.call(self._topology, self._claim, self._port)
+            for address in addresses:
+                # Nobody is there yet.
+                with (
+                    contextlib.suppress(OSError),
+                    socket.create_connection(address, timeout=CALL_TIMEOUT) as sock,
+                ):
+                    sock.sendall(json.dumps(message).encode() + b"\n")
 
 
 class Serving:

@@ -234,7 +234,7 @@ class ElasticTrainer(Trainer):
         self.goodput.seconds["restart" if self.begun else "init"] += seconds
         self.goodput.disruptions += bool(self.begun)
         if self.rank == 0:
-            events.regrouped(told.membership, self.step, seconds)
+            told.membership.report(self.step, seconds)
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:

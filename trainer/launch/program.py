@@ -70,6 +70,9 @@ class Program(Protocol):
     def last_step(self) -> RecordedStep | None:
         """The last step that its processes recorded; None if there is none."""
 
+    def can_use(self, processes: int) -> bool:
+        """Whether it runs with so many processes in all."""
+
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         """Exit codes of its processes after which another attempt is pointless."""
 
@@ -97,6 +100,7 @@ class TrainerProgram:
         self._peer_copies = 0 if config.launch.elastic else config.checkpoint.peer_copies
         self._copies: StoreProcess | None = None
         self.hang_folder = self._folder.parent / HANG_FOLDER
+        self._parallel, self._batch = config.parallel, config.data.batch
 
     def arguments(self) -> list[str]:
         return ["task", *self._flags]
@@ -105,7 +109,7 @@ class TrainerProgram:
         if self._is_usable:
             # Between two attempts too, no other job may take it.
             self._hold = LaunchHold(self._folder, self._run_id)
-        if self._peer_copies and topology.nodes > 1:
+        if self._peer_copies and topology.nodes > 1 and not topology.minimum:
             self._copies = StoreProcess(topology, self._peer_copies)
 
     def close(self) -> None:
@@ -138,6 +142,11 @@ class TrainerProgram:
 
     def last_step(self) -> RecordedStep | None:
         return last_step(Path("progress.json"))
+
+    def can_use(self, processes: int) -> bool:
+        copies = self._parallel.data_parallel_replicate
+        shares, rest = divmod(processes, self._parallel.tensor_parallel)
+        return shares > 0 and not (rest or self._batch % shares or shares % copies)
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         return exit_codes.FINAL

@@ -98,6 +98,9 @@ class ScriptProgram:
     def last_step(self) -> RecordedStep | None:
         return last_step(Path("progress.json"))
 
+    def can_use(self, processes: int) -> bool:
+        return True
+
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         """After a signal any end is one; else a process that a SIGTERM of its own ended is a failed one."""
         return exit_codes.FINAL if signalled else frozenset({exit_codes.DONE, exit_codes.USAGE})
@@ -164,7 +167,7 @@ def _parser() -> _Parser:
         "--fork", default="on", choices=ON_OFF,
         help="off: torch is imported by each process, which may set variables for it before",
     )  # fmt: skip
-    add("--nnodes", default="", help="number of nodes, where no variable has it")
+    add("--nnodes", default="", help="number of nodes, where no variable has it; MIN:MAX: as many as come")
     add("--node-rank", default="", help="with --nnodes: which of the nodes this one is, from 0")
     add("--master-addr", "--rdzv-endpoint", default="", help="with --nnodes: HOST or HOST:PORT of node 0")
     add("--master-port", default="", help="with --nnodes: a free port of node 0; default: 29500")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from trainer import exit_codes
 from trainer.config import Config, parse
+from trainer.elastic.restarting import RestartingSupervisor
 from trainer.elastic.supervisor import ElasticSupervisor
 from trainer.errors import UsageError
 from trainer.launch.container_init import run_as_init
@@ -14,6 +16,8 @@ from trainer.launch.program import Program
 from trainer.launch.supervisor import Supervisor
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
+
+_GPU = "nvidia[0-9]*"
 
 
 def start(program: Program, topology: Topology) -> int:
@@ -31,8 +35,7 @@ def start(program: Program, topology: Topology) -> int:
     elastic = program.launch.elastic
     if elastic > topology.nodes:
         raise UsageError(f"--elastic {elastic} needs more nodes than the job has ({topology.nodes})")
-    kind = ElasticSupervisor if elastic and topology.nodes > 1 else Supervisor
-    outcome = kind(program, topology).run()
+    outcome = _supervisor(program, topology).run()
     code = exit_codes.for_platform(outcome, os.environ)
     if code != outcome:
         text = f"exit code {code} for {outcome} ({exit_codes.NAMES[outcome]}), which this platform restarts"
@@ -40,17 +43,25 @@ def start(program: Program, topology: Topology) -> int:
     return code
 
 
-def elastic_flags(config: Config, flags: Sequence[str], topology: Topology) -> list[str]:
-    """What is added to the flags of a run whose operator may change its number of nodes.
+def _supervisor(program: Program, topology: Topology) -> Supervisor:
+    if topology.nodes == 1:
+        return Supervisor(program, topology)
+    if program.launch.elastic:
+        return ElasticSupervisor(program, topology)
+    return RestartingSupervisor(program, topology) if topology.minimum else Supervisor(program, topology)
 
-    Raises:
-        UsageError: if another flag does not go with that.
-    """
+
+def elastic_flags(config: Config, flags: Sequence[str], topology: Topology) -> list[str]:
+    """`--elastic` for a job whose operator may change its number of nodes, if its processes can stay then."""
     if not topology.minimum or config.launch.elastic:
         return []
     added = [f"--elastic={topology.minimum}"]
     try:
+        if config.parallel.device != "cpu" and any(Path("/dev").glob(_GPU)):
+            raise UsageError("GPUs keep their process groups")
         parse([*flags, *added])
     except UsageError as error:
-        raise UsageError(f"the job is elastic ({topology.source}): {error}") from error
+        text = f"when the number of nodes changes, all processes save and start again: {error}"
+        emit("phase", text, phase="starting")
+        return []
     return added

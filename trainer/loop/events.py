@@ -9,7 +9,6 @@ from typing import Any
 
 from trainer.checkpoint.ending import Ending
 from trainer.checkpoint.finder import FoundCheckpoint
-from trainer.elastic.membership import Membership
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import LossGuard
 from trainer.metrics.goodput import Goodput
@@ -85,23 +84,6 @@ def no_checkpoint(number: int) -> None:
         "guard", f"no checkpoint at step {number}, because that step was skipped",
         severity="WARNING", action="no checkpoint", step=number,
     )  # fmt: skip
-
-
-def regrouped(membership: Membership, number: int, seconds: float) -> None:
-    """The ranks of an elastic run train from this step on, so many seconds after the last one."""
-    changes = {"lost": membership.lost, "left": membership.left, "joined": membership.joined}
-    said = [f"node{'s' * (len(nodes) > 1)} {_names(nodes)} {how}" for how, nodes in changes.items() if nodes]
-    count = len(membership.members)
-    text = f"{count} node{'s train' if count > 1 else ' trains'} on at step {number} after {seconds:.1f} s"
-    severity = "WARNING" if membership.lost else "INFO"
-    emit(
-        "phase", ", ".join([*said, text]), phase="training", severity=severity, step=number,
-        seconds=seconds, epoch=membership.epoch, nodes=membership.nodes, **changes,
-    )  # fmt: skip
-
-
-def _names(nodes: tuple[int, ...]) -> str:
-    return ", ".join(map(str, nodes))
 
 
 def left(number: int, rank: int) -> None:

@@ -24,7 +24,7 @@ class StepLog:
     """Appends to `steps-<host's process id>-<start>.jsonl` below the folder; nothing without one.
 
     A step has two lines: when it begins, with the `samples` of this rank, and when the weights have changed,
-    with their `hash`. `epoch` counts the memberships of an elastic run.
+    with their `hash`. `epoch` counts the memberships of an elastic run, else the attempts.
 
     Raises:
         UsageError: if the folder can't be written.
@@ -32,7 +32,7 @@ class StepLog:
 
     def __init__(self, folder: str) -> None:
         self._file: int | None = None
-        self.epoch = 0
+        self.epoch = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
         if folder:
             path = local_path(folder)
             name = f"steps-{os.getpid()}-{time.time_ns()}.jsonl"
