@@ -44,7 +44,7 @@ from tui.store.jobs.snapshot import Snapshot
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.log.retention import log_folder
-from tui.store.profiles.preferences import ProfilePreferences
+from tui.store.profiles.preferences import ProfilePreferences, family_of
 from tui.store.ui_state import UiState
 
 if TYPE_CHECKING:
@@ -409,7 +409,10 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         """Read the profiles from disk, in a thread; those that the user is likely to launch come first."""
         await asyncio.to_thread(self.preferences.load)
         found = await asyncio.to_thread(self._read_profiles)
-        self.profiles = self.preferences.ordered(found, self.context_name, local=self.bills_nothing)
+        family = family_of(self.connection.context.kind)
+        self.profiles = self.preferences.ordered(
+            found, self.context_name, local=self.bills_nothing, family=family
+        )
 
     async def load_prices(self) -> None:
         """Read the prices from disk, in a thread, and have every screen show them."""

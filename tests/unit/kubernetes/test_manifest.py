@@ -126,9 +126,9 @@ def test_a_secret_of_a_parameter_is_masked_and_marked() -> None:
 
 def test_what_a_launch_starts_is_said_and_its_price_is_not_guessed() -> None:
     job = of(JOB).render().custom_job
-    assert size_of(job) == "4 replicas, 8 l4"
-    assert pool_lines(job) == ("master  1 × 2 l4  repo/bert:v1", "worker  3 × 2 l4  repo/bert:v1")
-    assert shape_lines(job) == (("nodes", "1 master + 3 worker"), ("GPUs", "8 l4"))
+    assert size_of(job) == "4 replicas, 8 L4"
+    assert pool_lines(job) == ("master  1 × 2 L4  repo/bert:v1", "worker  3 × 2 L4  repo/bert:v1")
+    assert shape_lines(job) == (("nodes", "1 master + 3 worker"), ("GPUs", "8 L4"))
     price = estimate(job, "team-a")
     assert price.hour is None and price.whole is None and "nodes are billed" in price.missing[0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tui.domain.kubernetes.accelerators import shown
 from tui.domain.kubernetes.objects import (
     LIST_KIND,
     as_list,
@@ -97,7 +98,7 @@ class ManifestFormat(BodyDefaults):
                 ReplicaGroup(
                     group.name,
                     group.replicas,
-                    accelerator(group).removeprefix("nvidia-") or ("GPU" if count != 0 else ""),
+                    shown(accelerator(group)) or ("GPU" if count != 0 else ""),
                     count,
                     str(group.container.get("image") or ""),
                 )

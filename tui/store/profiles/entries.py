@@ -91,6 +91,8 @@ class ProfileEntry:
     parameters: tuple[Parameter, ...] = ()
     accelerators: int = 0
     """Of the whole job."""
+    family: str = ""
+    """The family of services that takes it."""
     fill: Prepare | None = field(default=None, repr=False, compare=False)
     rules: RuleCheck | None = field(default=None, repr=False, compare=False)
     offer: Offers | None = field(default=None, repr=False, compare=False)

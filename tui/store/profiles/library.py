@@ -25,6 +25,7 @@ from tui.domain.vertex.form.choices import Choice, Offer, offers
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.domain.vertex.rules.base import Severity
 from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError, size_of
+from tui.store.profiles.preferences import family_of
 from tui.store.profiles.templates import is_compiled
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -110,8 +111,8 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     parameters += _of_body(profile)
     return ProfileEntry(
         path.stem, path, mine, mask_text(profile.description), "", profile.region, shape(profile), parameters,
-        accelerators(profile), partial(_prepare, profile), partial(_check_rules, profile),
-        partial(_offers, profile),
+        accelerators(profile), profile.format.family, partial(_prepare, profile),
+        partial(_check_rules, profile), partial(_offers, profile),
     )  # fmt: skip
 
 
@@ -227,10 +228,8 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
 
 def misplaced(profile: Profile, context: Context) -> Problem | None:
     """That a profile is for another family of services than that of a context."""
-    if context.kind == "group":
-        return None
-    family = "kubernetes" if context.kind == "kubernetes" else "vertex"
-    if profile.format.family == family:
+    family = family_of(context.kind)
+    if not family or profile.format.family == family:
         return None
     path = (profile.format.body,) if profile.wrapped else ()
     words = {"kubernetes": "a Kubernetes cluster", "vertex": "Vertex AI"}

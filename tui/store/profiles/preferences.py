@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 FILE = "profile_preferences.json"
 
 
+def family_of(kind: str) -> str:
+    """The family of services of a context of this kind; "" for a group, whose members may be of several."""
+    return {"group": "", "kubernetes": "kubernetes"}.get(kind, "vertex")
+
+
 class ProfilePreferences:
     """Kept in the state directory, so that they hold at the next start."""
 
@@ -54,12 +59,18 @@ class ProfilePreferences:
         self._last[context] = entry.key
         self._save()
 
-    def ordered(self, entries: Sequence[ProfileEntry], context: str, *, local: bool) -> list[ProfileEntry]:
-        """The last one launched in the context, the favourites, on this machine what runs here, the rest."""
+    def ordered(
+        self, entries: Sequence[ProfileEntry], context: str, *, local: bool, family: str = ""
+    ) -> list[ProfileEntry]:
+        """The last one launched in the context, the favourites, on this machine what runs here, the rest.
+
+        Those for another family of services than `family`, where one is given, come last.
+        """
         last = self._last.get(context)
 
-        def rank(entry: ProfileEntry) -> tuple[bool, bool, bool]:
-            return entry.key != last, not self.is_favourite(entry), local and not entry.runs_here
+        def rank(entry: ProfileEntry) -> tuple[bool, bool, bool, bool]:
+            other = bool(family and entry.family) and entry.family != family
+            return entry.key != last, not self.is_favourite(entry), other, local and not entry.runs_here
 
         return sorted(entries, key=rank)
 
