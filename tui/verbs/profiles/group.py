@@ -10,6 +10,7 @@ from tui.store.profiles.library import entries
 from tui.verbs.export import export
 from tui.verbs.launch import named_offline, prepare
 from tui.verbs.output import note, out, out_document, print_json, table
+from tui.verbs.profiles.convert import convert_profile
 from tui.verbs.profiles.interchange import import_profile
 from tui.verbs.profiles.validate import validate
 from tui.verbs.run import READS, Run, verb
@@ -67,5 +68,6 @@ async def show(run: Run, profile: str, assignments: tuple[str, ...], reveal: boo
 
 
 profiles.add_command(import_profile)
+profiles.add_command(convert_profile)
 profiles.add_command(export)
 profiles.add_command(validate)

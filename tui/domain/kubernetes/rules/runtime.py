@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import zip_longest
 
 from tui.domain.kubernetes.rules.base import API, SHM, ManifestCase, ManifestRule
-from tui.domain.kubernetes.workloads import Group, elements, fields, gpus
+from tui.domain.kubernetes.shared_memory import DEV_SHM, SHARED_MEMORY, loader_workers
+from tui.domain.kubernetes.workloads import elements, fields, gpus
 from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.rules.base import Finding, Severity
-
-_WORKERS = re.compile(
-    r"--(?:workers|num[-_]workers|dataloader[-_]num[-_]workers|loader[-_]workers)(?:=|\s+)?(?P<count>\d+)?$"
-)
-DEV_SHM = "/dev/shm"
-
-
-def loader_workers(group: Group) -> int:
-    """Worker processes of the data loader that the arguments ask for."""
-    words = [str(word) for key in ("command", "args") for word in elements(group.container, key)]
-    for word, following in zip_longest(words, words[1:], fillvalue=""):
-        match = _WORKERS.fullmatch(word)
-        if match is not None:
-            count = match["count"] or (following if following.isdigit() else "0")
-            return int(count)
-    return 0
 
 
 def shared_memory(case: ManifestCase) -> Iterator[Finding]:
     for group in case.groups:
-        count = loader_workers(group)
+        count = loader_workers(group.container)
         mounts = elements(group.container, "volumeMounts")
         if not group.template or not count or any(fields(m).get("mountPath") == DEV_SHM for m in mounts):
             continue
@@ -38,7 +21,7 @@ def shared_memory(case: ManifestCase) -> Iterator[Finding]:
         at_mounts, at_volumes = (*group.container_path, "volumeMounts"), (*group.pod_path, "volumes")
         edits = (
             *(() if volumes else (Edit(at_volumes, []),)),
-            Edit((*at_volumes, len(volumes)), {"name": "dshm", "emptyDir": {"medium": "Memory"}}),
+            Edit((*at_volumes, len(volumes)), dict(SHARED_MEMORY)),
             *(() if mounts else (Edit(at_mounts, []),)),
             Edit((*at_mounts, len(mounts)), {"name": "dshm", "mountPath": DEV_SHM}),
         )

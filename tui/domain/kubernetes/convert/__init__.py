@@ -1,0 +1,173 @@
+"""One profile as the same job on the other side: Vertex AI and Kubernetes. Each difference is named."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tui.domain.kubernetes.convert.source import CannotConvert, Difference, Source
+from tui.domain.kubernetes.convert.to_kubernetes import to_manifest
+from tui.domain.kubernetes.convert.to_vertex import dropped_words, to_job_spec
+from tui.domain.kubernetes.workloads import by_kind
+from tui.domain.profile.edit import render_new
+from tui.domain.profile.model import Profile, load, path_in_file
+from tui.domain.profile.parameters import references
+from tui.domain.profile.source import Path, dotted
+
+__all__ = ["CannotConvert", "Converted", "Difference", "convert", "families"]
+
+WIDE = 96
+_VERTEX, _KUBERNETES = "vertex", "kubernetes"
+_WHOLE = {
+    "tuningJob": "a study of trials has no counterpart on a cluster that vxtui knows.",
+    "pipelineJob": "a pipeline of tasks has no counterpart on a cluster that vxtui knows.",
+}
+_DROPPED = {
+    "region": "a cluster is where it is, and a launch names a namespace.",
+    "encryptionSpec": "the cluster's own settings say how disks are encrypted.",
+    "package": "no folder is packed into a pod: build an image of it.",
+    "diskSpec": "the node pool decides the boot disk.",
+    "reservationAffinity": "the node pool decides which reservation it uses.",
+    "serviceAccount": "a Kubernetes service account bound to it is named instead (serviceAccountName).",
+    "network": "the cluster's network is used.",
+    "pscInterfaceConfig": "the cluster's network is used.",
+    "reservedIpRanges": "the cluster's network is used.",
+    "tensorboard": "TensorBoard reads the log folder itself.",
+    "enableWebAccess": "exec opens a shell in any container.",
+    "persistentResourceId": "the cluster's nodes are there already.",
+    "restartJobOnWorkerRestart": "only the pod that failed is started again, and the others wait for it.",
+    "disableRetries": "restartPolicy and backoffLimit say what is tried again.",
+    "maxWaitDuration": "a pod waits as long as it takes; Kueue has limits of its own.",
+    "nfsMounts": "add a volume of the kind nfs.",
+    "lustreMounts": "add a volume claim of a Lustre class.",
+    "pythonPackageSpec": "an image has the code; nothing is installed when a pod starts.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """The text of the profile, and what it does not share with its source."""
+
+    text: str
+    differences: tuple[Difference, ...]
+
+
+def families() -> tuple[str, str]:
+    """The sides between which a profile is converted."""
+    return _KUBERNETES, _VERTEX
+
+
+def convert(profile: Profile, to: str, kind: str = "PyTorchJob") -> Converted:
+    """The same job as a profile for the side `to`; `kind` is that of the object on a cluster.
+
+    Raises:
+        CannotConvert: where the job as a whole has no counterpart.
+    """
+    if profile.format.family == to:
+        raise CannotConvert(f"the profile {profile.name} is for {to} already.")
+    if profile.format.body in _WHOLE:
+        raise CannotConvert(_WHOLE[profile.format.body], "Convert a profile of the job of one trial or task.")
+    source = Source(
+        plain_values(profile), {p.name: p.default for p in profile.parameters if p.default is not None}
+    )
+    if to == _KUBERNETES:
+        header, body = _manifest(source, profile, kind)
+    else:
+        header, spec = to_job_spec(source)
+        body = {"jobSpec": spec}
+    parameters = source.take("parameters")
+    _name_rest(source, to)
+    value = {**header, **({"parameters": parameters} if parameters else {}), **body}
+    value = _without_unused(source, value)
+    if not profile.references:
+        value.pop("parameters", None)
+    differences = tuple(replace(each, place=_place(profile, each)) for each in source.differences)
+    text = _head(profile, differences) + render_new(value)
+    load(text, f"{profile.name}.yaml", profile.name)
+    return Converted(text, differences)
+
+
+def _place(profile: Profile, difference: Difference) -> str:
+    """Where a difference stands in the file of the source."""
+    path = difference.path
+    if not path:
+        return ""
+    if path[:1] == ("manifest",):
+        path = profile.format.in_file(("manifest", "objects", *path[1:]), profile.document.value)
+    else:
+        path = path_in_file(path, profile.spec_path)
+    return dotted(path)
+
+
+def _manifest(source: Source, profile: Profile, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    workload = by_kind(kind)
+    if workload is None:
+        raise CannotConvert(
+            f"{kind} is no kind of training job.", "Give --kind PyTorchJob, TrainJob or another."
+        )
+    if profile.format.body == "trainingPipeline":
+        source.say("only the job that the training pipeline runs is converted.", ("trainingPipeline",))
+    result = to_manifest(source, workload)
+    objects = result.objects
+    return result.header, {"manifest": objects[0] if len(objects) == 1 else objects}
+
+
+def plain_values(profile: Profile) -> dict[str, Any]:
+    """A profile as plain values with its references: the header, and `jobSpec` or a list as `manifest`."""
+    found: dict[str, Any] = {"displayName": profile.display_name}
+    found |= {"description": profile.description} if profile.description else {}
+    found |= {"labels": dict(profile.labels)} if profile.labels else {}
+    found |= {"parameters": profile.document.fields["parameters"]} if profile.references else {}
+    found |= {"package": dict(profile.package)} if profile.package else {}
+    found |= {"progress": dict(profile.progress)} if profile.progress else {}
+    found |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
+    if profile.format.family == _KUBERNETES:
+        return {**found, "manifest": list(profile.body.get("objects") or [])}
+    found |= {"region": profile.region} if profile.region else {}
+    return {**found, "jobSpec": dict(profile.job_spec)}
+
+
+def _name_rest(source: Source, to: str) -> None:
+    """Name what nothing has taken."""
+    for path in source.left():
+        names = [part for part in path if isinstance(part, str)]
+        if to == _VERTEX:
+            source.say(_object_words(source, path) or dropped_words(path), path)
+        else:
+            words = next((_DROPPED[name] for name in reversed(names) if name in _DROPPED), "")
+            source.say(words or "it has no counterpart on a cluster.", path)
+
+
+def _object_words(source: Source, path: Path) -> str:
+    if len(path) != 2 or path[0] != "manifest":
+        return ""
+    made = source.get(*path)
+    kind = made.get("kind") if isinstance(made, Mapping) else "object"
+    return f"the {kind} has no counterpart on Vertex AI."
+
+
+def _without_unused(source: Source, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The profile without parameters that nothing refers to any more."""
+    found = value.get("parameters")
+    if not isinstance(found, Mapping):
+        return dict(value)
+    used = {name for name, _ in references({k: v for k, v in value.items() if k != "parameters"})}
+    gone = [name for name in found if name not in used]
+    before = {name for name, _ in references({k: v for k, v in source.value.items() if k != "parameters"})}
+    for name in gone:
+        if name in before:
+            source.say("nothing of the result depends on it.", ("parameters", name))
+    kept = {name: setting for name, setting in found.items() if name in used or name not in before}
+    rest = {k: v for k, v in value.items() if k != "parameters"}
+    return {**rest, **({"parameters": kept} if kept else {})}
+
+
+def _head(profile: Profile, differences: Sequence[Difference]) -> str:
+    """Comments at the head of the file: where it comes from, and what differs."""
+    lines = [f"Made of the profile {profile.name} by `vxtui profiles convert`."]
+    for each in differences:
+        lines += textwrap.wrap(" ".join(f"- {each}".split()), WIDE, subsequent_indent="  ")
+    clean = ("".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines)
+    return "".join(f"# {line}\n" for line in clean)

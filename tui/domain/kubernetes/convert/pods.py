@@ -1,0 +1,186 @@
+"""The machine, the task and the outputs of a worker pool as parts of a pod, and back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tui.domain.kubernetes.accelerators import VERTEX, of_vertex
+from tui.domain.kubernetes.convert.source import Source
+from tui.domain.kubernetes.workloads import (
+    ACCELERATOR,
+    FLEX_START,
+    GPU,
+    INSTANCE_TYPE,
+    SPOT,
+    Path,
+    elements,
+    fields,
+    whole,
+)
+from tui.domain.vertex.catalog import Machine, machines
+
+OUTPUTS = {"AIP_MODEL_DIR": "model", "AIP_CHECKPOINT_DIR": "checkpoints", "AIP_TENSORBOARD_LOG_DIR": "logs"}
+"""Variables that Vertex AI sets of the output folder, and the folders there (vertex facts 3.6)."""
+JOB_ID = "CLOUD_ML_JOB_ID"
+GPU_TAINT = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+NAME_LABELS = {
+    "pytorch_job": "training.kubeflow.org/job-name",
+    "tf_job": "training.kubeflow.org/job-name",
+    "mpi_job": "training.kubeflow.org/job-name",
+    "train_job": "jobset.sigs.k8s.io/jobset-name",
+    "job_set": "jobset.sigs.k8s.io/jobset-name",
+    "batch_job": "batch.kubernetes.io/job-name",
+}
+_KEPT = 0.75
+"""Share of a machine's memory that a pod may request: the system takes some."""
+_GI = {"Ki": 1 / 1048576, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "K": 1e3 / 2**30, "M": 1e6 / 2**30,
+       "G": 1e9 / 2**30, "": 1 / 2**30}  # fmt: skip
+
+
+def spot_pod(strategy: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The nodeSelector and the tolerations of a strategy."""
+    key = {"SPOT": SPOT, "FLEX_START": FLEX_START}.get(strategy)
+    if key is None:
+        return {}, []
+    return {key: "true"}, [{"key": key, "operator": "Equal", "value": "true", "effect": "NoSchedule"}]
+
+
+def requests_of(machine: Machine) -> dict[str, str]:
+    """What a pod asks for in the place of a machine without accelerators."""
+    return {"cpu": str(max(machine.vcpus - 1, 1)), "memory": f"{int(machine.memory_gb * _KEPT)}Gi"}
+
+
+def machine_for(cpu: float, gib: float) -> str:
+    """The smallest machine without accelerators that has more than these requests."""
+    fits = [
+        each
+        for each in machines().values()
+        if each.name.startswith("n1-standard-") and each.vcpus > cpu and each.memory_gb > gib
+    ]
+    least = min(fits, key=lambda each: (each.vcpus, each.memory_gb), default=None)
+    return least.name if least is not None else "n1-standard-4"
+
+
+def machine_with(accelerator: str, count: int) -> str:
+    """The machine that has exactly these accelerators, the smallest of several; "" for none."""
+    fits = [each for each in machines().values() if count in dict(each.accelerators).get(accelerator, ())]
+    built_in = [each for each in fits if not each.name.startswith("n1-")] or fits
+    least = min(
+        built_in,
+        key=lambda each: (max(dict(each.accelerators)[accelerator]) != count, each.vcpus, each.memory_gb),
+        default=None,
+    )
+    return least.name if least is not None else ""
+
+
+def cpus(value: Any) -> float:
+    """CPUs of a quantity: `500m` is a half."""
+    words = str(value)
+    try:
+        return float(words[:-1]) / 1000 if words.endswith("m") else float(words)
+    except ValueError:
+        return 0.0
+
+
+def gibibytes(value: Any) -> float:
+    """GiB of a quantity of memory."""
+    match = re.fullmatch(r"([\d.]+)([KMGT]i?|)", str(value))
+    try:
+        return float(match[1]) * _GI.get(match[2], 1.0) if match else 0.0
+    except ValueError:
+        return 0.0
+
+
+def placed(source: Source, pool: Path) -> tuple[dict[str, str], dict[str, Any], list[dict[str, str]]]:
+    """The nodeSelector, the resources and the tolerations of a pool's machine."""
+    kind = source.fixed(*pool, "machineSpec", "acceleratorType")
+    name = source.fixed(*pool, "machineSpec", "machineType")
+    count = source.take(*pool, "machineSpec", "acceleratorCount")
+    selector: dict[str, str] = {}
+    resources: dict[str, Any] = {}
+    tolerations = []
+    if kind:
+        gke = of_vertex(str(kind))
+        if gke:
+            selector[ACCELERATOR] = gke
+            resources["limits"] = {GPU: 1 if count is None else count}
+            tolerations.append(dict(GPU_TAINT))
+        else:
+            where = (*pool, "machineSpec", "acceleratorType")
+            source.say(f"{kind} is no GPU of GKE's nodes: choose the nodes yourself.", where)
+    if name:
+        machine = machines().get(str(name))
+        if kind or machine is None or (machine.accelerators and not str(name).startswith("n1-")):
+            selector[INSTANCE_TYPE] = str(name)
+        else:
+            resources["requests"] = requests_of(machine)
+    return selector, resources, tolerations
+
+
+def task(source: Source, pool: Path) -> dict[str, Any]:
+    """The image, command, arguments and variables of a pool."""
+    package = source.get(*pool, "pythonPackageSpec")
+    key = "pythonPackageSpec" if package else "containerSpec"
+    here = (*pool, key)
+    made: dict[str, Any] = {}
+    if package:
+        made["image"] = source.take(*here, "executorImageUri")
+    else:
+        made["image"] = source.take(*here, "imageUri")
+        made["command"] = source.take(*here, "command")
+    made["args"] = source.take(*here, "args")
+    made["env"] = list(source.take(*here, "env") or [])
+    for name in ("command", "args"):
+        if any("/gcs/" in str(word) for word in made.get(name) or ()):
+            source.say(
+                "no bucket is mounted at /gcs; the Cloud Storage FUSE driver of GKE can do it.", (*here, name)
+            )
+    return {name: value for name, value in made.items() if value not in (None, "", [])}
+
+
+def output_variables(prefix: str, label: str) -> list[dict[str, Any]]:
+    """The variables that Vertex AI sets of an output folder, for a pod with this label of its job's name."""
+    root = prefix.rstrip("/")
+    name = {"fieldRef": {"fieldPath": f"metadata.labels['{label}']"}}
+    found: list[dict[str, Any]] = [{"name": JOB_ID, "valueFrom": name}]
+    return [*found, *({"name": v, "value": f"{root}/{folder}/"} for v, folder in OUTPUTS.items())]
+
+
+def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The machineSpec for the nodeSelector `group` and these resources, and whether it had to be chosen."""
+    gke = str(group.get(ACCELERATOR) or "")
+    count = fields(resources, "limits").get(GPU, fields(resources, "requests").get(GPU))
+    named = str(group.get(INSTANCE_TYPE) or "")
+    kind = VERTEX.get(gke, "")
+    made: dict[str, Any] = {}
+    number = whole(count)
+    chosen = False
+    if named:
+        made["machineType"] = named
+    elif kind and number:
+        made["machineType"] = machine_with(kind, number) or "?"
+        chosen = True
+    if kind and count is not None:
+        made |= {"acceleratorType": kind, "acceleratorCount": number if number is not None else count}
+    if not made.get("machineType"):
+        asked = {**fields(resources, "limits"), **fields(resources, "requests")}
+        cpu, gib = cpus(asked.get("cpu", 0)), gibibytes(asked.get("memory", 0))
+        name = machine_for(cpu, gib)
+        made = {"machineType": name, **made}
+        machine = machines().get(name)
+        chosen = machine is None or fields(resources, "requests") != requests_of(machine)
+    return made, chosen
+
+
+def seconds(value: Any) -> int | None:
+    """Whole seconds of a duration such as `3600s`; None for none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(value or ""))
+    return math.ceil(float(match[1])) if match else None
+
+
+def variables(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The variables of a container."""
+    return [each for each in elements(container, "env") if isinstance(each, Mapping)]

@@ -1,0 +1,299 @@
+"""A profile with a manifest as one for Vertex AI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tui.domain.kubernetes.convert.pods import (
+    GPU_TAINT,
+    JOB_ID,
+    OUTPUTS,
+    machine_spec,
+    variables,
+)
+from tui.domain.kubernetes.convert.source import CannotConvert, Source
+from tui.domain.kubernetes.workloads import (
+    ACCELERATOR,
+    FLEX_START,
+    GPU,
+    INSTANCE_TYPE,
+    SPOT,
+    Group,
+    Path,
+    Workload,
+    elements,
+    fields,
+    groups,
+    job_index,
+    whole,
+    workload_of,
+)
+from tui.domain.vertex.cost import DEFAULT_TIMEOUT
+
+MANIFEST = "manifest"
+_HEADER = ("displayName", "description", "labels", "progress")
+_POSITIONS = {"Master": 0, "Chief": 0, "Worker": 1, "PS": 2, "Evaluator": 3}
+_LABEL = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_JOB_NAME = re.compile(r"/?\$\([A-Za-z_]\w*\)/?$")
+_WITH_VALUE = frozenset(
+    {"-n", "-np", "-N", "-H", "-x", "--host", "--hostfile", "--bind-to", "--map-by", "-bind-to", "-map-by"}
+)
+
+
+def to_job_spec(source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the CustomJobSpec. Raises CannotConvert."""
+    objects = elements(source.value, MANIFEST)
+    index = job_index(objects)
+    if index is None:
+        raise CannotConvert("there is no training job among the objects.")
+    job, head = fields(objects, index), (MANIFEST, index)
+    kind = workload_of(job)
+    assert kind is not None
+    header = {name: source.take(name) for name in _HEADER if source.get(name) is not None}
+    source.taken |= {(*head, "apiVersion"), (*head, "kind"), (*head, "metadata", "name")}
+    _take_labels(source, header, (*head, "metadata", "labels"))
+    found = groups(job)
+    if not found:
+        raise CannotConvert(f"the {kind.noun} has no replicas to convert.")
+    mpi = kind.key == "mpi_job"
+    launcher = next((g for g in found if g.role == "Launcher"), None) if mpi else None
+    pools, spot = _pools(source, head, kind, found, launcher)
+    spec: dict[str, Any] = {"workerPoolSpecs": pools}
+    scheduling = _scheduling(source, head, kind, job, spot)
+    spec |= {"scheduling": scheduling} if scheduling else {}
+    prefix = _output(source, head, found, pools)
+    spec |= {"baseOutputDirectory": {"outputUriPrefix": prefix}} if prefix else {}
+    return header, spec
+
+
+def _take_labels(source: Source, header: dict[str, Any], path: Path) -> None:
+    """The job's labels, as far as Vertex AI takes such names."""
+    for name, value in fields(source.value, *path).items():
+        if _LABEL.fullmatch(str(name)):
+            header["labels"] = {**header.get("labels", {}), name: source.take(*path, name)}
+        elif value in ("", None):
+            source.taken.add((*path, name))
+
+
+def _pools(
+    source: Source, head: Path, kind: Workload, found: Sequence[Group], launcher: Group | None
+) -> tuple[list[Any], set[str]]:
+    """The worker pools, and the strategies that their nodes have."""
+    placed: dict[int, dict[str, Any]] = {}
+    strategies: set[str] = set()
+    for group in found:
+        if group is launcher:
+            continue
+        pool = _pool(source, head, group, launcher, strategies)
+        count = source.take(*head, *group.count_path)
+        count = 1 if count is None else count
+        position = _POSITIONS.get(group.role, 1) if kind.replicas else 1
+        if 0 not in placed and position == 1 and not any(g.role in {"Master", "Chief"} for g in found):
+            if kind.replicas:
+                where = (*head, "spec", kind.replicas)
+                source.say(f"the first {group.role} is the primary replica that Vertex AI demands.", where)
+            placed[0] = {**pool, "replicaCount": 1}
+            number = (
+                whole(count) if whole(count) is not None else whole(source.fixed(*head, *group.count_path))
+            )
+            count = (number or 1) - 1
+            if count == 0:
+                continue
+        if position in placed:
+            source.say("Vertex AI has no further worker pool for it.", (*head, *group.path))
+            continue
+        placed[position] = {**pool, "replicaCount": count}
+    last = max(placed, default=0)
+    return [placed.get(i, {}) for i in range(last + 1)], strategies
+
+
+def _pool(
+    source: Source, head: Path, group: Group, launcher: Group | None, strategies: set[str]
+) -> dict[str, Any]:
+    """The pool of a replica group, without its number."""
+    container = (*head, *group.container_path)
+    selector, pod = _placement(source, head, group)
+    key = "resourcesPerNode" if not group.template else "resources"
+    resources = fields(group.container, key)
+    spec, chosen = machine_spec(selector, resources)
+    source.taken |= {
+        (*pod, "nodeSelector", k) for k in (ACCELERATOR, INSTANCE_TYPE, SPOT, FLEX_START) if k in selector
+    }
+    source.taken |= {(*container, key, part, GPU) for part in ("limits", "requests")}
+    if chosen:
+        made = ("jobSpec", "workerPoolSpecs", "*", "machineSpec")
+        asked = {**fields(resources, "requests"), **fields(resources, "limits")}
+        what = ", ".join(f"{name} {value}" for name, value in asked.items()) or "nothing is requested"
+        source.say(f"{spec['machineType']} is chosen for it ({what}).", (*container, key), made)
+    if chosen or not selector.get(INSTANCE_TYPE):
+        source.taken |= {
+            (*container, key, part, n) for part in ("limits", "requests") for n in ("cpu", "memory")
+        }
+    for name, strategy in ((SPOT, "SPOT"), (FLEX_START, "FLEX_START")):
+        if str(selector.get(name)) == "true":
+            strategies.add(strategy)
+    _take_tolerations(source, pod)
+    source.taken |= {(*container, "name")}
+    running = launcher if launcher is not None else group
+    return {"machineSpec": spec, "containerSpec": _task(source, head, running, group)}
+
+
+def _placement(source: Source, head: Path, group: Group) -> tuple[Mapping[str, Any], Path]:
+    """The nodeSelector of a group's pods, and where the pod's spec stands; of a TrainJob in its patches."""
+    if group.template:
+        return fields(group.pod, "nodeSelector"), (*head, *group.pod_path)
+    inner: Path = (
+        "trainingRuntimeSpec",
+        "template",
+        "spec",
+        "replicatedJobs",
+        0,
+        "template",
+        "spec",
+        "template",
+        "spec",
+    )
+    path: Path = (*head, "spec", "runtimePatches", 0, *inner)
+    source.taken.add((*head, "spec", "runtimePatches", 0, "manager"))
+    source.taken.add((*path[:-5], "name"))
+    return fields(source.value, *path, "nodeSelector"), path
+
+
+def _take_tolerations(source: Source, pod: Path) -> None:
+    """Tolerations of what Vertex AI arranges itself."""
+    for i, each in enumerate(elements(source.value, *pod, "tolerations")):
+        if fields(each).get("key") in (SPOT, FLEX_START, GPU_TAINT["key"]):
+            source.taken.add((*pod, "tolerations", i))
+
+
+def _task(source: Source, head: Path, running: Group, group: Group) -> dict[str, Any]:
+    """The containerSpec: what the container runs, of an MPIJob what its launcher starts."""
+    container = (*head, *running.container_path)
+    image = source.take(*container, "image")
+    made: dict[str, Any] = {"imageUri": image} if image else {}
+    command = source.take(*container, "command")
+    if running is not group:
+        source.taken |= {(*head, *running.count_path), (*head, *group.container_path, "image")}
+        source.taken |= {(*container, "name"), (*head, *group.container_path, "command")}
+        command = started(command)
+        source.say("each replica runs what mpirun starts; Vertex AI has no launcher.", (*head, *running.path))
+    made |= {"command": command} if command else {}
+    arguments = source.take(*container, "args")
+    made |= {"args": list(arguments)} if arguments else {}
+    kept = []
+    for i, each in enumerate(elements(source.value, *container, "env")):
+        if "valueFrom" in fields(each):
+            if fields(each).get("name") == JOB_ID:
+                source.taken.add((*container, "env", i))
+            continue
+        source.taken.add((*container, "env", i))
+        kept.append(dict(each))
+    return {**made, **({"env": kept} if kept else {})}
+
+
+def started(command: Any) -> list[str]:
+    """What mpirun starts: the first word that is neither a flag nor the value of one, and all after it."""
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    if not words or words[0].rpartition("/")[2] not in {"mpirun", "mpiexec", "horovodrun"}:
+        return words
+    i = 1
+    while i < len(words) and words[i].startswith("-"):
+        name = words[i].partition("=")[0]
+        i += 3 if name in {"-mca", "--mca"} else 2 if name in _WITH_VALUE and "=" not in words[i] else 1
+    return words[i:]
+
+
+def _scheduling(
+    source: Source, head: Path, kind: Workload, job: Mapping[str, Any], strategies: set[str]
+) -> dict[str, Any]:
+    path: Path = (
+        ("spec", "runPolicy", "activeDeadlineSeconds")
+        if kind.operator_v1
+        else ("spec", "activeDeadlineSeconds")
+    )
+    if kind.key == "job_set":
+        path = ("spec", "replicatedJobs", 0, "template", "spec", "activeDeadlineSeconds")
+    given = source.fixed(*head, *path)
+    made: dict[str, Any] = {}
+    if whole(given) is not None and whole(given) != DEFAULT_TIMEOUT:
+        made["timeout"] = f"{whole(given)}s"
+    elif given is None:
+        source.say(
+            "a job on Vertex AI ends after 7 days at most, this one never.",
+            (*head, *path),
+            ("jobSpec", "scheduling", "timeout"),
+        )
+    if kind.key in {"job_set", "batch_job"}:
+        inner = path[:-1]
+        source.taken |= {(*head, *inner, name) for name in ("completionMode", "completions")}
+        source.taken.add((*head, *inner, "template", "spec", "restartPolicy"))
+    if strategies:
+        made["strategy"] = sorted(strategies)[-1]
+    return made
+
+
+def _output(source: Source, head: Path, found: Sequence[Group], pools: Sequence[Any]) -> str:
+    """The output folder that the variables name; they are removed, as the service sets them itself."""
+    tasks = [pool["containerSpec"] for pool in pools if pool]
+    named = [
+        str(each.get("value") or "") for task in tasks for each in variables(task) if each["name"] in OUTPUTS
+    ]
+    own = next(
+        (each["value"] for task in tasks for each in variables(task) if each["name"] == "AIP_CHECKPOINT_DIR"),
+        None,
+    )
+    if own is None:
+        return ""
+    prefix = str(own).rstrip("/")
+    exact = prefix.endswith("/checkpoints")
+    prefix = prefix.removesuffix("/checkpoints") if exact else _JOB_NAME.sub("", prefix)
+    if any(not value.startswith(prefix) for value in named) or "$(" in prefix:
+        return ""
+    for task in tasks:
+        task["env"] = [each for each in variables(task) if each["name"] not in OUTPUTS]
+        if not task["env"]:
+            del task["env"]
+    for group in found if not exact else ():
+        made = ("jobSpec", "baseOutputDirectory", "outputUriPrefix")
+        words = f"Vertex AI makes the folders itself: checkpoints go to {prefix}/checkpoints/JOB."
+        source.say(words, (*head, *group.container_path, "env"), made)
+    return prefix
+
+
+def dropped_words(path: Path) -> str:
+    """Why a field of a manifest has no counterpart."""
+    names = [part for part in path if isinstance(part, str)]
+    for name in reversed(names):
+        if name in WORDS and (name != "containers" or names[-1] == name):
+            return WORDS[name]
+    return "it has no counterpart on Vertex AI."
+
+
+WORDS = {
+    "cleanPodPolicy": "there are no pods to keep: Cloud Logging has the logs.",
+    "restartPolicy": "the service decides which failures it tries again.",
+    "backoffLimit": "the service decides how often it tries again.",
+    "elasticPolicy": "pools have a fixed size; the trainer's own --elastic goes on with fewer nodes.",
+    "nprocPerNode": "the code starts its own processes.",
+    "numProcPerNode": "the code starts its own processes.",
+    "slotsPerWorker": "the code starts its own processes.",
+    "successPolicy": "a job ends with its primary replica.",
+    "runtimeRef": "there are no runtimes: the image has all that runs.",
+    "schedulingPolicy": "all machines of a job are given at once.",
+    "suspend": "a job can't be suspended.",
+    "volumes": "there are no volumes; NFS mounts and /gcs are other ways.",
+    "volumeMounts": "there are no volumes; NFS mounts and /gcs are other ways.",
+    "serviceAccountName": "a Google service account is named instead, as serviceAccount.",
+    "terminationGracePeriodSeconds": "the service gives a Spot replica its own notice.",
+    "initContainers": "a replica has one container.",
+    "containers": "a replica has one container.",
+    "namespace": "there are no namespaces; a launch names a region.",
+    "labels": "the labels are those of the cluster's own parts.",
+    "annotations": "the annotations are those of the cluster's own parts.",
+    "resources": "a machine is given whole.",
+    "env": "a variable has a value; the service sets CLOUD_ML_JOB_ID to the job's id.",
+    "kueue.x-k8s.io/queue-name": "there are no queues; FLEX_START waits for capacity.",
+    "failurePolicy": "the service decides how often it tries again.",
+}

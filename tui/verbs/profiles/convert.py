@@ -1,0 +1,69 @@
+"""`vxtui profiles convert`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tui.config.settings import profile_folder
+from tui.domain.kubernetes.convert import CannotConvert, Converted, convert, families
+from tui.domain.kubernetes.workloads import WORKLOADS
+from tui.domain.profile import ProfileInvalid
+from tui.store.profiles.library import NoProfile, find, read_profile
+from tui.verbs.output import note, out, print_json
+from tui.verbs.run import Failure, Run, value_of, verb
+
+KINDS = [each.kind for each in WORKLOADS]
+
+
+@click.command("convert")
+@click.argument("profile")
+@click.option("--to", type=click.Choice(families()), required=True, help="The side to make a profile for.")
+@click.option(
+    "--kind", type=click.Choice(KINDS, case_sensitive=False), default="PyTorchJob", show_default=True,
+    help="Kind of the object on a cluster.",
+)  # fmt: skip
+@click.option("--output", "-o", "name", metavar="NAME", help="Save it as your profile NAME.")
+@click.option("--force", is_flag=True, help="Overwrite a profile of that name.")
+@verb("profile.import")
+async def convert_profile(  # noqa: PLR0917 - one for each option
+    run: Run, profile: str, to: str, kind: str, name: str | None, force: bool
+) -> None:
+    """Make of PROFILE, a name or a path, one for the other side: the same job on a cluster or on Vertex AI.
+
+    What one side has and the other has not is named, a line each, on stderr and at the head of the result.
+    Without --output the result is printed.
+    """
+    found = _converted(run, profile, to, kind)
+    path = ""
+    if name:
+        outcome = await run.profile_operations().write(name, found.text, force=force)
+        path = str(value_of(outcome, {"EXISTS": "Give another name, or --force to overwrite it."}))
+    if run.json:
+        rows = [{"field": each.place or None, "sentence": each.sentence} for each in found.differences]
+        print_json({"to": to, "path": path or None, "text": found.text, "differences": rows})
+        return
+    for each in found.differences:
+        note(f"differs: {each}")
+    if path:
+        out(path)
+    else:
+        sys.stdout.write(found.text)
+
+
+def _converted(run: Run, reference: str, to: str, kind: str) -> Converted:
+    """The result. Raises Failure."""
+    try:
+        found = read_profile(find(reference, profile_folder(run.settings)))
+        return convert(found, to, kind)
+    except NoProfile as error:
+        fix = "`vxtui profiles list` lists all."
+        raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
+    except ProfileInvalid as error:
+        raise Failure(str(error), fix="Nothing was written.", code="INVALID_PROFILE") from error
+    except CannotConvert as error:
+        fix = error.fix or "Nothing was written."
+        raise Failure(error.message, fix=fix, code="NOT_EXPRESSIBLE") from error
+    except OSError as error:
+        raise Failure(f"The profile can't be read: {error}", code="UNREADABLE") from error
