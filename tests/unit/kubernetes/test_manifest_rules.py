@@ -208,6 +208,30 @@ def test_a_rule_says_what_is_wrong_and_its_fix_helps(
         ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "words"),
+    [
+        ("pytorch", (*WORKER, "replica"), 3, "there is no such field"),
+        ("pytorch", (*POD, "containers", 0, "imagePullPolic"), "Always", "there is no such field"),
+        ("pytorch", (*POD, "node_selector"), {}, "there is no such field"),
+        ("pytorch", (*WORKER, "replicas"), "3", "expected a whole number, found '3'"),
+        ("pytorch", (*POD, "containers", 0, "env"), [{"name": "A", "value": 7}], "expected text, found 7"),
+        ("pytorch", (*POD, "hostNetwork"), "true", "expected true or false"),
+        ("pytorch", (*POD, "containers", 0, "args"), "--x", "expected a list"),
+        ("train", ("spec", "trainer", "numNodes"), "two", "expected a whole number"),
+        ("jobset", (*ONE, "template", "spec", "paralelism"), 2, "there is no such field"),
+    ],
+)
+def test_the_schema_is_applied(kind: str, path: tuple[str | int, ...], value: Any, words: str) -> None:
+    [broken] = [
+        each for each in found(edited(GOOD[kind](), [Edit(path, value)])) if each.rule == "manifest.schema"
+    ]
+    assert broken.sentence.startswith(words) and broken.severity is Severity.ERROR
+    if broken.edits:
+        job = edited(case(edited(GOOD[kind](), [Edit(path, value)])).job, broken.edits)
+        assert not [each for each in check_manifest(Case(job)) if each.rule == "manifest.schema"]
+
+
 def test_every_rule_has_a_test() -> None:
     ids = [rule.id for rule in RULES]
     assert len(set(ids)) == len(ids)

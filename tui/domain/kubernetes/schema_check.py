@@ -1,13 +1,32 @@
-"""Objects against the schemas of their kinds."""
+"""Objects against the schemas of their kinds, in the words of a profile's problems."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tui.domain.profile.document_edit import Edit
+from tui.domain.kubernetes.schema.check import problems, unknown_fields
+from tui.domain.kubernetes.schema.registry import schema_of
+from tui.domain.kubernetes.workloads import at
+from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.source import Path
+
+Schema = Mapping[str, Any]
+_PREFIX = re.compile(r'^(?:Invalid|Unsupported) value: (?:"[^"]*"|[^:]+): ')
+_WHOLE = re.compile(r"-?\d{1,15}")
+_FEW = 12
+_WORDS = {
+    "object": "fields",
+    "array": "a list",
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "integer,string": "a whole number or text",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,4 +41,81 @@ class Violation:
 
 def violations(obj: Any) -> Iterator[Violation]:
     """What the schema of the object's kind refuses; nothing for a kind that has none here."""
-    return iter(())
+    schema = schema_of(str(at(obj, "apiVersion")), str(at(obj, "kind")))
+    if schema is None or not isinstance(obj, Mapping):
+        return
+    for path in unknown_fields(obj, schema):
+        yield _unknown(obj, schema, path)
+    for found in problems(obj, schema):
+        if found.reason == "FieldValueTypeInvalid":
+            yield _wrong_type(obj, schema, found.path)
+        elif found.reason == "FieldValueRequired":
+            yield Violation(found.path, "it is missing.", f"Write {found.path[-1]}.")
+        elif found.reason == "FieldValueNotSupported":
+            yield _not_supported(obj, schema, found.path)
+        else:
+            yield Violation(found.path, f"{_PREFIX.sub('', found.message)}.")
+
+
+def _unknown(obj: Any, schema: Schema, path: Path) -> Violation:
+    """A field that the schema does not have: a slip of a known one, or a field of a place nearby."""
+    inside, name = at_schema(schema, path[:-1]), str(path[-1])
+    known = list(inside.get("properties") or {})
+    near = difflib.get_close_matches(name, known, 1, 0.75)
+    right = next((each for each in known if each.lower() == name.lower().replace("_", "")), "")
+    right = right or (near[0] if near else "")
+    taken = at(obj, *path[:-1], right) is not None if right else False
+    fix = f"Did you mean {right}?" if right else ""
+    if not right:
+        above = at_schema(schema, path[:-2]).get("properties") or {} if len(path) > 1 else {}
+        if name in above:
+            fix = "It belongs one level higher."
+        elif len(known) <= _FEW:
+            fix = f"Known are {', '.join(sorted(known))}."
+    edits = (Edit((*path[:-1], right), at(obj, *path)), Edit(path, REMOVED)) if right and not taken else ()
+    return Violation(path, "there is no such field, and the cluster would drop or refuse it.", fix, edits)
+
+
+def _wrong_type(obj: Any, schema: Schema, path: Path) -> Violation:
+    value, inside = at(obj, *path), at_schema(schema, path)
+    int_or_string = bool(inside.get("x-kubernetes-int-or-string"))
+    wanted = "integer,string" if int_or_string else str(inside.get("type") or "")
+    right: Any = None
+    if wanted == "integer" and isinstance(value, str) and _WHOLE.fullmatch(value):
+        right = int(value)
+    elif wanted == "string" and isinstance(value, bool):
+        right = str(value).lower()
+    elif wanted == "string" and isinstance(value, int | float):
+        right = str(value)
+    elif wanted == "boolean" and str(value).lower() in {"true", "false"}:
+        right = str(value).lower() == "true"
+    elif wanted == "array" and isinstance(value, str):
+        right = [value]
+    shown = f'"{right}"' if isinstance(right, str) else str(right).lower()
+    edits = (Edit(path, right),) if right is not None else ()
+    found = "fields" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
+    sentence = f"expected {_WORDS.get(wanted, wanted)}, found {found}."
+    return Violation(path, sentence, f"Write {shown}." if edits else "", edits)
+
+
+def _not_supported(obj: Any, schema: Schema, path: Path) -> Violation:
+    allowed = [str(each) for each in at_schema(schema, path).get("enum") or ()]
+    value = str(at(obj, *path))
+    right = next((each for each in allowed if each.lower() == value.lower()), "")
+    near = right or next(iter(difflib.get_close_matches(value, allowed, 1, 0.6)), "")
+    edits = (Edit(path, right),) if right else ()
+    fix = f"Write {near}." if near else ""
+    return Violation(path, f"{value} is not one of {', '.join(allowed)}.", fix, edits)
+
+
+def at_schema(schema: Schema, path: Path) -> Schema:
+    """The schema of a place; no keys where there is none."""
+    here: Any = schema
+    for part in path:
+        if isinstance(part, int):
+            here = here.get("items")
+        else:
+            here = (here.get("properties") or {}).get(part) or here.get("additionalProperties")
+        if not isinstance(here, Mapping):
+            return {}
+    return here if isinstance(here, Mapping) else {}

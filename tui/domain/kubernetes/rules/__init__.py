@@ -15,15 +15,9 @@ RULES: tuple[ManifestRule, ...] = tuple(rule for family in _FAMILIES for rule in
 def check_manifest(case: Case) -> list[Finding]:
     """Every finding of every rule, in the order of the rules.
 
-    What the schema refuses is said once: a rule about the same field keeps silent.
+    A field is said once: where a rule knows more of it, the schema keeps silent.
     """
     looked_at = ManifestCase.of(case)
-    found: list[Finding] = []
-    refused: set[tuple[str | int, ...]] = set()
-    for rule in RULES:
-        for each in rule.findings(looked_at):
-            if each.path not in refused:
-                found.append(each)
-        if rule.id == shape.SCHEMA:
-            refused = {each.path for each in found if each.rule == shape.SCHEMA}
-    return found
+    found = [each for rule in RULES for each in rule.findings(looked_at)]
+    known = {each.path for each in found if each.rule != shape.SCHEMA}
+    return [each for each in found if each.rule != shape.SCHEMA or each.path not in known]
