@@ -13,6 +13,7 @@ from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.discovery import PODS, discover
 from tui.backends.kubernetes.login.cluster import Cluster
 from tui.backends.kubernetes.permissions import Permissions
+from tui.backends.kubernetes.pod_services import pod_services
 from tui.backends.kubernetes.quotas import Quotas
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
 from tui.kinds.kind import resolve
@@ -86,4 +87,5 @@ def build_services(cluster: ConnectedCluster) -> Services:
         for kind in kinds()
         if FAMILY in kind.services and kind.key in cluster.served.jobs
     }
-    return Services(jobs=jobs, quotas=Quotas(cluster.connection, cluster.info.regions))
+    quotas = Quotas(cluster.connection, cluster.info.regions)
+    return Services(jobs=jobs, quotas=quotas, **pod_services(cluster, jobs))

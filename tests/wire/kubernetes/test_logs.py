@@ -1,0 +1,236 @@
+"""The logs of pods over HTTP: complete, once and in order, whatever breaks on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.waiting import until
+from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened
+from tui.backends.interface import LogQuery
+from tui.backends.kubernetes.backend import KubernetesBackend
+from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
+
+
+class Reading:
+    """What a tail has brought."""
+
+    def __init__(self) -> None:
+        self.entries: list[LogEntry] = []
+        self.gaps: list[LogGap] = []
+        self.notes: list[str] = []
+
+    async def follow(self, backend: KubernetesBackend, query: LogQuery) -> None:
+        async for batch in backend.logs.tail(query):
+            self.entries += batch.entries
+            self.gaps += batch.gaps
+            self.notes += [batch.note] if batch.note else []
+
+    @property
+    def texts(self) -> list[str]:
+        return [entry.message for entry in self.entries if entry.replica != SERVICE]
+
+    @property
+    def service(self) -> list[str]:
+        return [entry.message for entry in self.entries if entry.replica == SERVICE]
+
+
+async def test_two_pods_are_followed_to_the_end_in_order(tmp_path: Path) -> None:
+    server = PodServer()
+    master, worker = server.add("master", 0), server.add("worker", 0)
+    for at in range(20):
+        (master, worker)[at % 2].write(START + at * SECOND // 4, f"line {at}")
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        following = asyncio.create_task(reading.follow(backend, LogQuery(JOB)))
+        for at in range(20, 60):
+            (master, worker)[at % 2].write(START + at * SECOND // 4, f"line {at}")
+            await server.tell()
+            await asyncio.sleep(0.01)
+        for pod in (master, worker):
+            server.end(pod, START + 20 * SECOND)
+        server.finish(START + 21 * SECOND)
+        await server.tell()
+        async with asyncio.timeout(60):
+            await following
+    assert reading.texts == [f"line {at}" for at in range(60)]
+    assert [e.replica for e in reading.entries if e.replica != SERVICE] == ["master-0", "worker-0"] * 30
+    assert not reading.gaps
+    assert "Succeeded (PyTorchJobSucceeded): it Succeeded" in reading.service
+    assert "worker-0 (pod train-worker-0) ended with exit code 0" in reading.service
+
+
+async def test_cuts_within_lines_and_failures_lose_nothing(tmp_path: Path) -> None:
+    server = PodServer(watch_seconds=0.5)
+    server.cuts = [100, 57, 1, 200, 333, 90, 41, 77] * 3
+    server.failures = [0, 0, 500, 0, 503, 429, 0, 404, 0, 500]
+    pods = [server.add("master", 0), server.add("worker", 0)]
+    expected = []
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        following = asyncio.create_task(reading.follow(backend, LogQuery(JOB, include_service=False)))
+        for at in range(120):
+            # Equal times, and times in one second: `sinceTime` tells neither apart.
+            pods[at % 2].write(START + at // 8 * SECOND // 7, f"line {at}")
+            expected.append(f"line {at}")
+            await server.tell()
+            await asyncio.sleep(0.02)
+        for pod in pods:
+            server.end(pod, START + 20 * SECOND)
+        server.finish(START + 21 * SECOND)
+        await server.tell()
+        async with asyncio.timeout(90):
+            await following
+    assert sorted(reading.texts) == sorted(expected)
+    for replica in ("master-0", "worker-0"):
+        own = [entry.message for entry in reading.entries if entry.replica == replica]
+        assert own == sorted(own, key=lambda text: int(text.split()[1]))
+    assert not reading.gaps
+    assert not server.cuts or len(server.requests) > 10
+
+
+async def test_a_restarted_container_is_read_by_previous_once(tmp_path: Path) -> None:
+    server = PodServer(replicas=(1, 0))
+    pod = server.add("master", 0)
+    pod.write(START, "first run")
+    server.end(pod, START + SECOND, 1, restart=True)
+    pod.write(START + 3 * SECOND, "second run")
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        following = asyncio.create_task(reading.follow(backend, LogQuery(JOB)))
+        await until(lambda: "second run" in reading.texts, "the second run's line")
+        server.end(pod, START + 5 * SECOND)
+        server.finish(START + 6 * SECOND)
+        await server.tell()
+        async with asyncio.timeout(60):
+            await following
+    assert reading.texts == ["first run", "second run"]
+    assert sum("previous" in params for _, params in server.requests) <= 2
+    ended = next(entry for entry in reading.entries if "exit code 1" in entry.message)
+    assert (ended.replica, ended.severity) == (SERVICE, Severity.ERROR)
+
+
+async def test_a_replaced_pod_is_the_same_replica(tmp_path: Path) -> None:
+    server = PodServer(replicas=(0, 1))
+    first = server.add("worker", 0, "uid-1")
+    first.write(START, "before the eviction")
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        following = asyncio.create_task(reading.follow(backend, LogQuery(JOB)))
+        await until(lambda: reading.texts, "the first line")
+        server.end(first, START + SECOND, 137)
+        first.deleted = True
+        await server.tell()
+        second = server.add("worker", 0, "uid-2", started=START + 5 * SECOND)
+        second.write(START + 6 * SECOND, "after it")
+        await server.tell()
+        await until(lambda: len(reading.texts) > 1, "the second pod's line")
+        server.end(second, START + 9 * SECOND)
+        server.finish(START + 10 * SECOND)
+        await server.tell()
+        async with asyncio.timeout(60):
+            await following
+    assert reading.texts == ["before the eviction", "after it"]
+    assert {entry.replica for entry in reading.entries} == {"worker-0", SERVICE}
+
+
+async def test_pods_that_are_gone_are_a_gap_that_says_how_to_keep_them(tmp_path: Path) -> None:
+    server = PodServer()
+    server.finish(START + 100 * SECOND)
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        await reading.follow(backend, LogQuery(JOB))
+    assert not reading.texts
+    assert len(reading.gaps) == 1
+    words = reading.gaps[0].words
+    assert words.startswith("lines not delivered: the pods of master-0, worker-0 are deleted")
+    assert "cleanPodPolicy: None" in words
+    assert "kubeflow/trainer#3419" in words
+
+
+async def test_a_job_of_the_same_name_has_a_log_of_its_own(tmp_path: Path) -> None:
+    server = PodServer(replicas=(0, 1))
+    old = server.add("worker", 0, "uid-old")
+    old.write(START, "of the first job")
+    server.uid, server.created = "job-2", START + 60 * SECOND
+    new = server.add("worker", 1, "uid-new", started=START + 60 * SECOND)
+    new.write(START + 61 * SECOND, "of the second job")
+    server.end(new, START + 70 * SECOND)
+    server.finish(START + 71 * SECOND)
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        await reading.follow(backend, LogQuery(JOB))
+    assert reading.texts == ["of the second job"]
+
+
+async def test_the_newest_lines_first_and_then_older_ones(tmp_path: Path) -> None:
+    server = PodServer()
+    pods = [server.add("master", 0), server.add("worker", 0)]
+    for at in range(3000):
+        pods[at % 2].write(START + at * SECOND // 100, f"line {at}")
+    async with opened(server, tmp_path) as backend:
+        found: list[LogEntry] = []
+        query = LogQuery(JOB, include_service=False)
+        received = None
+        async for batch in backend.logs.read(query, newest_first=True, limit=500):
+            found += batch.entries
+            received = batch.received
+        assert [entry.message for entry in found] == [f"line {at}" for at in range(2999, 2499, -1)]
+        most = max(int(params["tailLines"]) for _, params in server.requests)
+        assert most < 1500, "not whole logs"
+        until = min(entry.timestamp for entry in found)
+        older: list[LogEntry] = []
+        query = LogQuery(JOB, include_service=False, until=until)
+        async for batch in backend.logs.read(query, newest_first=True, limit=500):
+            older += batch.entries
+        assert [entry.message for entry in older] == [f"line {at}" for at in range(2500, 2000, -1)]
+        assert received is not None
+        # What was read is not read again, and nothing between the two is missing.
+        for pod in pods:
+            pod.write(START + 40 * SECOND, "new")
+            server.end(pod, START + 41 * SECOND)
+        server.finish(START + 42 * SECOND)
+        reading = Reading()
+        await reading.follow(backend, LogQuery(JOB, received=received, include_service=False))
+        keys = {entry.key for entry in found}
+        assert {entry.key for entry in reading.entries} - keys == {
+            entry.key for entry in reading.entries if entry.message == "new"
+        }
+        assert reading.texts.count("new") == 2
+        assert len(reading.entries) < 1000
+
+
+async def test_filters_of_replica_severity_text_and_time(tmp_path: Path) -> None:
+    server = PodServer()
+    master, worker = server.add("master", 0), server.add("worker", 0)
+    master.write(START, '{"severity":"ERROR","message":"lost"}')
+    master.write(START + SECOND, "WARNING: slow")
+    worker.write(START + 2 * SECOND, "fine")
+    worker.write(START + 3 * SECOND, "E1125 18:00:01.123456       1 reflector.go:138] lost")
+    for pod in (master, worker):
+        server.end(pod, START + 5 * SECOND)
+    server.finish(START + 6 * SECOND)
+    async with opened(server, tmp_path) as backend:
+
+        async def texts(**fields: object) -> list[str]:
+            found: list[str] = []
+            async for batch in backend.logs.read(LogQuery(JOB, **fields)):  # type: ignore[arg-type]
+                found += [e.message for e in batch.entries if e.replica != SERVICE or "replicas" in fields]
+            return found
+
+        assert await texts() == [
+            "lost",
+            "WARNING: slow",
+            "fine",
+            "E1125 18:00:01.123456       1 reflector.go:138] lost",
+        ]
+        assert len(await texts(severity=Severity.ERROR)) == 2
+        assert await texts(text="SLOW") == ["WARNING: slow"]
+        assert await texts(replicas=("worker-0",)) == [
+            "fine",
+            "E1125 18:00:01.123456       1 reflector.go:138] lost",
+        ]
+        assert "lost" not in await texts(replicas=(SERVICE,))
+        lines = [entry async for batch in backend.logs.read(LogQuery(JOB)) for entry in batch.entries]
+        second = next(entry.timestamp for entry in lines if entry.message == "WARNING: slow")
+        assert await texts(since=second, until=second) == ["WARNING: slow"]

@@ -1,0 +1,87 @@
+"""What Cloud Logging has of pods that are gone: GKE sends it what containers write (`k8s_container`).
+
+Imports Google's clients: load it late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tui.backends.interface import ContextInfo
+from tui.backends.kubernetes.logs.cloud_entries import CloudEntry
+from tui.backends.vertex.logs import convert
+from tui.backends.vertex.logs.filters import quote, stamp
+from tui.backends.vertex.logs.reader import LogReader
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import CloudEndpoint, Endpoint
+from tui.domain.job import Job
+
+MARGIN = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudPlace:
+    """Where a cluster's logs are: the project, and the cluster's name and location where they are known."""
+
+    project: str
+    cluster: str = ""
+    location: str = ""
+
+
+class CloudLog:
+    """Reads one project's entries of containers."""
+
+    def __init__(self, place: CloudPlace, endpoint: Endpoint | None = None) -> None:
+        self.place = place
+        self._endpoint = endpoint or CloudEndpoint()
+        self._clients: Clients | None = None
+        self._reader: LogReader | None = None
+
+    async def aclose(self) -> None:
+        """Close the channels."""
+        clients, self._clients, self._reader = self._clients, None, None
+        if clients is not None:
+            await clients.close()
+
+    async def read(
+        self, namespace: str, pods: str, since: datetime, until: datetime | None = None
+    ) -> AsyncGenerator[list[CloudEntry], None]:
+        """Entries of pods whose names match an expression, a page at a time, oldest first.
+
+        Raises BackendError.
+        """
+        reader = await self._open()
+        place = self.place
+        labels = {"namespace_name": namespace, "cluster_name": place.cluster, "location": place.location}
+        parts = ['resource.type="k8s_container"']
+        parts += [f"resource.labels.{name}={quote(value)}" for name, value in labels.items() if value]
+        parts += [f"resource.labels.pod_name=~{quote(pods)}", f"timestamp>={quote(stamp(since - MARGIN))}"]
+        if until is not None:
+            parts.append(f"timestamp<={quote(stamp(until))}")
+        token = ""
+        while True:
+            reply = await reader.page(" AND ".join(parts), ("",), token=token)
+            found = []
+            for pb in reply.entries:
+                where = pb.resource.labels
+                pod, container = where.get("pod_name", ""), where.get("container_name", "")
+                found.append(CloudEntry(pod, container, convert.entry(pb)))
+            if found:
+                yield found
+            token = reply.next_page_token
+            if not token:
+                return
+
+    async def _open(self) -> LogReader:
+        if self._reader is None:
+            await self._endpoint.open()
+            self._clients = Clients(self._endpoint)
+            info = ContextInfo("", self.place.project, ())
+            self._reader = LogReader(info, self._clients, _no_job)
+        return self._reader
+
+
+async def _no_job(name: str) -> Job:
+    raise AssertionError(f"nobody asks for {name}")

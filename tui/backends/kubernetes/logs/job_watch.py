@@ -1,0 +1,294 @@
+"""The pods of a job and what its cluster says of it, watched while the job's log is followed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tui.backends.errors import BackendError, NotFound
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.logs.fields import items, mapping
+from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
+from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod
+from tui.backends.kubernetes.logs.runs import ContainerState
+from tui.backends.kubernetes.logs.service_entries import condition_entries, event_entry, pod_entries
+from tui.backends.kubernetes.watch.reflector import Reflector
+from tui.backends.kubernetes.watch.source import ApiSource
+from tui.domain.job import Job
+from tui.domain.log_entry import LogEntry
+
+Obj = Mapping[str, Any]
+_BETWEEN = frozenset({"JobSet", "Job"})
+_GROUP = r"(?:master|worker|ps|chief|evaluator|launcher|node|dataset-initializer|model-initializer)"
+
+
+@dataclass(frozen=True, slots=True)
+class JobIdentity:
+    """A job's own object."""
+
+    name: str
+    """Full name."""
+    namespace: str
+    object_name: str
+    uid: str
+    created: int | None
+    """In ns since 1970, to the second."""
+    selector: str
+    """Of the labels of its pods."""
+
+
+ReplicaOf = Callable[[Obj], str]
+"""The id of the replica that a pod (in REST form) is."""
+
+
+class JobAccess(Protocol):
+    """What the logs need of the service of jobs."""
+
+    async def job(self, name: str) -> Job:
+        """The job, with its replica groups. Raises NotFound."""
+
+    async def objects(self, name: str) -> tuple[Obj, ...]:
+        """The job's object, first, and others whose conditions tell of it, such as its Workload."""
+
+    def selector(self, name: str) -> str:
+        """The label selector of its pods."""
+
+    def naming(self, job: Job, obj: Obj) -> ReplicaOf:
+        """Says which replica of the job a pod is."""
+
+
+def identity(name: str, obj: Obj, selector: str) -> JobIdentity:
+    """Which job an object is."""
+    meta = mapping(obj.get("metadata"))
+    created = stamp_of(str(meta.get("creationTimestamp") or ""))
+    namespace, own = str(meta.get("namespace") or ""), str(meta.get("name") or "")
+    return JobIdentity(name, namespace, own, str(meta.get("uid") or ""), created, selector)
+
+
+def belongs(pod: Obj, job: JobIdentity) -> bool:
+    """Whether a pod that the job's labels select is this job's, and not one of the same name before it."""
+    meta = mapping(pod.get("metadata"))
+    owners = items(meta.get("ownerReferences"))
+    if any(owner.get("uid") == job.uid for owner in owners):
+        return True
+    if any(owner.get("name") == job.object_name and owner.get("kind") not in _BETWEEN for owner in owners):
+        return False
+    # Of a TrainJob the pods belong to a Job of a JobSet: their age tells.
+    created = stamp_of(str(meta.get("creationTimestamp") or ""))
+    return created is None or job.created is None or created >= job.created
+
+
+class PodView:
+    """One pod, kept up to date."""
+
+    def __init__(self, pod: LoggedPod, obj: Obj, watch: JobWatch) -> None:
+        self.pod = pod
+        self.object = obj
+        self.gone = False
+        self._watch = watch
+        self._changed = asyncio.Event()
+
+    def update(self, pod: LoggedPod, obj: Obj) -> None:
+        """Take what a watch says."""
+        self.pod, self.object = pod, obj
+        self.wake()
+
+    def lose(self) -> None:
+        """The pod does not exist any more."""
+        self.gone = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let those that wait look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self, seconds: float) -> None:
+        """Wait for news, at most so long."""
+        if not self.gone:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+
+    async def refresh(self) -> None:
+        """Read the pod anew."""
+        await self._watch.refresh(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerNews:
+    """One container of a pod that is watched."""
+
+    view: PodView
+    container: str
+
+    @property
+    def state(self) -> ContainerState:
+        """What it has run."""
+        return self.view.pod.containers.get(self.container, ContainerState())
+
+    @property
+    def created(self) -> int | None:
+        """When the pod was created (ns)."""
+        return self.view.pod.created
+
+    @property
+    def gone(self) -> bool:
+        """The pod was deleted."""
+        return self.view.gone
+
+    @property
+    def deleting(self) -> bool:
+        """The pod is about to be deleted."""
+        return self.view.pod.deleting
+
+    @property
+    def over(self) -> bool:
+        """It will not run again."""
+        return self.view.pod.over
+
+    async def changed(self, seconds: float) -> None:
+        """Wait for news of the pod."""
+        await self.view.changed(seconds)
+
+    async def refresh(self) -> None:
+        """Read the pod anew."""
+        await self.view.refresh()
+
+
+@dataclass(slots=True)
+class JobWatch:
+    """See the module. `on_pod` is called for each new pod, `on_service` for entries of the service."""
+
+    connection: Connection
+    job: JobIdentity
+    access: JobAccess
+    replica_of: ReplicaOf
+    on_pod: Callable[[PodView], None]
+    on_service: Callable[[Iterable[LogEntry]], None]
+    views: dict[str, PodView] = field(default_factory=dict)
+    """Every pod that was seen, by uid."""
+    _pods: Reflector[Obj] | None = None
+    _events: Reflector[Obj] | None = None
+
+    async def run(self, *, events: bool) -> None:
+        """Watch until cancelled."""
+        base = f"/api/v1/namespaces/{self.job.namespace}"
+        source = ApiSource(self.connection, f"{base}/pods", "pods of the job", self.job.selector)
+        self._pods = Reflector("pods of the job", source, self._own, self._pod_changed)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._pods.run())
+            if events:
+                source = ApiSource(self.connection, f"{base}/events", "events")
+                self._events = Reflector("events", source, self._event, lambda _key: None)
+                group.create_task(self._events.run())
+
+    @property
+    def synced(self) -> bool:
+        """All pods are known."""
+        return self._pods is not None and self._pods.synced.is_set()
+
+    @property
+    def events_known(self) -> bool:
+        """All events are known, or can't be."""
+        events = self._events
+        return events is None or events.synced.is_set() or events.error is not None
+
+    @property
+    def error(self) -> BackendError | None:
+        """Why pods can't be watched now."""
+        return self._pods.error if self._pods is not None else None
+
+    @property
+    def events_error(self) -> BackendError | None:
+        """Why events can't be watched now."""
+        return self._events.error if self._events is not None else None
+
+    async def refresh(self, view: PodView) -> None:
+        """Read one pod anew."""
+        path = f"/api/v1/namespaces/{view.pod.namespace}/pods/{view.pod.name}"
+        try:
+            found = mapping(await self.connection.request("GET", path, what=f"read pod {view.pod.name}"))
+        except NotFound:
+            view.lose()
+            return
+        pod = read_pod(found, self.replica_of)
+        if pod.uid != view.pod.uid:
+            view.lose()
+        elif _version(found) >= _version(view.object):
+            self._take(pod, found)
+
+    def _own(self, obj: Obj) -> Obj | None:
+        return obj if belongs(obj, self.job) else None
+
+    def _pod_changed(self, key: str) -> None:
+        assert self._pods is not None
+        obj = self._pods.objects.get(key)
+        namespace, _, name = key.partition("/")
+        uid = "" if obj is None else str(mapping(obj.get("metadata")).get("uid"))
+        for view in self.views.values():
+            if view.pod.name == name and view.pod.namespace == namespace and view.pod.uid != uid:
+                view.lose()
+        if obj is not None:
+            self._take(read_pod(obj, self.replica_of), obj)
+
+    def _take(self, pod: LoggedPod, obj: Obj) -> None:
+        view = self.views.get(pod.uid)
+        if view is None:
+            view = self.views[pod.uid] = PodView(pod, obj, self)
+            self.on_pod(view)
+        else:
+            view.update(pod, obj)
+        self.on_service(self.pod_entries(pod, obj))
+
+    def pod_entries(self, pod: LoggedPod, obj: Obj) -> Iterator[LogEntry]:
+        """What the status of a pod tells."""
+        yield from pod_entries(obj, pod.replica)
+        # An item of a list does not say its kind.
+        yield from condition_entries({"kind": "Pod", **obj}, self.job.object_name)
+
+    def _event(self, obj: Obj) -> None:
+        entry = self.entry_of(obj)
+        if entry is not None:
+            self.on_service([entry])
+
+    def entry_of(self, event: Obj) -> LogEntry | None:
+        """The entry of an event, if it is about the job or what was made for it."""
+        about = mapping(event.get("involvedObject"))
+        uid, name = about.get("uid"), str(about.get("name") or "")
+        known = uid and (uid == self.job.uid or uid in self.views)
+        if not known and not _is_named_after(name, str(about.get("kind") or ""), self.job.object_name):
+            return None
+        found = event_entry(event, self.job.object_name)
+        if found is None or known or self.job.created is None:
+            return found
+        # The name alone may be that of a job before this one.
+        return found if int(found.timestamp.timestamp()) * SECOND >= self.job.created else None
+
+    async def job_entries(self) -> list[LogEntry]:
+        """What the conditions of the job and its workload tell.
+
+        Raises:
+            NotFound: also when another job has its name.
+        """
+        found = await self.access.objects(self.job.name)
+        if not found or mapping(found[0].get("metadata")).get("uid") != self.job.uid:
+            raise NotFound(f"{self.job.object_name} was deleted, and another job has its name.")
+        return [entry for obj in found for entry in condition_entries(obj, self.job.object_name)]
+
+
+def _is_named_after(name: str, kind: str, job: str) -> bool:
+    if kind == "Workload":
+        return re.search(rf"(?:^|-){re.escape(job)}-[a-z0-9]{{4,8}}$", name) is not None
+    if kind == "Pod":
+        return re.match(rf"{re.escape(job)}-{_GROUP}-", name) is not None
+    return name == job or re.fullmatch(rf"{re.escape(job)}-{_GROUP}-\d+", name) is not None
+
+
+def _version(obj: Obj) -> int:
+    text = str(mapping(obj.get("metadata")).get("resourceVersion") or "")
+    return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,0 +1,84 @@
+"""Lines of a container as log entries, as Cloud Logging makes them of the same lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of
+from tui.domain.log.json_line import NotAnObject, parse_json_line, pieces
+from tui.domain.log.plain_line import severity_of
+from tui.domain.log_entry import LogEntry, Severity
+
+_SEVERITIES = {int(severity): severity for severity in Severity}
+PLAIN = Severity.INFO
+"""Of a line that tells none: the API does not say whether it was written to stdout or stderr."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerName:
+    """A container of a pod of a job."""
+
+    namespace: str
+    pod: str
+    uid: str
+    """Of the pod: another pod may get the same name."""
+    container: str
+    replica: str
+    main: bool = True
+    """The one that trains. Others say which one they are."""
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        return f"pod {self.pod}" if self.main else f"container {self.container} of pod {self.pod}"
+
+
+def entries_of(name: ContainerName, stamp: int, ordinal: int, text: bytes) -> list[LogEntry]:
+    """The entries of one line: more than one where it is longer than an entry may be.
+
+    Their ids are those of a later read too: the node's time, and which line of that time it is.
+    """
+    parts = pieces(text)
+    whole = len(parts) == 1
+    return [_entry(name, stamp, ordinal, part, at, whole) for at, part in enumerate(parts)]
+
+
+def _entry(  # noqa: PLR0917 - what a line is, and which part of it
+    name: ContainerName, stamp: int, ordinal: int, part: bytes, at: int, whole: bool
+) -> LogEntry:
+    text = part.decode("utf-8", "replace")
+    payload: dict[str, Any] | None = None
+    severity = None
+    own = stamp
+    if whole and text.startswith("{"):
+        try:
+            found = parse_json_line(text)
+        except NotAnObject:
+            pass
+        else:
+            payload = found.payload
+            severity = None if found.severity is None else _SEVERITIES[found.severity]
+            own = stamp if found.timestamp is None else found.timestamp
+            said = payload.get("message")
+            text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
+    if severity is None:
+        severity = (None if payload is not None else severity_of(text)) or PLAIN
+    if not name.main:
+        text = f"[{name.container}] {text}"
+    return LogEntry(
+        moment_of(own),
+        insert_id(name, stamp, ordinal, at),
+        name.replica,
+        severity,
+        text,
+        payload,
+        nanos=own % SECOND % 1000,
+    )
+
+
+def insert_id(name: ContainerName, stamp: int, ordinal: int, part: int = 0) -> str:
+    """Sorts lines of one time in the order of their file, and is the same whenever the line is read."""
+    more = f".{part:03x}" if part else ""
+    return f"{stamp:016x}-{ordinal:05x}{more}-{name.uid[:8]}-{name.container}"

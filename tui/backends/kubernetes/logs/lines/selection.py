@@ -1,0 +1,52 @@
+"""Which entries a query asks for. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tui.backends.interface import LogQuery
+from tui.backends.kubernetes.logs.lines.stamped import stamp_at
+from tui.domain.log_entry import SERVICE, LogEntry, Severity
+
+
+class Selection:
+    """The filters of a query: replicas, severity, text, times."""
+
+    def __init__(self, query: LogQuery) -> None:
+        self._query = query
+        self._text = query.text.casefold()
+        self._since = None if query.since is None else stamp_at(query.since)
+
+    @property
+    def service(self) -> bool:
+        """Whether entries of the service are asked for."""
+        query = self._query
+        return SERVICE in query.replicas if query.replicas else query.include_service
+
+    @property
+    def begin(self) -> int | None:
+        """The nodes' time (ns) before which nothing is asked for."""
+        times = [time for time in (self._query.since, self._query.received) if time is not None]
+        return stamp_at(max(times)) if times else None
+
+    @property
+    def until(self) -> datetime | None:
+        """The own time after which no entry is asked for."""
+        return self._query.until
+
+    def has_replica(self, replica: str) -> bool:
+        """Whether entries of the replica are asked for."""
+        return not self._query.replicas or replica in self._query.replicas
+
+    def has(self, entry: LogEntry, stamp: int | None = None) -> bool:
+        """Whether the entry is asked for; `stamp` is when its node received it, where that is known."""
+        query = self._query
+        if entry.severity < query.severity and query.severity > Severity.DEFAULT:
+            return False
+        if query.until is not None and entry.timestamp > query.until:
+            return False
+        if self._text and self._text not in entry.message.casefold():
+            return False
+        if query.since is None or entry.timestamp >= query.since:
+            return True
+        return self._since is not None and stamp is not None and stamp >= self._since

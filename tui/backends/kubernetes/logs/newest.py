@@ -1,0 +1,151 @@
+"""The newest lines of a job's pods, without reading all of their logs: the API gives a log from its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tui.backends.errors import BackendError, InvalidRequest, NotFound
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
+from tui.backends.kubernetes.logs.lines.selection import Selection
+from tui.backends.kubernetes.logs.lines.stamped import LineSplitter, StampedLine, since_time
+from tui.backends.kubernetes.logs.pods import LoggedPod
+from tui.domain.log_entry import LogEntry
+
+AT_ONCE = 16
+"""Logs that are read at once."""
+FEWEST = 200
+"""Lines that are read of a container at least."""
+MORE = 4
+"""So many times as many lines are read where the first were too few."""
+MOST = 2_000_000
+"""Lines of one container above which it is not read further back."""
+READ_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Log:
+    """What was read of one container, from its end."""
+
+    name: ContainerName
+    previous: bool
+    """The run before the current one has a log as well."""
+    lines: list[StampedLine] = field(default_factory=list)
+    asked: int = 0
+    whole: bool = False
+    """There are no older lines."""
+
+    @property
+    def horizon(self) -> int:
+        """Older lines than this were not read (ns)."""
+        if self.whole or not self.lines:
+            return 0
+        return self.lines[0].stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Entries, the newest first, and how far they go."""
+
+    entries: tuple[LogEntry, ...]
+    complete: bool
+    """There are no older ones."""
+    problems: tuple[tuple[ContainerName, BackendError], ...] = ()
+
+
+class NewestReader:
+    """Reads logs of one cluster from their ends."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def read(self, pods: Sequence[LoggedPod], selection: Selection, limit: int) -> Newest:
+        """At least `limit` entries that are asked for, if there are so many. Raises BackendError."""
+        logs = [
+            _Log(pod.container(name), state.previous)
+            for pod in pods
+            for name, state in pod.containers.items()
+            if state.any_run and selection.has_replica(pod.replica)
+        ]
+        problems: dict[ContainerName, BackendError] = {}
+        size = max(FEWEST, 2 * limit // max(1, len(logs)))
+        while True:
+            open_logs = [log for log in logs if not log.whole]
+            await asyncio.gather(*(self._read(log, size, problems) for log in open_logs))
+            horizon = max((log.horizon for log in logs), default=0)
+            entries = [entry for log in logs for entry in _entries(log, horizon, selection)]
+            complete = all(log.whole for log in logs)
+            if complete or len(entries) >= limit or size >= MOST:
+                entries.sort(key=lambda entry: entry.key, reverse=True)
+                return Newest(tuple(entries), complete, tuple(problems.items()))
+            size *= MORE
+
+    async def _read(self, log: _Log, size: int, problems: dict[ContainerName, BackendError]) -> None:
+        try:
+            lines = await self.last(log.name, size)
+            log.whole = len(lines) < size
+            if log.whole and log.previous:
+                # Together they are as many.
+                before = await self._previous(log.name, size - len(lines))
+                log.whole = before is None or len(before) < size - len(lines)
+                lines = [*(before or ()), *lines]
+            log.lines, log.asked = lines, size
+        except BackendError as error:
+            problems[log.name] = error
+            log.whole = True
+
+    async def _previous(self, name: ContainerName, size: int) -> list[StampedLine] | None:
+        try:
+            return await self.last(name, size, previous=True)
+        except (InvalidRequest, NotFound):
+            return None
+
+    async def last(
+        self,
+        name: ContainerName,
+        size: int,
+        *,
+        previous: bool = False,
+        since: int | None = None,
+        most_bytes: int | None = None,
+    ) -> list[StampedLine]:
+        """The last lines of a container's log, the oldest first; from `since` (s since 1970) on.
+
+        With `most_bytes` the first ones instead. Raises BackendError.
+        """
+        params = {
+            "container": name.container,
+            "timestamps": True,
+            "tailLines": size if most_bytes is None else None,
+            "limitBytes": most_bytes,
+            "previous": previous or None,
+            "sinceTime": since_time(since),
+        }
+        path = f"/api/v1/namespaces/{name.namespace}/pods/{name.pod}/log"
+        async with self._slots:
+            data = await self._connection.read(
+                "GET", path, what=f"read the log of {name.words}", params=params, within=READ_SECONDS
+            )
+        splitter = LineSplitter()
+        lines = splitter.feed(data)
+        return lines if most_bytes is not None else [*lines, *splitter.rest()]
+
+
+def _entries(log: _Log, horizon: int, selection: Selection) -> list[LogEntry]:
+    """The entries of lines that are not older than the horizon of all logs."""
+    counts: Counter[int] = Counter()
+    found: list[LogEntry] = []
+    for line in log.lines:
+        ordinal = counts[line.stamp]
+        counts[line.stamp] += 1
+        # Of the oldest time of a log that goes further back some lines may be missing, and with them the
+        # numbers that tell equal times apart.
+        if line.stamp < horizon or (line.stamp == log.horizon and not log.whole):
+            continue
+        entries = entries_of(log.name, line.stamp, ordinal, line.text)
+        found += [entry for entry in entries if selection.has(entry, line.stamp)]
+    return found

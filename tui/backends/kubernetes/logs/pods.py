@@ -1,0 +1,74 @@
+"""The pods of a job as its log needs them: whose they are, their containers, and what these have run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.backends.kubernetes.logs.fields import items, mapping
+from tui.backends.kubernetes.logs.lines.entries import ContainerName
+from tui.backends.kubernetes.logs.lines.stamped import stamp_of
+from tui.backends.kubernetes.logs.runs import ContainerState, container_state
+
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+MAIN = ("pytorch", "tensorflow", "mpi", "node", "launcher", "trainer")
+"""Names of the containers that the operators run the training in."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedPod:
+    """One pod."""
+
+    uid: str
+    name: str
+    namespace: str
+    replica: str
+    node: str
+    created: int | None
+    """When it was created, in ns since 1970."""
+    deleting: bool
+    containers: Mapping[str, ContainerState]
+    main: str
+    """The container that trains."""
+    over: bool
+    """No container of it will run again."""
+
+    def container(self, name: str) -> ContainerName:
+        """For its log."""
+        return ContainerName(self.namespace, self.name, self.uid, name, self.replica, name == self.main)
+
+
+def read_pod(pod: Mapping[str, Any], replica_of: Callable[[Mapping[str, Any]], str]) -> LoggedPod:
+    """A pod in REST form; `replica_of` says which replica of its job it is."""
+    meta, spec, status = (mapping(pod.get(part)) for part in ("metadata", "spec", "status"))
+    names = [
+        str(each.get("name"))
+        for field in ("initContainers", "containers")
+        for each in items(spec.get(field))
+        if each.get("name")
+    ]
+    known = {
+        str(each.get("name")): each
+        for field in ("initContainerStatuses", "containerStatuses")
+        for each in items(status.get(field))
+    }
+    own = [str(each.get("name")) for each in items(spec.get("containers"))]
+    return LoggedPod(
+        uid=str(meta.get("uid") or ""),
+        name=str(meta.get("name") or ""),
+        namespace=str(meta.get("namespace") or ""),
+        replica=replica_of(pod),
+        node=str(spec.get("nodeName") or ""),
+        created=stamp_of(str(meta.get("creationTimestamp") or "")),
+        deleting=bool(meta.get("deletionTimestamp")),
+        containers={name: container_state(known.get(name)) for name in names},
+        main=_main(own, str(mapping(meta.get("annotations")).get(DEFAULT_CONTAINER) or "")),
+        over=status.get("phase") in {"Succeeded", "Failed"},
+    )
+
+
+def _main(names: list[str], said: str) -> str:
+    if said in names:
+        return said
+    return next((name for name in MAIN if name in names), names[0] if names else "")

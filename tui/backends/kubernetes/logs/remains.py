@@ -1,0 +1,201 @@
+"""The rest of the log of pods that are gone: from Cloud Logging where there is a project, else a gap."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from tui.backends.errors import BackendError
+from tui.backends.kubernetes.logs import gaps
+from tui.backends.kubernetes.logs.cloud_entries import CloudEntry, CloudNames
+from tui.backends.kubernetes.logs.container import ContainerReader
+from tui.backends.kubernetes.logs.job_watch import JobIdentity
+from tui.backends.kubernetes.logs.lines.entries import ContainerName
+from tui.backends.kubernetes.logs.lines.merge import Source
+from tui.backends.kubernetes.logs.lines.selection import Selection
+from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
+from tui.domain.job import Job, known_replicas
+from tui.domain.log_entry import LogEntry, LogGap
+
+if TYPE_CHECKING:
+    from tui.backends.kubernetes.logs.cloud import CloudLog
+
+LATE = 12.0
+"""Seconds after which Cloud Logging is asked once more: entries come some seconds late (vertex facts 5.1)."""
+MOST_NAMED = 6
+_AFTER_END = timedelta(minutes=5)
+
+
+class Taker(Protocol):
+    """Takes what is found."""
+
+    def now(self) -> float:
+        """Seconds of the event loop."""
+
+    def open_source(self) -> Source:
+        """A new stream of the merged log."""
+
+    def wanted(self, entry: LogEntry, stamp: int) -> bool:
+        """Whether the entry is asked for."""
+
+    def gap(self, gap: LogGap) -> None:
+        """Report a hole."""
+
+    async def room(self, source: Source) -> None:
+        """Wait until the source may bring more."""
+
+
+class Remains:
+    """See the module; `cloud` is `None` where the context names no project."""
+
+    def __init__(self, cloud: CloudLog | None = None, late: float = LATE) -> None:
+        self._cloud = cloud
+        self._late = late
+
+    async def of_reader(self, reader: ContainerReader, taker: Taker) -> None:
+        """What a container wrote after what was read of it."""
+        since = reader.rest_since
+        assert since is not None
+        name = reader.name
+        why = ""
+        if self._cloud is not None:
+            source, seen = taker.open_source(), _Seen(reader)
+            try:
+                found = 0
+                for wait in (0.0, self._late):
+                    await asyncio.sleep(wait)
+                    found += await self._copy(name, since, seen, source, taker)
+                if found:
+                    return
+                why = "it has no later entry of this pod"
+            except BackendError as error:
+                why = error.message
+            finally:
+                source.close()
+        if reader.refused:
+            taker.gap(gaps.unreadable(name, since, reader.refused, cloud=why))
+        else:
+            taker.gap(gaps.pod_gone(name, since, cloud=why))
+
+    async def _copy(self, name: ContainerName, since: int, seen: _Seen, source: Source, taker: Taker) -> int:
+        """Deliver what is new in Cloud Logging; returns how many entries that is."""
+        assert self._cloud is not None
+        names, count = CloudNames(), 0
+        pattern = f"^{re.escape(name.pod)}$"
+        async for page in self._cloud.read(name.namespace, pattern, moment_of(since)):
+            for found in page:
+                if found.container != name.container:
+                    continue
+                entry = names.named(name, found.entry)
+                at = stamp_at(entry.timestamp) + entry.nanos
+                if seen.has(entry):
+                    continue
+                count += 1
+                if taker.wanted(entry, at):
+                    source.add(at, [entry], taker.now())
+            await taker.room(source)
+        return count
+
+    async def of_missing(
+        self, job: Job, identity: JobIdentity, seen: Iterable[str], selection: Selection, taker: Taker
+    ) -> None:
+        """What replicas of an ended job wrote whose pods were gone before the log was opened."""
+        present = set(seen)
+        missing = [
+            each.id
+            for each in known_replicas(job)
+            if each.id not in present and selection.has_replica(each.id)
+        ]
+        begin = job.start_time or job.create_time
+        if not missing or job.start_time is None or begin is None or not job.state.terminal:
+            return
+        received = selection.begin
+        end = job.end_time
+        if received is not None and end is not None and stamp_at(end) <= received:
+            # It was read while they were there.
+            return
+        why = ""
+        if self._cloud is not None:
+            try:
+                if await self._copy_missing(job, identity, missing, taker):
+                    return
+                why = "no entry"
+            except BackendError as error:
+                why = error.message
+        at = max(stamp_at(begin), received or 0)
+        taker.gap(gaps.no_pods(_list(missing), at, cloud=why))
+
+    async def _copy_missing(self, job: Job, identity: JobIdentity, missing: list[str], taker: Taker) -> int:
+        assert self._cloud is not None
+        begin, names, count = job.create_time or job.start_time, CloudNames(), 0
+        assert begin is not None
+        groups = [group.name for group in job.groups]
+        pattern = f"^{re.escape(identity.object_name)}-({'|'.join(map(re.escape, groups))})(-|$)"
+        until = job.end_time + _AFTER_END if job.end_time is not None else None
+        source = taker.open_source()
+        try:
+            async for page in self._cloud.read(identity.namespace, pattern, begin, until):
+                for entry in _named(page, identity, groups, names):
+                    at = stamp_at(entry.timestamp) + entry.nanos
+                    if entry.replica in missing:
+                        count += 1
+                        if taker.wanted(entry, at):
+                            source.add(at, [entry], taker.now())
+                await taker.room(source)
+        finally:
+            source.close()
+        return count
+
+
+class _Seen:
+    """What was read of a container shortly before its pod was gone."""
+
+    def __init__(self, reader: ContainerReader) -> None:
+        self._left = Counter((entry.timestamp, entry.nanos, entry.message) for entry in reader.recent)
+        self._taken: set[str] = set()
+
+    def has(self, entry: LogEntry) -> bool:
+        """Whether the entry was delivered; each is found once."""
+        if entry.insert_id in self._taken:
+            return True
+        self._taken.add(entry.insert_id)
+        key = (entry.timestamp, entry.nanos, entry.message)
+        if self._left[key] > 0:
+            self._left[key] -= 1
+            return True
+        return False
+
+
+def _named(
+    page: Iterable[CloudEntry], identity: JobIdentity, groups: list[str], names: CloudNames
+) -> Iterator[LogEntry]:
+    for found in page:
+        replica = replica_in(found.pod, identity.object_name, groups)
+        if replica:
+            name = ContainerName(identity.namespace, found.pod, found.pod, found.container, replica)
+            yield names.named(name, found.entry)
+
+
+def replica_in(pod: str, job: str, groups: Iterable[str]) -> str:
+    """The id of a replica in the name of its pod, "" where that has none.
+
+    `JOB-worker-3` of the v1 operator, `JOB-launcher-x7k2p` of an MPIJob's batch Job, `JOB-node-0-3-x7k2p` of
+    a TrainJob's JobSet, whose last number is that of the pod.
+    """
+    for group in groups:
+        found = re.fullmatch(
+            rf"{re.escape(job)}-{re.escape(group)}(?:-(\d+))?(?:-(\d+))?(?:-[a-z0-9]{{5}})?", pod
+        )
+        if found is not None:
+            return f"{group}-{found[2] or found[1] or 0}"
+    return ""
+
+
+def _list(replicas: list[str]) -> str:
+    shown = replicas[:MOST_NAMED]
+    more = len(replicas) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

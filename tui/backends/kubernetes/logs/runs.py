@@ -1,0 +1,114 @@
+"""Which log of a container is to be read next. Pure.
+
+A container that ends may be started again: each start is a run, numbered by `restartCount`. The API has the
+log of the current run and, by `previous`, that of the run before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from tui.backends.kubernetes.logs.fields import mapping
+from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
+
+SETTLED = 60 * SECOND
+"""How long after the end of a run all that was read of it surely was all: clocks of nodes differ a little."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """What the status of a pod says of one container. Times are in ns since 1970."""
+
+    run: int = 0
+    """Number of the run whose log the API has without `previous`."""
+    running: bool = False
+    ended: bool = False
+    """That run is over."""
+    previous: bool = False
+    """The API may have the log of the run before, too."""
+    started: int | None = None
+    finished: int | None = None
+    """When that run ended."""
+    previous_started: int | None = None
+    waiting: str = ""
+    """Why no run is on its way, e.g. `ImagePullBackOff`."""
+
+    @property
+    def any_run(self) -> bool:
+        """There was a run."""
+        return self.running or self.ended
+
+
+def container_state(status: Mapping[str, Any] | None) -> ContainerState:
+    """The state in a `containerStatuses` item; of a container without one nothing has run."""
+    if status is None:
+        return ContainerState()
+    run = _count(status.get("restartCount"))
+    state = mapping(status.get("state"))
+    last = mapping(mapping(status.get("lastState")).get("terminated"))
+    running, terminated = state.get("running"), state.get("terminated")
+    if running is not None or terminated is not None:
+        now = mapping(running if running is not None else terminated)
+        return ContainerState(
+            run,
+            running=running is not None,
+            ended=running is None,
+            previous=bool(last) and run > 0,
+            started=_time(now, "startedAt"),
+            finished=_time(now, "finishedAt"),
+            previous_started=_time(last, "startedAt"),
+        )
+    why = str(mapping(state.get("waiting")).get("reason") or "")
+    # Between two runs the API has only the log of the one that ended last.
+    started, finished = _time(last, "startedAt"), _time(last, "finishedAt")
+    return ContainerState(run, ended=bool(last), started=started, finished=finished, waiting=why)
+
+
+class Want(Enum):
+    """What to do with a container."""
+
+    WAIT = auto()
+    """Nothing has run, or all runs have been read."""
+    CURRENT = auto()
+    PREVIOUS = auto()
+    LOST = auto()
+    """The log of the run that comes next can't be had any more."""
+
+
+def want(run: int, state: ContainerState) -> Want:
+    """What to do where `run` is the number of the first run that was not read to its end."""
+    if not state.any_run or run > state.run:
+        return Want.WAIT
+    if run == state.run:
+        return Want.CURRENT
+    return Want.PREVIOUS if state.previous and run == state.run - 1 else Want.LOST
+
+
+def first_run(state: ContainerState, since: int | None) -> int:
+    """The first run that may have lines of `since` (ns) or later."""
+    if since is None:
+        return 0
+    if state.ended and state.finished is not None and state.finished <= since - SETTLED:
+        return state.run + 1
+    # A start is reported in whole seconds.
+    if state.started is not None and state.started <= since - SECOND:
+        return state.run
+    if state.previous and state.previous_started is not None and state.previous_started <= since - SECOND:
+        return state.run - 1
+    return 0
+
+
+def next_readable(state: ContainerState) -> int:
+    """The oldest run whose log the API has."""
+    return state.run - 1 if state.previous else state.run
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _time(state: Mapping[str, Any], field: str) -> int | None:
+    return stamp_of(str(state.get(field) or "")) or None

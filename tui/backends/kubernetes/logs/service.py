@@ -1,0 +1,129 @@
+"""The log service of one cluster: stored lines of the pods of a job, and lines as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime, timedelta
+
+from tui.backends.errors import BackendError, NotFound
+from tui.backends.interface import LogBatch, LogQuery, LogService
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.discovery import EVENTS
+from tui.backends.kubernetes.job_pods import JobPods
+from tui.backends.kubernetes.logs import gaps
+from tui.backends.kubernetes.logs.fields import items, mapping
+from tui.backends.kubernetes.logs.job_watch import JobWatch, identity
+from tui.backends.kubernetes.logs.lines.selection import Selection
+from tui.backends.kubernetes.logs.lines.stamped import stamp_at
+from tui.backends.kubernetes.logs.newest import NewestReader
+from tui.backends.kubernetes.logs.pods import LoggedPod
+from tui.backends.kubernetes.logs.remains import Remains
+from tui.backends.kubernetes.logs.slots import Slots
+from tui.backends.kubernetes.logs.tail import Tail
+from tui.domain.log_entry import LogEntry
+
+PAGE = 1000
+QUIET = timedelta(seconds=60)
+"""How far before the start of a reading its end is put: clocks of nodes differ a little."""
+
+
+class KubernetesLogs(LogService):
+    """Logs of pods."""
+
+    def __init__(self, connection: Connection, pods: JobPods, newest: NewestReader, remains: Remains) -> None:
+        self._connection = connection
+        self._pods = pods
+        self._newest = newest
+        self._remains = remains
+        self._slots = Slots()
+        """Shared by all logs that are followed."""
+
+    async def read(
+        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
+    ) -> AsyncGenerator[LogBatch, None]:
+        read = self._read_newest if newest_first else self._read_oldest
+        async with aclosing(read(query, limit)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
+        return self._tail(query).follow()
+
+    def _tail(self, query: LogQuery, *, once: bool = False) -> Tail:
+        return Tail(self._connection, self._pods, self._remains, self._slots, query, once)
+
+    async def _read_oldest(self, query: LogQuery, limit: int | None) -> AsyncGenerator[LogBatch, None]:
+        left = limit
+        async with aclosing(self._tail(query, once=True).follow()) as batches:
+            async for batch in batches:
+                if not batch.entries and not batch.gaps:
+                    continue
+                yield LogBatch(batch.entries[:left], batch.gaps)
+                if left is not None:
+                    left -= len(batch.entries)
+                    if left <= 0:
+                        return
+
+    async def _read_newest(self, query: LogQuery, limit: int | None) -> AsyncGenerator[LogBatch, None]:
+        """Pages, the newest entry first, then what can't be read."""
+        selection, began = Selection(query), datetime.now(UTC)
+        pods = await self._pods.pods(query.job_name)
+        most = limit if limit is not None else 1 << 31
+        found, service = await asyncio.gather(
+            self._newest.read(pods, selection, most), self._service_entries(query, selection)
+        )
+        entries = [*found.entries, *service]
+        entries.sort(key=lambda entry: entry.key, reverse=True)
+        holes = [
+            gaps.unreadable(name, self._start_of(pods, name.uid), error.message)
+            for name, error in found.problems
+            if not isinstance(error, NotFound)
+        ]
+        received = None if holes else _received(pods, found.entries, began)
+        for start in range(0, len(entries[:most]), PAGE):
+            yield LogBatch(tuple(entries[start : min(start + PAGE, most)]), received=received)
+        if holes:
+            yield LogBatch(gaps=tuple(holes), received=received)
+
+    def _start_of(self, pods: Iterable[LoggedPod], uid: str) -> int:
+        return next((pod.created for pod in pods if pod.uid == uid and pod.created), 0)
+
+    async def _service_entries(self, query: LogQuery, selection: Selection) -> list[LogEntry]:
+        """What the cluster itself says of the job, as it is now."""
+        if not selection.service:
+            return []
+        name, place = query.job_name, self._pods.place(query.job_name)
+        objects = await self._pods.objects(name)
+        who = identity(name, objects[0], self._pods.selector(name))
+        replica_of = self._pods.naming(await self._pods.job(name), objects[0])
+        told: dict[str, LogEntry] = {}
+
+        def tell(entries: Iterable[LogEntry]) -> None:
+            told.update((entry.insert_id, entry) for entry in entries)
+
+        watch = JobWatch(self._connection, who, self._pods, replica_of, lambda _view: None, tell)
+        for pod, obj in await self._pods.pod_objects(name):
+            tell(watch.pod_entries(pod, obj))
+        tell(await watch.job_entries())
+        with suppress(BackendError):
+            # Not everybody may read events; the conditions tell the most.
+            path = EVENTS.path(place.namespace)
+            found = await self._connection.request("GET", path, what="list the events")
+            tell(entry for each in items(mapping(found).get("items")) if (entry := watch.entry_of(each)))
+        return [entry for entry in told.values() if selection.has(entry, stamp_at(entry.timestamp))]
+
+
+def _received(pods: Iterable[LoggedPod], entries: Iterable[LogEntry], began: datetime) -> datetime | None:
+    """Until when a reading is complete: the newest line of pods that still write, or a little before now."""
+    writing = {pod.replica for pod in pods if not pod.over}
+    if not writing:
+        return began - QUIET
+    newest: dict[str, datetime] = {}
+    for entry in entries:
+        if entry.replica in writing:
+            newest[entry.replica] = max(entry.timestamp, newest.get(entry.replica, entry.timestamp))
+    if writing - newest.keys():
+        return None
+    return min(*newest.values(), began - QUIET)

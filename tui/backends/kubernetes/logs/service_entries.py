@@ -1,0 +1,122 @@
+"""What a cluster itself says of a job, as log entries of the service: events, conditions, ends of containers.
+
+Their ids depend on what they say alone, so that each is one line however often it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.backends.kubernetes.logs.fields import items, mapping, text
+from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of, stamp_of
+from tui.domain.log_entry import SERVICE, LogEntry, Severity
+
+_BAD = {"Failed": Severity.ERROR, "FailureTarget": Severity.ERROR}
+_NOTABLE = frozenset(
+    {"Restarting", "Suspended", "Evicted", "Preempted", "DisruptionTarget", "Requeued", "DeactivationTarget"}
+)
+_TOLD_WHEN_FALSE = frozenset({"QuotaReserved", "PodScheduled"})
+"""Conditions that say why something waits while they are not true."""
+_QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "PodScheduled"})
+"""Conditions of a pod that its events say as well."""
+
+
+def event_entry(event: Mapping[str, Any], job: str) -> LogEntry | None:
+    """An Event in REST form; `job` is the name of the job's own object. `None` without a time."""
+    series = mapping(event.get("series"))
+    stamp = _first_time(
+        series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"),
+        event.get("firstTimestamp"), mapping(event.get("metadata")).get("creationTimestamp"),
+    )  # fmt: skip
+    if stamp is None:
+        return None
+    about = mapping(event.get("involvedObject"))
+    kind, name, reason = (
+        str(each or "") for each in (about.get("kind"), about.get("name"), event.get("reason"))
+    )
+    count = series.get("count") or event.get("count") or 1
+    source = event.get("reportingComponent") or mapping(event.get("source")).get("component") or ""
+    said = text(event.get("message"))
+    told = f"{reason}: {said}" if reason and said else reason or said
+    # A job and the objects that are made for it often have one name.
+    subject = "" if name == job and kind.endswith("Job") else f"{kind} {name}: "
+    severity = Severity.WARNING if event.get("type") == "Warning" else Severity.INFO
+    payload = {"reason": reason, "object": f"{kind}/{name}", "component": str(source), "count": count}
+    uid = mapping(event.get("metadata")).get("uid") or name
+    return _entry(stamp, f"event-{uid}-{count}", severity, f"{subject}{told}", payload)
+
+
+def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
+    """The conditions in the status of a job, a workload, a pod group or a pod."""
+    meta = mapping(obj.get("metadata"))
+    kind, name, uid = str(obj.get("kind") or ""), str(meta.get("name") or ""), str(meta.get("uid") or "")
+    subject = "" if name == job and kind.endswith("Job") else f"{kind} {name}: "
+    for condition in items(mapping(obj.get("status")).get("conditions")):
+        type_, status = str(condition.get("type") or ""), str(condition.get("status") or "")
+        stamp = _first_time(condition.get("lastTransitionTime"), condition.get("lastUpdateTime"))
+        told = status == "True" or (status == "False" and type_ in _TOLD_WHEN_FALSE)
+        if stamp is None or not told or (kind == "Pod" and type_ in _QUIET):
+            continue
+        reason, said = str(condition.get("reason") or ""), text(condition.get("message"))
+        why = f" ({reason})" if reason and reason != type_ else ""
+        word = type_ if status == "True" else f"not {type_}"
+        severity = _BAD.get(type_) if status == "True" else None
+        notable = type_ in _NOTABLE or status == "False"
+        yield _entry(
+            stamp,
+            f"condition-{uid}-{type_}-{status}-{reason}",
+            severity or (Severity.WARNING if notable else Severity.INFO),
+            f"{subject}{word}{why}{': ' + said if said else ''}",
+            {"reason": reason, "object": f"{kind}/{name}", "condition": type_, "status": status},
+        )
+
+
+def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
+    """How the containers of a pod ended, and what became of the pod."""
+    meta, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
+    name, uid = str(meta.get("name") or ""), str(meta.get("uid") or "")
+    only = len(items(mapping(pod.get("spec")).get("containers"))) == 1
+    subject = f"{replica} (pod {name})" if replica else f"pod {name}"
+    for container in items(status.get("containerStatuses")):
+        for state in (container.get("lastState"), container.get("state")):
+            ended = mapping(mapping(state).get("terminated"))
+            stamp = _first_time(ended.get("finishedAt"))
+            if stamp is None:
+                continue
+            code, reason = ended.get("exitCode"), str(ended.get("reason") or "")
+            said = text(ended.get("message"))
+            which = "" if only else f" container {container.get('name')}"
+            told = "" if reason in {"Completed", "Error", ""} else f", {reason}"
+            yield _entry(
+                stamp,
+                f"end-{uid}-{container.get('name')}-{ended.get('containerID') or stamp}",
+                Severity.INFO if code == 0 else Severity.ERROR,
+                f"{subject}{which} ended with exit code {code}{told}{': ' + said if said else ''}",
+                {"reason": reason, "object": f"Pod/{name}", "exitCode": code},
+            )
+    reason, said = str(status.get("reason") or ""), text(status.get("message"))
+    if reason and status.get("phase") == "Failed":
+        stamp = _last_change(status) or _first_time(meta.get("creationTimestamp"))
+        if stamp is not None:
+            words = f"{subject} failed: {reason}{': ' + said if said else ''}"
+            payload = {"reason": reason, "object": f"Pod/{name}"}
+            yield _entry(stamp, f"pod-{uid}-{reason}", Severity.ERROR, words, payload)
+
+
+def _entry(stamp: int, key: str, severity: Severity, message: str, payload: dict[str, Any]) -> LogEntry:
+    digest = hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
+    return LogEntry(
+        moment_of(stamp), digest, SERVICE, severity, message, payload, nanos=stamp % SECOND % 1000
+    )
+
+
+def _last_change(status: Mapping[str, Any]) -> int | None:
+    times = [_first_time(each.get("lastTransitionTime")) for each in items(status.get("conditions"))]
+    return max((time for time in times if time is not None), default=None)
+
+
+def _first_time(*texts: object) -> int | None:
+    found = (stamp_of(text) for text in texts if isinstance(text, str) and text)
+    return next((stamp for stamp in found if stamp), None)

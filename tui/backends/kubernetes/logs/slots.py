@@ -1,0 +1,55 @@
+"""How many logs are followed at once: each takes a connection here, in the API server and in a kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+MOST = 128
+TURN = 10.0
+"""Seconds after which a log makes room for others that wait."""
+
+
+class Slots:
+    """At most `most` at once; where more are wanted, they take turns."""
+
+    def __init__(self, most: int = MOST, turn: float = TURN) -> None:
+        self.most = most
+        self._turn = turn
+        self._free = asyncio.Semaphore(most)
+        self._waiting = 0
+        self._limits: set[asyncio.Timeout] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return self._waiting
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold a slot; what is inside is ended, without an error, when others have waited for long."""
+        self._waiting += 1
+        if self._free.locked():
+            self._end_turns()
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        limit = asyncio.timeout(self._turn if self._waiting else None)
+        try:
+            async with limit:
+                self._limits.add(limit)
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        finally:
+            self._limits.discard(limit)
+            self._free.release()
+
+    def _end_turns(self) -> None:
+        end = asyncio.get_running_loop().time() + self._turn
+        for limit in self._limits:
+            if limit.when() is None:
+                limit.reschedule(end)

@@ -1,0 +1,149 @@
+"""Programs in the pods of running jobs: `exec` over a WebSocket, as kubectl does it.
+
+Frames begin with the number of their channel. `v5.channel.k8s.io` also has a frame that ends the input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import httpx_ws
+
+from tui.backends.errors import FailedPrecondition, NotFound
+from tui.backends.interface import ShellService
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.discovery import PODS
+from tui.backends.kubernetes.job_pods import JobPods
+from tui.backends.kubernetes.logs.fields import items, mapping, text
+from tui.backends.kubernetes.logs.pods import LoggedPod
+from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
+
+PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"]
+INPUT, OUTPUT, ERRORS, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+LOST = ShellEnd(None, "The connection to the cluster broke, and the shell ended with it.")
+MOST_INPUT = 32 * 1024
+"""Bytes of one frame."""
+# $1 and $2 are TERM and COLORTERM of the user's terminal: exec has no way to set a variable.
+_SHELL = (
+    'TERM=${1:-xterm}; export TERM; if [ -n "$2" ]; then COLORTERM=$2; export COLORTERM; fi; '
+    "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
+)
+_NO_SHELL = (
+    "The image may have no shell at all: `kubectl debug -it POD --image=busybox --target=CONTAINER` "
+    "starts one beside it."
+)
+
+
+class KubernetesShells(ShellService):
+    """Each program has a WebSocket of its own."""
+
+    def __init__(self, connection: Connection, pods: JobPods) -> None:
+        self._connection = connection
+        self._pods = pods
+
+    @asynccontextmanager
+    async def open(self, job_name: str, replica: str, request: ShellRequest) -> AsyncIterator[ShellSession]:
+        pod = await self._pod(job_name, replica)
+        command = request.command or ("sh", "-c", _SHELL, "sh", request.term, request.colours)
+        terminal = request.size is not None
+        params = [("command", word) for word in command]
+        params += [("container", pod.main), ("stdin", "true"), ("stdout", "true")]
+        params += [("stderr", "false" if terminal else "true"), ("tty", "true" if terminal else "false")]
+        failed: Exception | None = None
+        async with self._connection.websocket(
+            PODS.path(pod.namespace, pod.name, "exec"),
+            what=f"open a shell in {replica} (pod {pod.name})",
+            params=params,
+            subprotocols=PROTOCOLS,
+        ) as socket:
+            session = _Session(socket, "" if request.command else _NO_SHELL)
+            try:
+                if request.size is not None:
+                    await session.resize(*request.size)
+                yield session
+            except Exception as error:  # noqa: BLE001 - raised again where no task group wraps it
+                failed = error
+        if failed is not None:
+            raise failed
+
+    async def _pod(self, job_name: str, replica: str) -> LoggedPod:
+        """The pod of the replica that runs. Raises NotFound and FailedPrecondition."""
+        job = await self._pods.job(job_name)
+        found = [pod for pod in await self._pods.pods(job_name, job) if pod.replica == replica]
+        running = [pod for pod in found if pod.containers[pod.main].running and not pod.deleting]
+        if running:
+            return running[-1]
+        if not found:
+            known = ", ".join(each.id for each in job.replicas)
+            if replica not in {each.id for each in job.replicas}:
+                raise NotFound(f"{job.display_name} has no replica {replica}; it has {known or 'none yet'}.")
+            raise FailedPrecondition(f"{replica} of {job.display_name} has no pod now.")
+        pod = found[-1]
+        waits = pod.containers[pod.main].waiting
+        why = f"it waits: {waits}" if waits else "it has ended" if pod.over else "it has not started yet"
+        raise FailedPrecondition(
+            f"{replica} of {job.display_name} does not run: {why}.",
+            fix="A shell needs a running replica; `vxtui describe` says how each is.",
+        )
+
+
+class _Session(ShellSession):
+    def __init__(self, socket: httpx_ws.AsyncWebSocketSession, hint: str) -> None:
+        self._socket = socket
+        self._hint = hint
+        self._sending = asyncio.Lock()
+
+    async def read(self) -> tuple[int, bytes] | None:
+        while self.ended is None:
+            try:
+                data = await self._socket.receive_bytes()
+            except (httpx_ws.HTTPXWSException, OSError):
+                self.ended = LOST
+                break
+            channel, content = (data[0], data[1:]) if data else (OUTPUT, b"")
+            if channel == STATUS:
+                self.ended = end_of(content, self._hint)
+            elif content and channel in {OUTPUT, ERRORS}:
+                return channel, content
+        return None
+
+    async def write(self, data: bytes) -> None:
+        for start in range(0, len(data), MOST_INPUT):
+            await self._send(INPUT, data[start : start + MOST_INPUT])
+
+    async def end_input(self) -> None:
+        # The fourth version of the protocol has no word for it.
+        if self._socket.subprotocol == PROTOCOLS[0]:
+            await self._send(CLOSE, bytes([INPUT]))
+
+    async def resize(self, columns: int, rows: int) -> None:
+        await self._send(RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
+
+    async def _send(self, channel: int, data: bytes) -> None:
+        # Where the program has ended meanwhile, `read` says so.
+        with suppress(httpx_ws.HTTPXWSException, OSError):
+            # Keys and a new size may come at once.
+            async with self._sending:
+                await self._socket.send_bytes(bytes([channel]) + data)
+
+
+def end_of(content: bytes, hint: str = "") -> ShellEnd:
+    """How a program ended, by the Status in the last frame; `hint` is for one that can't be started."""
+    try:
+        status: Any = json.loads(content)
+    except ValueError:
+        status = {"message": content.decode("utf-8", "replace")}
+    status = mapping(status)
+    if status.get("status") == "Success":
+        return ShellEnd(0)
+    for cause in items(mapping(status.get("details")).get("causes")):
+        code = str(cause.get("message") or "")
+        if cause.get("reason") == "ExitCode" and code.isascii() and code.isdigit():
+            return ShellEnd(int(code))
+    why = text(status.get("message")) or "The program ended for a reason that the cluster does not say."
+    missing = "executable file not found" in why or "no such file or directory" in why
+    return ShellEnd(None, f"{why}. {hint}" if missing and hint else why)
