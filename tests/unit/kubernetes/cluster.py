@@ -12,6 +12,7 @@ import yaml
 from tui.emulator.kubernetes.admission import Admission
 from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators.webhooks import Webhooks
 from tui.emulator.kubernetes.resources import NAMESPACES
 from tui.emulator.kubernetes.watching import Event
 
@@ -26,7 +27,7 @@ class Cluster:
         self.now = START
         self.objects = Objects(directory / "objects.sqlite", now=lambda: self.now)
         self.objects.open()
-        self.objects.admit = Admission(self.objects)
+        self.objects.admit = Webhooks(self.objects, Admission(self.objects))
         self.objects.create(NAMESPACES, {"metadata": {"name": "default"}})
         self.controllers: Sequence[Controller] = ()
         self.again: dict[Key, float] = {}

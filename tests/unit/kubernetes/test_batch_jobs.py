@@ -19,7 +19,7 @@ from tui.emulator.kubernetes.operators.parts import controllers
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
-    cluster.controllers = controllers(cluster.objects, None, None)
+    cluster.controllers = controllers(cluster.objects)
     yield cluster
     cluster.close()
 
@@ -209,7 +209,7 @@ def test_every_pod_counts_once_whatever_happens(
     indexed: bool,
 ) -> None:
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    cluster.controllers = controllers(cluster.objects, None, None)
+    cluster.controllers = controllers(cluster.objects)
     mode = "Indexed" if indexed else "NonIndexed"
     cluster.apply(
         batch_job(completions=completions, parallelism=parallelism, completionMode=mode, backoffLimit=50)

@@ -18,7 +18,7 @@ GROUP = "jobset.x-k8s.io"
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
-    cluster.controllers = controllers(cluster.objects, None, None)
+    cluster.controllers = controllers(cluster.objects)
     yield cluster
     cluster.close()
 

@@ -49,7 +49,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def prepare(cluster: Cluster) -> None:
-    cluster.controllers = controllers(cluster.objects, None, None)
+    cluster.controllers = controllers(cluster.objects)
     create_missing(cluster.objects, ready_made_runtimes())
     toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

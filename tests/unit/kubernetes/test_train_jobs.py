@@ -24,7 +24,7 @@ GROUP = "trainer.kubeflow.org"
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
     create_missing(cluster.objects, ready_made_runtimes())
-    cluster.controllers = controllers(cluster.objects, None, None)
+    cluster.controllers = controllers(cluster.objects)
     yield cluster
     cluster.close()
 
@@ -175,7 +175,9 @@ def test_a_later_change_of_the_runtime_does_not_reach_a_job(cluster: Cluster) ->
 
 
 def test_a_missing_runtime_is_said(cluster: Cluster) -> None:
-    cluster.apply(train_job("nowhere"))
+    cluster.apply(train_job())
+    resource = cluster.objects.resource("clustertrainingruntimes", GROUP)
+    cluster.objects.delete(resource, "", "torch-distributed")
     cluster.settle()
     assert "TrainJobResourcesCreationFailed" in cluster.reasons() and cluster.pods() == []
 

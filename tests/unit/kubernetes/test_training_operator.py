@@ -23,7 +23,7 @@ GROUP = "kubeflow.org"
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
-    cluster.controllers = controllers(cluster.objects, None, None)
+    cluster.controllers = controllers(cluster.objects)
     yield cluster
     cluster.close()
 
@@ -334,7 +334,7 @@ def test_any_course_of_events_leaves_a_consistent_job(
 ) -> None:
     """After each step the controllers come to rest (`settle` asserts it) with the pods that the job needs."""
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    cluster.controllers = controllers(cluster.objects, None, None)
+    cluster.controllers = controllers(cluster.objects)
     spec: Obj = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}} if elastic else {}
     cluster.apply(pytorch_job(2, master=not elastic, policy=policy, runPolicy={"backoffLimit": 5}, **spec))
     cluster.settle()

@@ -21,8 +21,8 @@ class KubernetesConfig(NodeSettings):
     history: int = Field(20_000, ge=1)
     """Changes that are kept for watches; one that starts earlier gets 410."""
 
-    namespaces: list[str] = Field(default_factory=lambda: ["default", "kube-system"])
-    """Namespaces that exist from the start."""
+    namespaces: list[str] = Field(default_factory=lambda: ["default", "kube-system", "training"])
+    """Namespaces that exist from the start. `training` has a queue over all node pools."""
 
     denied: list[str] = Field(default_factory=list)
     """What the user of the kubeconfig may not do: `VERB RESOURCE[.GROUP][/SUBRESOURCE] [NAMESPACE]`, with

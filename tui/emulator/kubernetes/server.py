@@ -43,6 +43,7 @@ from tui.emulator.kubernetes.node.parts import build as node_parts
 from tui.emulator.kubernetes.node.routes import NodeRoutes
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import parts as operators
+from tui.emulator.kubernetes.operators.webhooks import Webhooks
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
 from tui.emulator.kubernetes.resources import NAMESPACES
 from tui.emulator.lock import Lock, remove_stale_files, write_info
@@ -66,7 +67,7 @@ class KubernetesEmulator:
         self.state = state
         self.config = config or KubernetesConfig.model_validate({})
         self.objects = Objects(state.database, history=self.config.history)
-        self.objects.admit = Admission(self.objects)
+        self.objects.admit = Webhooks(self.objects, Admission(self.objects))
         self.faults = Faults()
         self.node = node_parts(self.objects, self.config, state)
         self.buckets = BucketServer(state, "0")
@@ -151,7 +152,7 @@ class KubernetesEmulator:
         return [
             NamespaceController(self.objects),
             *self.node.controllers,
-            *operators.controllers(self.objects, self.config, self.state),
+            *operators.controllers(self.objects, self.config),
         ]
 
     def _create_namespaces(self) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import yaml
 
+from tui.domain.kubernetes import quantity
+from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.node.pools import NodePool
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import carry_out
 from tui.emulator.kubernetes.operators.metadata import Obj
+from tui.emulator.kubernetes.operators.resources import render
 
 PACKAGE = "tui.emulator.kubernetes.operators"
+GPU, SPOT = "nvidia.com/gpu", "cloud.google.com/gke-spot"
+QUEUE = "training"
+"""The name of the queue, of its namespace and of its ClusterQueue."""
 
 
 def ready_made_runtimes() -> list[Obj]:
@@ -20,7 +28,60 @@ def ready_made_runtimes() -> list[Obj]:
     return list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
 
 
+def queue_over(pools: Sequence[NodePool]) -> Iterator[Obj]:
+    """A flavor for each node pool, a ClusterQueue with the size of the pools, and a LocalQueue."""
+    pools = [pool for pool in pools if pool.nodes]
+    if not pools:
+        return
+    for pool in pools:
+        yield _object("ResourceFlavor", pool.name, _flavor(pool))
+    group = {"coveredResources": ["cpu", "memory", GPU], "flavors": [_quota(pool) for pool in pools]}
+    spec = {
+        "namespaceSelector": {},
+        "queueingStrategy": "BestEffortFIFO",
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "resourceGroups": [group],
+    }
+    yield _object("ClusterQueue", QUEUE, spec)
+    yield _object("LocalQueue", QUEUE, {"clusterQueue": QUEUE}, namespace=QUEUE)
+    for name, value in (("low", -100), ("high", 1000)):
+        yield {**_object("WorkloadPriorityClass", name, {}), "value": value}
+
+
+def _object(kind: str, name: str, spec: Obj, *, namespace: str = "") -> Obj:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata} | (
+        {"spec": spec} if spec else {}
+    )
+
+
+def _flavor(pool: NodePool) -> Obj:
+    """The nodes of a pool; the tolerations let the pods onto nodes that others keep off."""
+    keys = [GPU] * (pool.accelerators > 0) + [SPOT] * pool.spot
+    spec: Obj = {"nodeLabels": {"cloud.google.com/gke-nodepool": pool.name}}
+    if keys:
+        spec["tolerations"] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+    return spec
+
+
+def _quota(pool: NodePool) -> Obj:
+    memory = quantity.parse(pool.memory) * pool.nodes
+    amounts = {
+        "cpu": str(pool.cpus * pool.nodes),
+        "memory": render("memory", memory),
+        GPU: str(pool.accelerators * pool.nodes),
+    }
+    return {
+        "name": pool.name,
+        "resources": [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()],
+    }
+
+
 def create_missing(objects: Objects, found: Iterable[Obj]) -> None:
-    """Create the objects whose names are free; what was changed or created before stays."""
+    """Create the objects whose names are free; what was changed or created before stays.
+
+    One of a namespace that the settings leave out is left out too.
+    """
     for obj in found:
-        carry_out.create(objects, obj)
+        with suppress(NotFound):
+            carry_out.create(objects, obj)
