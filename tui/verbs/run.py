@@ -17,6 +17,7 @@ from tui.actions.operations.creation import SentLaunch
 from tui.actions.operations.emulator import EmulatorOperations
 from tui.actions.operations.endpoints import EndpointOperations
 from tui.actions.operations.jobs import JobOperations
+from tui.actions.operations.kubernetes_emulator import KubernetesOperations
 from tui.actions.operations.profiles import ProfileOperations
 from tui.actions.operations.resources import ResourceOperations
 from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
@@ -117,6 +118,10 @@ class Run:
     def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
         """Start this machine's emulator, inject faults and stop it, for a context of this machine."""
         return EmulatorOperations(self._runner(context or self.emulator_context))
+
+    def kubernetes_operations(self) -> KubernetesOperations:
+        """Start this machine's Kubernetes, inject faults and stop it."""
+        return KubernetesOperations(self._runner(self.emulator_context))
 
     @property
     def emulator_jobs(self) -> Context:

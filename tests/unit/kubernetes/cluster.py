@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tui.emulator.kubernetes.admission import Admission
+from tui.emulator.kubernetes.admission.admit import Admission
 from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.webhooks import Webhooks

@@ -25,7 +25,7 @@ from tui.emulator.kubernetes.errors import (
     Invalid,
     NotFound,
 )
-from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, PODS, RESOURCES, Resource, find
+from tui.emulator.kubernetes.resources import DEFINITIONS, EVENTS, NAMESPACES, PODS, RESOURCES, Resource, find
 from tui.emulator.kubernetes.watching import Event, EventBus, EventType, Obj, Subscription
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -147,6 +147,14 @@ class Objects:
         """The same with their JSON."""
         table = self._tables[resource]
         return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
+
+    def counts(self) -> dict[str, int]:
+        """The number of objects of each type that has some, but not of definitions."""
+        counts: dict[str, int] = {}
+        for resource, table in self._tables.items():
+            if table and resource != DEFINITIONS:
+                counts[resource.plural] = counts.get(resource.plural, 0) + len(table)
+        return counts
 
     def stored_at(self, resource: Resource, namespace: str, version: int) -> StoredList:
         """What `all_stored` had at an earlier version. Raises Expired where the history is too short."""

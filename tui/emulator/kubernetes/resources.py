@@ -66,6 +66,9 @@ def _built_in(
     return Resource(group, version, plural, kind, True, subresources, short, categories, custom=False)
 
 
+REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
+"""Kind of the Training Operator → the field of its replica groups; its scale is that of the workers."""
+
 PODS = _core("pods", "Pod", "po", status=True)
 NAMESPACES = _core("namespaces", "Namespace", "ns", namespaced=False, status=True)
 NODES = _core("nodes", "Node", "no", namespaced=False, status=True)

@@ -25,7 +25,8 @@ import uvicorn
 
 from tui import __version__
 from tui.emulator.config import ConfigError
-from tui.emulator.kubernetes.admission import Admission
+from tui.emulator.kubernetes.admission.admit import Admission
+from tui.emulator.kubernetes.admission.definitions import store_definitions
 from tui.emulator.kubernetes.api.admin import Admin
 from tui.emulator.kubernetes.api.app import Api
 from tui.emulator.kubernetes.api.checks.faults import Faults
@@ -131,6 +132,7 @@ class KubernetesEmulator:
         # Before the pods: their programs have the address.
         self.buckets.open()
         stack.push_async_callback(self.buckets.close)
+        store_definitions(self.objects)
         listener = _bind(_stored_port(state.address))
         stack.callback(listener.close)
         port = listener.getsockname()[1]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
 from tui.actions.operations.emulator import ask
 from tui.emulator.paths import default_state_dir
 from tui.verbs.emulator.faults import fault
 from tui.verbs.emulator.gcloud import gcloud
+from tui.verbs.emulator.kubernetes.group import kubernetes
+from tui.verbs.emulator.log_tail import print_log_tail
 from tui.verbs.output import out, print_json
-from tui.verbs.run import READS, Failure, Run, value_of, verb
+from tui.verbs.run import READS, Run, value_of, verb
 
 
 @click.group()
@@ -95,18 +95,9 @@ async def status(run: Run) -> int:
 @verb(READS)
 async def logs(run: Run, lines: int) -> None:
     """Print the emulator's own log."""
-    path = default_state_dir().log
-    try:
-        text = await asyncio.to_thread(path.read_text, errors="replace")
-    except FileNotFoundError as error:
-        raise Failure(f"there is no log at {path} yet", code="NOT_FOUND", exit_code=3) from error
-    found = text.splitlines()[-lines:]
-    if run.json:
-        print_json({"lines": found})
-    else:
-        for line in found:
-            out(line)
+    await print_log_tail(run, default_state_dir().log, lines)
 
 
 emulator.add_command(fault)
 emulator.add_command(gcloud)
+emulator.add_command(kubernetes)

@@ -71,6 +71,16 @@ def unknown_fields(value: Any, schema: Schema, path: Path = ()) -> Iterator[Path
             yield from unknown_fields(item, schema.get("items") or {}, (*path, number))
 
 
+def known_fields(schema: Schema, path: Path) -> list[str]:
+    """The names of the fields of the object at a path."""
+    for part in path:
+        properties = schema.get("properties") or {}
+        inner = schema.get("items") if isinstance(part, int) else properties.get(part)
+        inner = schema.get("additionalProperties") if inner is None else inner
+        schema = inner if isinstance(inner, Mapping) else {}
+    return list(schema.get("properties") or ())
+
+
 def fill_defaults(value: Any, schema: Schema) -> None:
     """Set the fields that are missing and have a default, in all objects that are there."""
     if isinstance(value, dict):

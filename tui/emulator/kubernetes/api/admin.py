@@ -43,7 +43,7 @@ class Admin:
     ) -> None:
         self._objects, self._faults = objects, faults
         self._verbs: dict[str, AdminVerb] = {
-            "status": lambda _: info(),
+            "status": lambda _: {**info(), "objects": objects.counts()},
             "api": lambda asked: faults.add(asked).fields(),
             "compact": self._compact,
             "faults": self._list,

@@ -65,7 +65,7 @@ class Api:
             *self._routes,
             Route("/{path:path}", self._answer, methods=_METHODS),
         ]
-        inner = Starlette(routes=routes, exception_handlers={ApiError: _refused})
+        inner = Starlette(routes=routes, exception_handlers={ApiError: _refused, Exception: _failed})
         return Gate(inner, self._token, self._access, self._faults)
 
     async def _answer(self, request: Request) -> Response:
@@ -184,6 +184,11 @@ async def _version(_request: Request) -> Response:
 
 async def _healthy(_request: Request) -> Response:
     return PlainTextResponse("ok")
+
+
+async def _failed(_request: Request, error: Exception) -> Response:
+    """A defect here. The HTTP server writes it to the log."""
+    return error_response(ApiError(f"Internal error occurred: {type(error).__name__}: {error}"))
 
 
 async def _refused(_request: Request, error: Exception) -> Response:

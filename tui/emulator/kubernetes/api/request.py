@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from starlette.requests import Request
 
+from tui.emulator.kubernetes.api import protobuf
 from tui.emulator.kubernetes.errors import BadRequest, UnsupportedMediaType
 
 BODY_LIMIT = 3 * 1024 * 1024
@@ -108,11 +109,15 @@ async def read_body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-async def read_object(request: Request) -> dict[str, Any]:
-    """The object in the body, JSON or YAML. Raises BadRequest, UnsupportedMediaType."""
+async def read_object(request: Request, *, empty: bool = False) -> dict[str, Any]:
+    """The object in the body, which with `empty` may be missing. Raises BadRequest, UnsupportedMediaType."""
     kind = media_type(request)
     body = await read_body(request)
-    if kind in _YAML:
+    if empty and not body:
+        return {}
+    if kind == protobuf.MEDIA_TYPE:
+        found: Any = protobuf.read(body)
+    elif kind in _YAML:
         found = parse_yaml(body)
     elif kind in _JSON:
         found = parse_json(body)

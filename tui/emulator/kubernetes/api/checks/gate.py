@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
@@ -13,10 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tui.emulator.kubernetes.api.checks.access import Access
 from tui.emulator.kubernetes.api.checks.faults import Faults
 from tui.emulator.kubernetes.api.forms import encode
-from tui.emulator.kubernetes.api.request import Target, target_of
+from tui.emulator.kubernetes.api.request import target_of
 from tui.emulator.kubernetes.errors import ApiError, Expired, Forbidden, Unauthorized
-
-log = logging.getLogger(__name__)
 
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that anyone may read."""
@@ -38,6 +35,8 @@ class Gate:
             return
         # A WebSocket is opened by a GET.
         method = scope.get("method", "GET")
+        # `/version/` is `/version`, as with the API server.
+        scope["path"] = scope["path"].rstrip("/") or "/"
         target = target_of(method, scope["path"], QueryParams(scope["query_string"]))
         try:
             fault = self._faults.take(target)
@@ -59,24 +58,7 @@ class Gate:
             # An incomplete reply: the server closes the connection.
             await send({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"1")]})
             return
-        await self._serve(target, scope, receive, send)
-
-    async def _serve(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._inner(scope, receive, watched)
-        except Exception as error:
-            log.exception("%s %s failed", target.verb, target.path)
-            if started:
-                raise
-            internal = ApiError(f"Internal error occurred: {type(error).__name__}: {error}")
-            await _refuse(internal, scope, receive, send)
+        await self._inner(scope, receive, send)
 
     def _authenticate(self, headers: Headers) -> None:
         """Raises Unauthorized, Forbidden."""

@@ -297,6 +297,10 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Images", _containers("image"), priority=1),
         Column("Selector", _selector, priority=1),
     ),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): (
+        _NAME,
+        Column("Created At", _at("metadata.creationTimestamp")),
+    ),
     ("coordination.k8s.io", "leases"): (_NAME, Column("Holder", _at("spec.holderIdentity")), _AGE),
     ("scheduling.k8s.io", "priorityclasses"): (
         _NAME,

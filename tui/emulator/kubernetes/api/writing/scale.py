@@ -14,11 +14,9 @@ from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch
 from tui.emulator.kubernetes.api.writing.write import Writer
 from tui.emulator.kubernetes.errors import BadRequest, Cause, Invalid, UnsupportedMediaType
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import REPLICA_SPECS, Resource
 
 Obj = dict[str, Any]
-REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
-"""Kind → the field of its replica groups; its scale is that of the workers."""
 
 
 class Scales:

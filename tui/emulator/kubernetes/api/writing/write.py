@@ -243,7 +243,9 @@ def _check_type(resource: Resource, obj: Obj) -> None:
 def _take_namespace(resource: Resource, meta: Obj, target: Target) -> None:
     if not resource.namespaced:
         meta.pop("namespace", None)
-    elif meta.setdefault("namespace", target.namespace) != target.namespace:
+        return
+    meta["namespace"] = meta.get("namespace") or target.namespace
+    if meta["namespace"] != target.namespace:
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request "
             f"({meta['namespace']} is not {target.namespace})"
@@ -251,10 +253,8 @@ def _take_namespace(resource: Resource, meta: Obj, target: Target) -> None:
 
 
 async def _delete_options(request: Request) -> Obj:
-    body, query = await read_body(request), request.query_params
-    options = (parse_yaml(body) if "yaml" in media_type(request) else parse_json(body)) if body else {}
-    if not isinstance(options, dict):
-        raise BadRequest("DeleteOptions is an object")
+    query = request.query_params
+    options = await read_object(request, empty=True)
     found = {**_from_query(query), **{key: value for key, value in options.items() if value is not None}}
     grace = found.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or grace < 0):

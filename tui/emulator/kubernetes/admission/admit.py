@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.domain.kubernetes.schema.check import fill_defaults, problems
 from tui.domain.kubernetes.schema.registry import schema_of
-from tui.emulator.kubernetes.built_in import built_in_causes, complete
+from tui.emulator.kubernetes.admission.built_in import built_in_causes, complete
 from tui.emulator.kubernetes.errors import Cause, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, SERVICES, Resource

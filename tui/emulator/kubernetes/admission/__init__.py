@@ -1,0 +1,1 @@
+"""What the API checks and completes in objects, and the definitions that say so."""

@@ -1,0 +1,1 @@
+"""`vxtui emulator kubernetes …`."""

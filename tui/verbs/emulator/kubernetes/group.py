@@ -1,0 +1,87 @@
+"""`vxtui emulator kubernetes …`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from tui.actions.operations.kubernetes_emulator import ask
+from tui.emulator.kubernetes import launcher
+from tui.emulator.kubernetes.paths import default_kubernetes_state
+from tui.verbs.emulator.kubernetes.faults import fault
+from tui.verbs.emulator.log_tail import print_log_tail
+from tui.verbs.output import out, print_json
+from tui.verbs.run import READS, Run, value_of, verb
+
+
+@click.group()
+def kubernetes() -> None:
+    """A Kubernetes with Kubeflow on this machine. Pods keep running when it stops."""
+
+
+@kubernetes.command()
+@click.option("--foreground", is_flag=True, help="Run in this terminal until ctrl+c.")
+@verb("emulator.start")
+async def start(run: Run, foreground: bool) -> None:
+    """Start Kubernetes."""
+    operations = run.kubernetes_operations()
+    if foreground:
+        value_of(await operations.become())
+    info = value_of(await operations.start())
+    if run.json:
+        print_json(info)
+    else:
+        out(f"running, pid {info['pid']}, {info['server']}")
+        out(f"kubeconfig {info['kubeconfig']}, context {info['context']}")
+
+
+@kubernetes.command()
+@verb("emulator.stop")
+async def stop(run: Run) -> None:
+    """Stop Kubernetes. Its pods keep running."""
+    was_running = value_of(await run.kubernetes_operations().stop())
+    if run.json:
+        print_json({"stopped": was_running})
+    else:
+        out("stopped; its pods keep running" if was_running else "it was not running")
+
+
+@kubernetes.command()
+@verb(READS)
+async def status(run: Run) -> int:
+    """Show whether it runs, where, and its number of objects. Exit code 5 if it does not run."""
+    info = await ask({"do": "status"})
+    if run.json:
+        print_json(info)
+        return 0
+    objects = ", ".join(f"{count} {plural}" for plural, count in info["objects"].items())
+    out(f"running, pid {info['pid']}, {objects or 'no objects'}")
+    out(f"  server     {info['server']}")
+    out(f"  kubeconfig {info['kubeconfig']}")
+    return 0
+
+
+@kubernetes.command()
+@verb(READS)
+async def kubeconfig(run: Run) -> None:
+    """Print the path of the kubeconfig, for kubectl; start Kubernetes if it does not run."""
+    state = default_kubernetes_state()
+    info = await asyncio.to_thread(launcher.status, state)
+    if info is None:
+        info = value_of(await run.kubernetes_operations().start())
+    if run.json:
+        print_json({"kubeconfig": info["kubeconfig"], "context": info["context"]})
+    else:
+        out(info["kubeconfig"])
+
+
+@kubernetes.command()
+@click.option("--lines", "-n", default=50, show_default=True, help="Number of lines from the end.")
+@verb(READS)
+async def logs(run: Run, lines: int) -> None:
+    """Print the server's own log."""
+    await print_log_tail(run, default_kubernetes_state().log, lines)
+
+
+kubernetes.add_command(fault)
