@@ -15,6 +15,7 @@ from tui.actions.registry import key_problems
 from tui.config.settings import unknown_context
 from tui.domain.job import Job
 from tui.domain.text import plain
+from tui.kinds.registry import may_cancel, may_delete
 from tui.screens import lazy_screens
 from tui.screens.console_app import ConsoleApp
 from tui.screens.frame import FrameScreen, frame_of
@@ -156,19 +157,21 @@ class VxtuiApp(ConsoleApp):
         self._one(reference, self._cancel)
 
     def _cancel(self, job: Job) -> None:
-        if job.state.active:
+        if may_cancel(job):
             from tui.screens.jobs.job_actions import confirm_cancel
 
             confirm_cancel(self, [job])
         else:
-            self.notify(f"{plain(job.display_name)} has ended already.", severity="warning", markup=False)
+            self.notify(
+                f"{plain(job.display_name)} {job.state.phrase} already.", severity="warning", markup=False
+            )
 
     def action_delete(self, reference: str) -> None:
         """Delete an ended job by name or id."""
         self._one(reference, self._delete, ended=True)
 
     def _delete(self, job: Job) -> None:
-        if job.state.terminal:
+        if may_delete(job):
             from tui.screens.jobs.job_actions import confirm_delete
 
             confirm_delete(self, [job])

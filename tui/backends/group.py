@@ -356,6 +356,11 @@ class GroupJobs(JobService):
     spec = _by_owner("spec")
     cancel = _by_owner("cancel")
     delete = _by_owner("delete")
+    suspend = _by_owner("suspend")
+    resume = _by_owner("resume")
+
+    async def scale(self, name: str, replicas: int) -> None:
+        await self.of(name).scale(name, replicas)
 
     async def create(self, request: LaunchRequest) -> Job:
         names = ", ".join(member.info.name for member in self._group.members)

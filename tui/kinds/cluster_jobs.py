@@ -8,16 +8,16 @@ from tui.kinds.kind import Kind, KindAction, Words
 _SERVICE = "tui.backends.kubernetes.jobs.service:KubernetesJobs"
 _SUSPEND = (
     KindAction(
-        "suspend", "", "suspend", "End its pods and keep the job, to be resumed later",
+        "suspend", "X", "suspend", "End its pods and keep the job, to be resumed later",
         operation="job.suspend", confirm=True, footer=False,
     ),
     KindAction(
-        "resume", "", "resume", "Start the suspended job again",
+        "resume", "U", "resume", "Start the suspended job again",
         operation="job.resume", confirm=True, footer=False,
     ),
 )  # fmt: skip
 _SCALE = KindAction(
-    "scale", "", "scale", "Change the number of workers", operation="job.scale", confirm=True, footer=False
+    "scale", "M", "scale", "Change the number of workers", operation="job.scale", confirm=True, footer=False
 )
 
 
@@ -27,6 +27,8 @@ def _kind(key: str, noun: str, short: str, objects: str, *, scales: bool = False
         words=Words(noun, group="group", short=short),
         tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
         services={"kubernetes": _SERVICE},
+        actions=(*_SUSPEND, _SCALE) if scales else _SUSPEND,
+        target="tui.screens.job.cluster_target:ClusterTarget",
         body="manifest",
         spec_format="tui.domain.kubernetes.manifest:MANIFEST",
         objects=(objects,),

@@ -7,6 +7,7 @@ from typing import Any
 
 from tui.domain import spec_format
 from tui.domain.job import Job
+from tui.domain.states import JobState
 from tui.kinds.cluster_jobs import CLUSTER_JOBS
 from tui.kinds.custom_job import CUSTOM_JOB
 from tui.kinds.kind import Kind, resolve
@@ -60,6 +61,16 @@ def kind_of(job: Job | None) -> Kind:
 def titled(job: Job) -> str:
     """A job with its kind: `training pipeline bert`."""
     return f"{kind_of(job).words.noun} {job.display_name or job.id}"
+
+
+def may_cancel(job: Job) -> bool:
+    """Whether there is something to cancel: a job that was suspended instead has no pods any more."""
+    return job.state.active and not (job.state is JobState.SUSPENDED and kind_of(job).cancel_suspends)
+
+
+def may_delete(job: Job) -> bool:
+    """Whether it may be deleted now: most services refuse that before the job has ended."""
+    return job.state.terminal or kind_of(job).cancel_suspends
 
 
 def lost_runner(job: Job) -> str:

@@ -19,6 +19,7 @@ from textual.widgets import Input, Static
 from tui.actions.registry import Action, action, actions, key_text
 from tui.domain.job import Job
 from tui.domain.text import plain
+from tui.kinds.registry import may_cancel, may_delete
 from tui.screens.frame import FrameScreen, frame_of
 from tui.widgets.table.job_table import SORTABLE
 
@@ -83,7 +84,7 @@ def _fits(job: Job, found: Action) -> bool:
     """Whether the action can be meant for the job: only an ended one is deleted, only others are changed."""
     if not found.mutates:
         return True
-    return job.state.terminal if found.operation == "job.delete" else job.state.active
+    return may_delete(job) if found.operation == "job.delete" else may_cancel(job)
 
 
 def commands(console: ConsoleApp, frame: FrameScreen) -> list[Command]:

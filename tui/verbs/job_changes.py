@@ -1,4 +1,4 @@
-"""`vxtui cancel`, `vxtui delete` and `vxtui rerun`."""
+"""`vxtui cancel`, `delete`, `suspend`, `resume`, `scale` and `rerun`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import click
 
 from tui.domain import formatting
+from tui.domain.job import Job
 from tui.domain.pipeline.rerun import reused
-from tui.kinds.registry import titled
+from tui.kinds.registry import kind_of, may_cancel, may_delete, titled
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.run import Run, confirmed, find_job, parent_of, value_of, verb
 
@@ -29,16 +30,18 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
     async with run.backend() as backend:
         found = await find_job(backend, job)
         # The operation refuses what can't be cancelled, and records that: there is nothing to ask.
-        if not found.state.terminal and backend.offers("jobs.cancel", found.kind):
+        suspends = kind_of(found).cancel_suspends
+        if may_cancel(found) and backend.offers("jobs.cancel", found.kind):
             parent = None if yes else await parent_of(backend, found)
             goes_on = parent is None or parent.composite or not parent.state.active
             ends = "" if goes_on or parent is None else f", which ends the {titled(parent)}"
+            ends = ", which suspends it: its pods end, the job stays" if suspends else ends
             stakes = formatting.stakes(found, datetime.now(UTC))
             await confirmed(f"Cancel {found.display_name} ({stakes}){ends}?", yes=yes)
         value_of(await run.job_operations(backend).cancel(found))
         pause = 0.2 if backend.info.local else 2.0
         waited = 0.0
-        while not no_wait and not found.state.terminal and waited < PATIENCE:
+        while not no_wait and may_cancel(found) and waited < PATIENCE:
             await asyncio.sleep(pause)
             waited += pause
             found = await backend.job_service(found.name).get(found.name)
@@ -46,7 +49,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
         print_json(job_json(found))
     else:
         out(f"{found.display_name}: {'cancel requested' if no_wait else found.state.value.lower()}")
-    if not found.state.terminal and not no_wait:
+    if may_cancel(found) and not no_wait:
         note(
             f"The job has not ended within {PATIENCE:.0f} s; it is still being cancelled. "
             f"`vxtui describe {found.id}` shows its state."
@@ -58,10 +61,13 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @verb("job.delete")
 async def delete(run: Run, job: str, yes: bool) -> None:
-    """Delete JOB, which must have ended; of several jobs with this name the only one that has."""
+    """Delete JOB, which must have ended; of several jobs with this name the only one that has.
+
+    A job in a cluster may be deleted before: its pods end (propagation Foreground), then it is gone.
+    """
     async with run.backend() as backend:
         found = await find_job(backend, job, ended=True)
-        if found.state.terminal and backend.offers("jobs.delete", found.kind):
+        if may_delete(found) and backend.offers("jobs.delete", found.kind):
             await confirmed(
                 f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes
             )
@@ -72,6 +78,57 @@ async def delete(run: Run, job: str, yes: bool) -> None:
         print_json({"deleted": found.name})
     else:
         out(f"deleted {found.name}")
+
+
+@click.command()
+@click.argument("job")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("job.suspend")
+async def suspend(run: Run, job: str, yes: bool) -> None:
+    """Suspend JOB in a cluster: its pods end, and it starts again when it is resumed."""
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        if not found.state.terminal and backend.offers("jobs.suspend", found.kind):
+            stakes = formatting.stakes(found, datetime.now(UTC))
+            await confirmed(f"Suspend {found.display_name} ({stakes})?", yes=yes)
+        value_of(await run.job_operations(backend).suspend(found))
+        _print_changed(run, await backend.job_service(found.name).get(found.name))
+
+
+@click.command()
+@click.argument("job")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("job.resume")
+async def resume(run: Run, job: str, yes: bool) -> None:
+    """Resume the suspended JOB: its pods start anew."""
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        if not found.state.terminal and backend.offers("jobs.resume", found.kind):
+            await confirmed(f"Resume {found.display_name}?", yes=yes)
+        value_of(await run.job_operations(backend).resume(found))
+        _print_changed(run, await backend.job_service(found.name).get(found.name))
+
+
+@click.command()
+@click.argument("job")
+@click.argument("workers", type=click.IntRange(0))
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb("job.scale")
+async def scale(run: Run, job: str, workers: int, yes: bool) -> None:
+    """Give JOB so many WORKERS; of a PyTorchJob within the bounds of its elasticPolicy."""
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        if not found.state.terminal and backend.offers("jobs.scale", found.kind):
+            await confirmed(f"Scale {found.display_name} to {formatting.pieces(workers, 'worker')}?", yes=yes)
+        value_of(await run.job_operations(backend).scale(found, workers))
+        _print_changed(run, await backend.job_service(found.name).get(found.name))
+
+
+def _print_changed(run: Run, job: Job) -> None:
+    if run.json:
+        print_json(job_json(job))
+    else:
+        out(f"{job.display_name}: {job.state.value.lower()}")
 
 
 @click.command()

@@ -107,6 +107,8 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "end_time": when(job.end_time),
         "labels": {key: mask_value(key, value) for key, value in job.labels.items()},
         "error": error,
+        "reason": job.reason or None,
+        "waiting": list(job.waiting),
         "replicas": [
             {
                 "id": r.id,
@@ -116,6 +118,10 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
                 "role": r.role,
                 "state": r.state.value,
                 "exit_code": r.exit_code,
+                "node": r.node or None,
+                "restarts": r.restarts,
+                "reason": r.reason or None,
+                "pod": r.pod or None,
             }
             for r in known_replicas(job)
         ],

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from tui.actions.operations.creation import SentLaunch, create, sent_launch
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
+from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.masking import remember
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
 from tui.domain.spec_format import format_of
+from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
-from tui.kinds.registry import kind_of, kind_of_body
+from tui.kinds.registry import kind_of, kind_of_body, may_cancel, may_delete
 from tui.store.log.retention import remove_logs
 
 if TYPE_CHECKING:
@@ -37,10 +39,11 @@ class JobOperations:
 
         async def cancel(service: JobService) -> str:
             _must_offer(service, "cancel", f"A {kind_of(job).words.noun} can't be cancelled.")
-            if job.state.terminal:
+            if job.state.terminal or not may_cancel(job):
                 raise _wrong_state(f"{job.display_name} {job.state.phrase} already.")
             await service.cancel(job.name)
-            return f"Cancelling {job.display_name}"
+            suspends = kind_of(job).cancel_suspends
+            return f"{'Suspending' if suspends else 'Cancelling'} {job.display_name}"
 
         return await self._change("job.cancel", job, cancel)
 
@@ -49,7 +52,7 @@ class JobOperations:
 
         async def delete(service: JobService) -> str:
             _must_offer(service, "delete", f"A {kind_of(job).words.noun} can't be deleted.")
-            if not job.state.terminal:
+            if not may_delete(job):
                 raise _wrong_state(
                     f"{job.display_name} {job.state.phrase}; only an ended job can be deleted."
                 )
@@ -63,6 +66,42 @@ class JobOperations:
             return f"Deleted {job.display_name}"
 
         return await self._change("job.delete", job, delete)
+
+    async def suspend(self, job: Job) -> Outcome[str]:
+        """End the replicas of a job that goes on when it is resumed."""
+
+        async def suspend(service: JobService) -> str:
+            _must_offer(service, "suspend", f"A {kind_of(job).words.noun} can't be suspended.")
+            if job.state.terminal or job.state is JobState.SUSPENDED:
+                raise _wrong_state(f"{job.display_name} {job.state.phrase} already.")
+            await service.suspend(job.name)
+            return f"Suspending {job.display_name}"
+
+        return await self._change("job.suspend", job, suspend)
+
+    async def resume(self, job: Job) -> Outcome[str]:
+        """Start a suspended job again."""
+
+        async def resume(service: JobService) -> str:
+            _must_offer(service, "resume", f"A {kind_of(job).words.noun} can't be resumed.")
+            if job.state not in {JobState.SUSPENDED, JobState.QUEUED}:
+                raise _wrong_state(f"{job.display_name} {job.state.phrase}; only a suspended job is resumed.")
+            await service.resume(job.name)
+            return f"Resuming {job.display_name}"
+
+        return await self._change("job.resume", job, resume)
+
+    async def scale(self, job: Job, replicas: int) -> Outcome[str]:
+        """Give a job so many workers."""
+
+        async def scale(service: JobService) -> str:
+            _must_offer(service, "scale", f"A {kind_of(job).words.noun} can't be scaled.")
+            if job.state.terminal:
+                raise _wrong_state(f"{job.display_name} {job.state.phrase} already.")
+            await service.scale(job.name, replicas)
+            return f"Scaling {job.display_name} to {pieces(replicas, 'worker')}"
+
+        return await self._change("job.scale", job, scale)
 
     async def rerun(self, job: Job) -> Outcome[Job]:
         """Create an ended pipeline once more; what succeeded in it comes from the service's cache."""

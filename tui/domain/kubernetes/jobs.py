@@ -236,9 +236,7 @@ def _without_pod(replica: Replica, state: JobState) -> Replica:
 
 def start_time(obj: Obj, status: Status, found: Found) -> datetime | None:
     """When its first pod ran, as far as that is known."""
-    if found.started is not None:
-        return found.started
-    starts = [pod.started for pod in found.pods if pod.started is not None]
+    starts = [time for time in (found.started, *(pod.started for pod in found.pods)) if time is not None]
     running = condition(obj, "Running")
     if starts:
         return min(starts)

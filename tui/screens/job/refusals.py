@@ -6,6 +6,7 @@ from tui.actions.registry import Action
 from tui.domain.job import shell_problem
 from tui.domain.text import plain
 from tui.kinds.kind import Kind
+from tui.kinds.registry import may_cancel, may_delete
 from tui.store.job.feed import JobFeed
 
 _NEED_THE_JOB = frozenset({"job.cancel", "job.delete", "job.link", "job.clone", "job.shell"})
@@ -27,9 +28,9 @@ def why_not(found: Action, feed: JobFeed, kind: Kind) -> str | None:
         return f"A {kind.words.noun} has no {found.label}."
     if job is None:
         return None
-    if found.id == "job.cancel" and job.state.terminal:
+    if found.id == "job.cancel" and (job.state.terminal or not may_cancel(job)):
         return f"{plain(job.display_name)} {job.state.phrase} already."
-    if found.id == "job.delete" and not job.state.terminal:
+    if found.id == "job.delete" and not may_delete(job):
         cancels = backend.offers("jobs.cancel", job.kind)
         return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
     return (shell_problem(job) or None) if found.id == "job.shell" else None

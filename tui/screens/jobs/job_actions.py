@@ -15,7 +15,7 @@ from tui.domain.formatting import age, pieces, stakes
 from tui.domain.job import Job
 from tui.domain.jobs.tree import above
 from tui.domain.text import plain
-from tui.kinds.registry import titled
+from tui.kinds.registry import kind_of, titled
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.workers import background
 from tui.widgets.state import state_content
@@ -42,6 +42,8 @@ def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 def _cancelled_too(console: ConsoleApp, job: Job) -> str:
     """What ends with a job: its parts, and the job that has no other part."""
     parts = sum(part.state.active for part in console.store.parts_of(job)) if job.composite else 0
+    if kind_of(job).cancel_suspends:
+        return "which suspends it: its pods end, the job stays"
     # Its own tasks are in the question already.
     words = [f"with {pieces(parts, 'running job')} in all"] if parts > job.running_tasks else []
     parent = console.store.parent_of(job)
@@ -60,7 +62,16 @@ def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 def _not_deleted(console: ConsoleApp, job: Job) -> str:
     """The parts of a job are jobs of their own, and stay."""
     parts = len(console.store.parts_of(job))
+    if not job.state.terminal:
+        return "which ends its pods"
     return f"whose {pieces(parts, 'job stays', 'jobs stay')}" if parts else ""
+
+
+def confirm_change(
+    console: ConsoleApp, verb: str, job: Job, operation: Callable[[Job], Awaitable[Outcome[Any]]], effect: str
+) -> None:
+    """Change one job after a yes, e.g. suspend it; `effect` is what follows from it."""
+    _confirm(console, verb, [job], operation, also=lambda _: effect)
 
 
 def confirm_preempt(console: ConsoleApp, job: Job) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tui.actions.registry import Action
 from tui.domain.job import Job, shell_problem
 from tui.domain.text import plain
-from tui.kinds.registry import kind_of
+from tui.kinds.registry import kind_of, may_cancel, may_delete
 from tui.session import Session
 
 
@@ -24,9 +24,9 @@ def unable(found: Action, session: Session | None, selected: Sequence[Job]) -> s
     if not jobs:
         nouns = dict.fromkeys(kind_of(job).words.noun for job in selected)
         return f"{found.title} is not offered for a {' or a '.join(nouns)}."
-    if found.id == "jobs.cancel" and not any(job.state.active for job in jobs):
+    if found.id == "jobs.cancel" and not any(may_cancel(job) for job in jobs):
         return _already("Nothing to cancel", jobs)
-    if found.id == "jobs.delete" and not any(job.state.terminal for job in jobs):
+    if found.id == "jobs.delete" and not any(may_delete(job) for job in jobs):
         cancels = bool(offered(session, "jobs.cancel", selected))
         return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
     return ""

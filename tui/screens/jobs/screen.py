@@ -17,7 +17,7 @@ from tui.domain.formatting import age, pieces
 from tui.domain.job import Job
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
 from tui.domain.text import plain
-from tui.kinds.registry import kind_of
+from tui.kinds.registry import kind_of, may_cancel, may_delete
 from tui.screens.dialogs.message import show_trouble
 from tui.screens.jobs.copy_command import copy_command
 from tui.screens.jobs.refusals import offered, unable
@@ -382,7 +382,7 @@ class JobsScreen(JobsViews):
         """Cancel what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - not before the first paint
 
-        jobs = [job for job in self._offered("jobs.cancel") if job.state.active]
+        jobs = [job for job in self._offered("jobs.cancel") if may_cancel(job)]
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
@@ -394,7 +394,7 @@ class JobsScreen(JobsViews):
         """Delete what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_delete  # noqa: PLC0415 - not before the first paint
 
-        jobs = [job for job in self._offered("jobs.delete") if job.state.terminal]
+        jobs = [job for job in self._offered("jobs.delete") if may_delete(job)]
         confirm_delete(self.console, jobs, then=self._unmark)
 
     def action_sort(self) -> None:

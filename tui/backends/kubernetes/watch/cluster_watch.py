@@ -182,7 +182,7 @@ class ClusterWatch:
         )
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
         if job.start_time is not None and not job.state.terminal:
-            self._started.setdefault(uid, job.start_time)
+            self._started[uid] = job.start_time
         return job
 
     def _runtime(self, place: Place, obj: Obj) -> Obj | None:

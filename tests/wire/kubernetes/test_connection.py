@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from tests.wire.fake_kubernetes import kubeconfig, serving, status
+from tests.wire.kubernetes.told_server import kubeconfig, serving, status
 from tui.backends.errors import (
     BackendError,
     InvalidRequest,

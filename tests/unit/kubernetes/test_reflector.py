@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.scripted_cluster import ScriptedCluster, Step
+from tests.unit.kubernetes.scripted_cluster import ScriptedCluster, Step
 from tests.waiting import until
 from tui.backends.errors import PermissionDenied
 from tui.backends.kubernetes.errors import Expired

@@ -1,0 +1,277 @@
+"""Jobs of a cluster as domain jobs: states, replica groups, replicas, times, errors."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tui.domain.kubernetes.changes import scale_patch, scale_problem, suspend_patch, workers_of
+from tui.domain.kubernetes.conditions import status_of
+from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.names import JobName, parse_name
+from tui.domain.kubernetes.pods import Pod, reason_words, reduced
+from tui.domain.kubernetes.workloads import WORKLOADS, workload_of
+from tui.domain.states import JobState
+
+T0, T1, T2 = (f"2026-11-25T18:0{minute}:00Z" for minute in range(3))
+GPU_POD = {
+    "spec": {
+        "nodeSelector": {
+            "cloud.google.com/gke-accelerator": "nvidia-tesla-a100",
+            "cloud.google.com/gke-spot": "true",
+        },
+        "containers": [{"name": "pytorch", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}}],
+    }
+}
+
+
+def pytorch(*conditions: tuple[str, str], **status: Any) -> dict[str, Any]:
+    """A PyTorchJob with a master and three workers; a condition is its type and the time since when."""
+    true = [
+        {"type": kind, "status": "True", "reason": f"PyTorchJob{kind}", "message": f"It is {kind}.",
+         "lastTransitionTime": since}
+        for kind, since in conditions
+    ]  # fmt: skip
+    specs = {"Master": {"replicas": 1, "template": GPU_POD}, "Worker": {"replicas": 3, "template": GPU_POD}}
+    return {
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+        "metadata": {"name": "bert", "namespace": "team", "creationTimestamp": T0, "labels": {"a": "b"}},
+        "spec": {"pytorchReplicaSpecs": specs, "runPolicy": {"activeDeadlineSeconds": 60}},
+        "status": {"conditions": true, "startTime": T0, **status},
+    }  # fmt: skip
+
+
+def pod(name: str, index: int, phase: str = "Running", *, kind: str = "worker", **more: Any) -> Pod:
+    """A pod of it; `more` are fields of its status, `state` that of its container."""
+    state = more.pop("state", {"running": {"startedAt": T1}})
+    spec = {"nodeName": more.pop("node", f"node-{index}"), **GPU_POD["spec"], **more.pop("spec", {})}
+    found = reduced(
+        {
+            "metadata": {
+                "name": name, "namespace": "team", "uid": name, "creationTimestamp": more.pop("created", T0),
+                "labels": {
+                    "training.kubeflow.org/replica-type": kind,
+                    "training.kubeflow.org/replica-index": str(index),
+                },
+                "ownerReferences": [{"kind": "PyTorchJob", "name": "bert", "controller": True}],
+                **more.pop("metadata", {}),
+            },
+            "spec": spec,
+            "status": {
+                "phase": phase,
+                "containerStatuses": [{"restartCount": more.pop("restarts", 0), "state": state}],
+                **more,
+            },
+        }
+    )  # fmt: skip
+    assert found is not None
+    return found
+
+
+def ended(code: int, reason: str = "Error", at: str = T2) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": T1, "finishedAt": at}}
+
+
+def job(obj: dict[str, Any], **found: Any):  # type: ignore[no-untyped-def]
+    workload = workload_of(obj)
+    assert workload is not None
+    return job_of(obj, workload, "gke", "prod", Found(**found))
+
+
+def test_a_job_that_runs() -> None:
+    pods = [
+        pod("bert-master-0", 0, kind="master"),
+        pod("bert-worker-0", 0, restarts=2),
+        pod("bert-worker-1", 1, "Pending", state={"waiting": {"reason": "ContainerCreating"}}),
+    ]
+    found = job(pytorch(("Created", T0), ("Running", T1)), pods=pods)
+    assert (found.name, found.id) == ("clusters/prod/namespaces/team/pytorchjobs/bert", "bert")
+    assert (found.state, found.native_state, found.region) == (JobState.RUNNING, "Running", "team")
+    assert found.start_time == datetime(2026, 11, 25, 18, 1, tzinfo=UTC) and found.end_time is None
+    assert [(g.name, g.role, g.replicas) for g in found.groups] == [
+        ("master", "primary", 1), ("worker", "worker", 3),
+    ]  # fmt: skip
+    assert found.accelerators == {"NVIDIA_TESLA_A100": 32} and found.spot
+    assert found.timeout is not None and found.timeout.total_seconds() == 60
+    shown = [(r.id, r.state.value, r.node, r.restarts, r.pod) for r in found.replicas]
+    assert shown == [
+        ("master-0", "RUNNING", "node-0", 0, "bert-master-0"),
+        ("worker-0", "RUNNING", "node-0", 2, "bert-worker-0"),
+        ("worker-1", "PENDING", "node-1", 0, "bert-worker-1"),
+        ("worker-2", "PENDING", "", None, ""),
+    ]
+
+
+def test_a_job_that_failed_names_the_replicas_that_failed_first() -> None:
+    pods = [
+        pod("bert-worker-0", 0, "Failed", state=ended(1)),
+        pod("bert-worker-2", 2, "Failed", state=ended(137, "OOMKilled", T1)),
+    ]
+    found = job(pytorch(("Failed", T2)), pods=pods)
+    assert found.state is JobState.FAILED and found.end_time == datetime(2026, 11, 25, 18, 2, tzinfo=UTC)
+    assert found.error is not None
+    assert found.error.message == (
+        "PyTorchJobFailed: It is Failed. "
+        "The replica worker-2 exited with a non-zero status of 137 (out of memory (OOMKilled)). "
+        "The replica worker-0 exited with a non-zero status of 1."
+    )
+    assert [(r.id, r.exit_code, r.reason) for r in found.replicas if r.pod] == [
+        ("worker-0", 1, ""), ("worker-2", 137, "out of memory (OOMKilled)"),
+    ]  # fmt: skip
+    assert {r.state for r in found.replicas if not r.pod} == {JobState.UNKNOWN}
+
+
+def test_a_replica_that_got_another_pod_counts_its_pods() -> None:
+    old = pod("old", 1, "Failed", state=ended(1), created=T0)
+    new = pod("new", 1, created=T1, restarts=1)
+    replica = next(r for r in job(pytorch(("Running", T1)), pods=[new, old]).replicas if r.id == "worker-1")
+    assert (replica.pod, replica.restarts, replica.state) == ("new", 2, JobState.RUNNING)
+
+
+def test_workers_beyond_the_scale_that_still_have_pods_are_shown() -> None:
+    found = job(pytorch(("Running", T1)), pods=[pod("bert-worker-5", 5)])
+    assert [r.id for r in found.replicas][-1] == "worker-5"
+
+
+def batch(**status: Any) -> dict[str, Any]:
+    spec = {"parallelism": 2, "template": GPU_POD}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def train(**status: Any) -> dict[str, Any]:
+    obj = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "t"}}
+    return {**obj, "spec": {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 4}}, "status": status}
+
+
+def held(kind: str, reason: str = "") -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": "True", "reason": reason}]}
+
+
+STATES = [
+    (pytorch(), JobState.PENDING, ""),
+    (pytorch(("Created", T0)), JobState.PENDING, "Created"),
+    (pytorch(("Created", T0), ("Running", T1), ("Restarting", T1)), JobState.RESTARTING, "Restarting"),
+    (pytorch(("Running", T1), ("Succeeded", T2)), JobState.SUCCEEDED, "Succeeded"),
+    (batch(), JobState.PENDING, "Created"),
+    (batch(active=2, ready=0), JobState.PENDING, "Created"),
+    (batch(active=2, ready=1), JobState.RUNNING, "Running"),
+    (batch(active=1, ready=0, failed=3), JobState.RESTARTING, "Restarting"),
+    (batch(**held("FailureTarget")), JobState.CANCELLING, "FailureTarget"),
+    (batch(**held("Complete")), JobState.SUCCEEDED, "Complete"),
+    (train(), JobState.PENDING, "Created"),
+    (train(jobsStatus=[{"name": "node", "ready": 0, "active": 1}]), JobState.PENDING, "Created"),
+    (train(jobsStatus=[{"name": "node", "ready": 1, "active": 1}]), JobState.RUNNING, "Running"),
+    (train(**held("Failed", "DeadlineExceeded")), JobState.FAILED, "Failed"),
+]
+
+
+@pytest.mark.parametrize(("obj", "state", "native"), STATES)
+def test_states(obj: dict[str, Any], state: JobState, native: str) -> None:
+    workload = workload_of(obj)
+    assert workload is not None
+    found = status_of(obj, workload.key)
+    assert (found.state, found.native) == (state, native)
+    going = {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": T2}}
+    assert status_of(going, workload.key).state is (state if state.terminal else JobState.CANCELLING)
+
+
+def test_a_suspended_job_is_queued_where_kueue_has_it() -> None:
+    obj = pytorch(("Suspended", T1))
+    obj["spec"]["runPolicy"]["suspend"] = True
+    found = status_of(obj, "pytorch_job")
+    assert (found.state, found.reason) == (JobState.SUSPENDED, "PyTorchJobSuspended: It is Suspended.")
+    obj["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team-a"
+    found = status_of(obj, "pytorch_job")
+    assert (found.state, found.reason) == (JobState.QUEUED, "In the queue team-a")
+    assert status_of({**batch(), "spec": {"suspend": True}}, "batch_job").state is JobState.SUSPENDED
+
+
+def test_a_train_job_has_the_groups_of_its_job_set_or_of_its_runtime() -> None:
+    inner = {"parallelism": 1, "template": GPU_POD}
+    jobs = [
+        {"name": "dataset-initializer", "template": {"spec": inner}},
+        {"name": "node", "template": {"spec": inner}},
+    ]
+    template = {"spec": {"replicatedJobs": jobs}}
+    runtime = {"spec": {"mlPolicy": {"numNodes": 2}, "template": template}}
+    found = job(train(), runtime=runtime)
+    assert [(g.name, g.replicas) for g in found.groups] == [("dataset-initializer", 1), ("node", 4)]
+    assert [g.replicas for g in job(train()).groups] == [4]
+    job_set = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "spec": {"replicatedJobs": [{"name": "node", "template": {"spec": {**inner, "parallelism": 6}}}]},
+    }  # fmt: skip
+    assert [(g.name, g.replicas) for g in job(train(), job_set=job_set).groups] == [("node", 6)]
+
+
+def test_a_start_that_was_seen_is_kept_when_the_status_forgets_it() -> None:
+    seen = datetime(2026, 11, 25, 18, 1, tzinfo=UTC)
+    assert job(pytorch(("Succeeded", T2)), started=seen).start_time == seen
+    assert job(pytorch(("Succeeded", T2))).start_time == datetime(2026, 11, 25, 18, 0, tzinfo=UTC)
+    assert job(pytorch(("Created", T0))).start_time is None
+
+
+REASONS = [
+    ({"state": ended(137, "OOMKilled")}, "out of memory (OOMKilled)"),
+    ({"state": ended(1)}, ""),
+    ({"reason": "Evicted", "message": "The node was low on memory."}, "evicted: The node was low on memory."),
+    ({"reason": "Terminated", "message": "imminent node shutdown"}, "node preempted (GKE Spot)"),
+    (
+        {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}]},
+        "node preempted (GKE Spot)",
+    ),
+    (
+        {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]},
+        "preempted by a pod of higher priority",
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "words"), REASONS)
+def test_reasons_of_a_pod_that_failed(status: dict[str, Any], words: str) -> None:
+    status = {"state": {}, **status}
+    assert reason_words(pod("p", 0, "Failed", **status)) == words
+    if "Spot" in words:
+        plain = pod("p", 0, "Failed", spec={"nodeSelector": {}}, **status)
+        assert reason_words(plain) == "node lost or shut down"
+
+
+def test_pods_of_no_job_are_not_kept() -> None:
+    assert reduced({"metadata": {"name": "p"}, "status": {"phase": "Running"}}) is None
+    owner = [{"kind": "ReplicaSet", "name": "web", "controller": True}]
+    assert reduced({"metadata": {"name": "p", "ownerReferences": owner}}) is None
+
+
+def test_names() -> None:
+    name = JobName("gke_p_us-central1_c", "team", "pytorchjobs", "bert.1")
+    assert parse_name(str(name)) == name and name.key == "team/bert.1"
+    for wrong in (
+        "",
+        "projects/p/locations/r/customJobs/1",
+        "clusters/c/namespaces/../jobs/a",
+        str(name) + "/x",
+    ):
+        assert parse_name(wrong) is None
+    assert len({workload.plural for workload in WORKLOADS}) == len(WORKLOADS)
+
+
+def test_what_is_patched() -> None:
+    obj = pytorch()
+    assert suspend_patch(obj, True) == {"spec": {"runPolicy": {"suspend": True}}}
+    assert suspend_patch(batch(), False) == {"spec": {"suspend": False}}
+    assert scale_patch("pytorch_job", 5, obj) == {
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 5}}}
+    }
+    assert scale_patch("train_job", 5) is None and workers_of(obj, "pytorch_job") == 3
+    assert "no elasticPolicy" in scale_problem(obj, 2)
+    obj["spec"]["elasticPolicy"] = {"minReplicas": 2, "maxReplicas": 4}
+    assert [bool(scale_problem(obj, n)) for n in (-1, 1, 2, 4, 5)] == [True, True, False, False, True]
+    assert scale_problem(batch(), 7) == ""

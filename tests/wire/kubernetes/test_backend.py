@@ -1,0 +1,277 @@
+"""Jobs of a cluster over the wire: listed by watches, changed by calls that are checked first."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.waiting import until
+from tests.wire.kubernetes.backends import (
+    add,
+    backend,
+    cluster_backend,
+    listed,
+    pages,
+    pytorch_job,
+    set_pod,
+    template,
+)
+from tests.wire.kubernetes.control import emulator
+from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, PermissionDenied
+from tui.backends.group import GroupBackend
+from tui.backends.interface import LaunchRequest
+from tui.domain.states import JobState
+
+NAME = "clusters/local-k8s/namespaces/default/pytorchjobs/bert"
+
+
+async def test_a_job_and_its_pods_come_as_changes() -> None:
+    """A page has only what changed; a deleted job is named as gone."""
+    async with cluster_backend() as (running, opened):
+        service = opened.jobs["pytorch_job"]
+        assert list(opened.jobs) == [
+            "pytorch_job", "tf_job", "mpi_job", "train_job", "job_set", "batch_job",
+        ]  # fmt: skip
+        add(running, pytorch_job("other"))
+        first = await listed(service)
+        assert list(first) == ["other"] and first["other"].state is JobState.PENDING
+        add(running, pytorch_job())
+
+        async def with_pods() -> Any:
+            found = await listed(service, changes=True)
+            return (
+                found.get("bert") if "bert" in found and all(r.pod for r in found["bert"].replicas) else None
+            )
+
+        assert (await until(with_pods, "its pods")).name == NAME
+        for pod in ("bert-master-0", "bert-worker-0", "bert-worker-1"):
+            set_pod(running, pod, "Running", state={"running": {"startedAt": "2026-11-25T18:00:00Z"}})
+
+        async def runs() -> Any:
+            found = await listed(service, changes=True)
+            assert set(found) <= {"bert", "other"}
+            job = found.get("bert")
+            all_run = job and {job.state, *(r.state for r in job.replicas)} == {JobState.RUNNING}
+            return job if all_run else None
+
+        job = await until(runs, "the job to run")
+        assert {r.id for r in job.replicas} == {"master-0", "worker-0", "worker-1"}
+        assert await opened.jobs["pytorch_job"].get(NAME) == job
+        assert [job for page in await pages(service, changes=True) for job in page.jobs] == []
+        await service.delete(NAME)
+
+        async def gone() -> Any:
+            return [name for page in await pages(service, changes=True) for name in page.gone]
+
+        assert await until(gone, "the deleted job") == [NAME]
+        with pytest.raises(NotFound, match="any more"):
+            await service.get(NAME)
+
+
+async def test_a_verb_reads_one_job_without_a_watch() -> None:
+    async with cluster_backend() as (running, opened):
+        add(running, pytorch_job())
+        await until(lambda: len(running.objects.list(running.objects.resource("pods"))) == 3, "its pods")
+        (found,) = await opened.find_jobs("bert")
+        assert found.name == NAME and found.replicas[0].pod == "bert-master-0"
+        assert await opened.find_jobs(NAME) == [found]
+        assert await opened.find_jobs("nobody") == [] == await opened.find_jobs("a/../b")
+        spec = await opened.job_service(NAME).spec(NAME)
+        assert spec["kind"] == "PyTorchJob" and "managedFields" not in spec["metadata"]
+        with pytest.raises(InvalidRequest, match="is not the full name"):
+            await opened.jobs["tf_job"].get(NAME)
+
+
+def owned(obj: dict[str, Any], by: dict[str, Any]) -> dict[str, Any]:
+    uid = by["metadata"]["uid"]
+    owner = {"apiVersion": by["apiVersion"], "kind": by["kind"], "name": by["metadata"]["name"], "uid": uid}
+    obj["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return obj
+
+
+async def test_what_a_job_is_made_of_is_no_job_of_its_own() -> None:
+    """A CronJob's Job is one: its owner is no kind that is listed."""
+    async with cluster_backend() as (running, opened):
+        inner = {"metadata": {}, "spec": {"parallelism": 2, "completions": 2, "template": template()}}
+        inner["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+        job_set = {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+            "metadata": {"name": "set", "namespace": "default"},
+            "spec": {"replicatedJobs": [{"name": "node", "replicas": 2, "template": inner}]},
+        }  # fmt: skip
+        add(running, job_set)
+        nightly = {
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "nightly", "namespace": "default"},
+            "spec": inner["spec"],
+        }  # fmt: skip
+        cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "cron", "uid": "1"}}
+        add(running, owned(nightly, cron))
+        sets = opened.jobs["job_set"]
+
+        async def with_pods() -> Any:
+            job = (await listed(sets)).get("set")
+            return job if job and len([r for r in job.replicas if r.pod]) == 4 else None
+
+        job = await until(with_pods, "four pods")
+        assert [r.id for r in job.replicas] == [f"node-{i}" for i in range(4)]
+        assert list(await listed(opened.jobs["batch_job"])) == ["nightly"]
+        assert [job.id for job in await opened.find_jobs("set-node-0")] == []
+
+
+async def test_a_create_is_found_by_its_label_and_never_sent_twice() -> None:
+    async with cluster_backend() as (running, opened):
+        service = opened.jobs["pytorch_job"]
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+        manifest = {"apiVersion": "v1", "kind": "List", "items": [config, pytorch_job()]}
+        request = LaunchRequest("default", manifest, mark="m1")
+        assert await service.launched(request) is None
+        made = await service.create(request)
+        assert made.name == NAME and made.labels["vxtui-launch"] == "m1"
+        assert running.objects.get(running.objects.resource("configmaps"), "default", "c")["data"] == {
+            "a": "b"
+        }
+        # As after a reply that was lost: the same launch finds its job, another one is told.
+        assert (await service.create(request)).create_time == made.create_time
+        with pytest.raises(FailedPrecondition, match="already exists"):
+            await service.create(LaunchRequest("default", manifest, mark="m2"))
+        with pytest.raises(InvalidRequest) as refused:
+            await service.create(LaunchRequest("default", pytorch_job("Not_A_Name"), mark="m3"))
+        assert "metadata.name" in refused.value.fields
+
+
+async def test_suspend_resume_scale_and_delete() -> None:
+    async with cluster_backend() as (running, opened):
+        service = opened.jobs["pytorch_job"]
+        add(running, pytorch_job(elasticPolicy={"minReplicas": 1, "maxReplicas": 3}))
+        pods = running.objects.resource("pods")
+        await until(lambda: len(running.objects.list(pods)) == 3, "its pods")
+        await service.cancel(NAME)
+
+        async def state() -> JobState:
+            return (await service.get(NAME)).state
+
+        async def is_in(wanted: JobState) -> bool:
+            return await state() is wanted
+
+        await until(lambda: is_in(JobState.SUSPENDED), "the suspended job")
+        await until(lambda: not running.objects.list(pods), "its pods to end")
+        await service.resume(NAME)
+        await until(lambda: is_in(JobState.PENDING), "the resumed job")
+        await service.scale(NAME, 1)
+        await until(lambda: len(running.objects.list(pods)) == 2, "one worker")
+        assert [g.replicas for g in (await service.get(NAME)).groups] == [1, 1]
+        with pytest.raises(FailedPrecondition, match="at most 3 workers"):
+            await service.scale(NAME, 4)
+        assert [opened.offers("jobs.scale", kind) for kind in opened.jobs] == [
+            True,
+            True,
+            True,
+            False,
+            False,
+            True,
+        ]
+        await service.delete(NAME)
+        with pytest.raises(NotFound):
+            await service.delete(NAME)
+
+
+async def test_a_job_in_a_queue_is_suspended_through_its_workload() -> None:
+    """Kueue would start a job that only says of itself that it is suspended."""
+    async with cluster_backend() as (running, opened):
+        obj = pytorch_job(runPolicy={"suspend": True})
+        obj["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "none"}
+        add(running, obj)
+        resource = running.objects.resource("workloads")
+        await until(lambda: running.objects.list(resource), "its Workload")
+        service = opened.jobs["pytorch_job"]
+        job = await service.get(NAME)
+        assert job.state is JobState.QUEUED and job.waiting and "none" in job.waiting[0]
+        await service.suspend(NAME)
+        assert [each["spec"]["active"] for each in running.objects.list(resource)] == [False]
+        assert running.objects.get(running.objects.resource("pytorchjobs"), "default", "bert")["spec"][
+            "runPolicy"
+        ] == {"suspend": True}
+        assert "deactivated" in (await service.get(NAME)).waiting[0]
+        await service.resume(NAME)
+        assert [each["spec"]["active"] for each in running.objects.list(resource)] == [True]
+
+
+async def test_what_the_login_may_not_do_is_refused_before_it_is_tried() -> None:
+    async with cluster_backend(denied=["patch pytorchjobs.kubeflow.org", "list tfjobs.kubeflow.org"]) as (
+        running, opened,
+    ):  # fmt: skip
+        add(running, pytorch_job())
+        await until(lambda: not opened.offers("jobs.suspend", "pytorch_job"), "the answers")
+        assert opened.offers("jobs.delete", "pytorch_job") and opened.offers("jobs.suspend", "tf_job")
+        with pytest.raises(PermissionDenied, match="may not patch pytorchjobs") as refused:
+            await opened.jobs["pytorch_job"].suspend(NAME)
+        assert "kubectl auth can-i patch pytorchjobs.kubeflow.org -n default" in refused.value.fix
+        (page,) = [page for page in await pages(opened.jobs["tf_job"]) if page.error]
+        assert isinstance(page.error, PermissionDenied) and not any(p.whole for p in [page] if not p.error)
+        health = {line.what: line for line in await opened.check_health()}
+        assert not health["pytorchjobs.kubeflow.org"].ok
+        assert health["pytorchjobs.kubeflow.org"].detail == "the login may not patch"
+        assert health["jobs.batch"].ok and health["login"].ok
+
+
+async def test_only_the_named_namespaces_are_read() -> None:
+    async with emulator(namespaces=["default", "a", "b"]) as running:
+        for namespace in ("default", "a", "b"):
+            add(running, pytorch_job(namespace, namespace, workers=0))
+        async with backend(running, namespaces=("b", "a")) as opened:
+            assert opened.info.regions == ("b", "a")
+            found = await pages(opened.jobs["pytorch_job"])
+            assert {(page.region, job.id) for page in found for job in page.jobs} == {("a", "a"), ("b", "b")}
+        async with backend(running) as opened:
+            assert set(await listed(opened.jobs["pytorch_job"])) == {"default", "a", "b"}
+
+
+async def test_cuts_and_expired_versions_lose_nothing() -> None:
+    """Every watch is cut after a moment, and versions expire meanwhile."""
+    async with cluster_backend() as (running, opened):
+        service = opened.jobs["batch_job"]
+        running.faults.add({"verb": "watch", "kind": "cut", "after": 0.2})
+        await listed(service)
+        alive: set[str] = set()
+        for number in range(30):
+            name = f"job-{number}"
+            inner = template("c")
+            inner["spec"]["restartPolicy"] = "Never"
+            obj = {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": name, "namespace": "default"},
+            }
+            add(running, {**obj, "spec": {"template": inner, "suspend": True}})
+            alive.add(name)
+            if number % 3 == 2:
+                jobs = running.objects.resource("jobs", "batch")
+                running.objects.delete(jobs, "default", f"job-{number - 1}")
+                alive.discard(f"job-{number - 1}")
+            if number % 7 == 6:
+                running.objects.forget_history()
+            await asyncio.sleep(0.05)
+
+        async def equal() -> bool:
+            return set(await listed(service)) == alive
+
+        await until(equal, "the same jobs as in the cluster")
+
+
+async def test_two_clusters_in_one_group() -> None:
+    """A job of each; what is done to one is done where it is."""
+    async with emulator() as here, emulator() as there:
+        for running, name in ((here, "mine"), (there, "yours")):
+            add(running, pytorch_job(name, workers=0))
+        async with backend(here, "one") as one, backend(there, "two") as two:
+            group = GroupBackend("all", [one, two])
+            await group.connect()
+            await group.settle()
+            found = [job async for page in group.list_jobs() for job in page.jobs]
+            assert {(job.context, job.id) for job in found} == {("one", "mine"), ("two", "yours")}
+            (job,) = await group.find_jobs("yours")
+            await group.job_service(job.name).suspend(job.name)
+            spec = there.objects.get(there.objects.resource("pytorchjobs"), "default", "yours")["spec"]
+            assert spec["runPolicy"]["suspend"] is True

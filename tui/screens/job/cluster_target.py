@@ -1,0 +1,82 @@
+"""What only the screen of a job in a cluster can do: suspend, resume, scale."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from tui.actions.operations.runner import Outcome
+from tui.domain.formatting import pieces
+from tui.domain.job import Job
+from tui.domain.text import plain
+from tui.kinds.registry import kind_of
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.jobs.job_actions import confirm_change
+
+if TYPE_CHECKING:
+    from tui.actions.operations.jobs import JobOperations
+    from tui.screens.job.screen import JobScreen
+
+MOST_WORKERS = 100_000
+
+
+class ClusterTarget:
+    """Runs the actions of `tui.kinds.cluster_jobs`."""
+
+    def __init__(self, screen: JobScreen) -> None:
+        self._screen = screen
+
+    def action_suspend(self) -> None:
+        """End the pods and keep the job, after a question."""
+        self._change("suspend", "Suspend", "its pods end, and it starts again when it is resumed")
+
+    def action_resume(self) -> None:
+        """Start the job again, after a question."""
+        self._change("resume", "Resume", "its pods start anew")
+
+    def action_scale(self) -> None:
+        """Ask for the number of workers, then whether it is meant."""
+        found = self._ready("scale")
+        if found is None:
+            return
+        job, operations = found
+        workers = next((group.replicas for group in job.groups if group.name == "worker"), 0)
+
+        def answered(text: str | None) -> None:
+            if text is None:
+                return
+            number = int(text)
+
+            async def scale(each: Job) -> Outcome[Any]:
+                return await operations.scale(each, number)
+
+            effect = f"from {workers} to {pieces(number, 'worker')}"
+            confirm_change(self._screen.console, "Scale", job, scale, effect)
+
+        question = f"Workers of {plain(job.display_name)}"
+        self._screen.console.push_screen(PromptScreen(question, str(workers), check=_wrong_number), answered)
+
+    def _change(self, operation: str, verb: str, effect: str) -> None:
+        found = self._ready(operation)
+        if found is not None:
+            job, operations = found
+            act: Callable[[Job], Awaitable[Outcome[Any]]] = getattr(operations, operation)
+            confirm_change(self._screen.console, verb, job, act, effect)
+
+    def _ready(self, operation: str) -> tuple[Job, JobOperations] | None:
+        """The job and what changes it; None, said to the user, where that can't be."""
+        job, console = self._screen.job, self._screen.console
+        operations = console.job_operations()
+        if job is None or operations is None:
+            return None
+        if not self._screen.feed.session.backend.offers(f"jobs.{operation}", job.kind):
+            noun = kind_of(job).words.noun
+            console.notify(f"You may not {operation} a {noun} here.", severity="warning", markup=False)
+            return None
+        return job, operations
+
+
+def _wrong_number(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_WORKERS):
+        return "A whole number of workers, such as 3."
+    return ""
