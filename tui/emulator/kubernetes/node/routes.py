@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
@@ -12,7 +13,7 @@ from starlette.websockets import WebSocket
 from tui.emulator.kubernetes.errors import ApiError, BadRequest, NotFound
 from tui.emulator.kubernetes.node.parts import NodeParts
 from tui.emulator.kubernetes.node.serving import usage
-from tui.emulator.kubernetes.node.serving.exec_socket import run_attach, run_exec
+from tui.emulator.kubernetes.node.serving.exec_socket import place_of, run_attach, run_exec
 from tui.emulator.kubernetes.node.serving.logs import LogOptions, read_log
 from tui.emulator.kubernetes.resources import NODES, PODS
 
@@ -70,7 +71,9 @@ class NodeRoutes:
             await socket.send_denial_response(JSONResponse(error.status(), error.code))
 
     async def no_spdy(self, request: Request) -> Response:
-        self._pod(request)
+        # kubectl asks so where its WebSocket was refused: it gets the same refusal.
+        container = request.query_params.get("container", "")
+        await asyncio.to_thread(place_of, self._kubelet, self._pod(request), container)
         raise BadRequest(_SPDY)
 
     async def nodes(self, _request: Request) -> Response:

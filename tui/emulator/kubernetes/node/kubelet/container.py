@@ -96,6 +96,8 @@ class Container:
         self._policy = policy
         self.number = 0
         """The present or last run; 0 before the first."""
+        self.active = False
+        """The present run has not ended yet, though its state may still be that of the run before."""
         self._failures = 0
         """Ends in a row that lead to a restart."""
         self._started_at = 0.0
@@ -116,7 +118,7 @@ class Container:
 
     async def run(self) -> None:
         """Start it, again where its policy says so, until it has ended for good or is stopped."""
-        if self.number:
+        if self.active:
             await self._follow()
         while not self.stopped and self._is_due():
             if not await self._back_off() or not await self._start():
@@ -136,8 +138,12 @@ class Container:
         self._failures = self.state.restarts
         self.state.container_id = self._id()
         known = (before or {}).get("state") or {}
-        same = before is not None and before.get("containerID") == self.state.container_id
-        if same and "waiting" not in known:
+        ends = [each["terminated"] for each in (known, self.state.last) if "terminated" in each]
+        end = next((each for each in ends if each.get("containerID") == self.state.container_id), None)
+        self.active = end is None
+        if end is not None:
+            self.state.state = {"terminated": dict(end)}
+        elif "running" in known and (before or {}).get("containerID") == self.state.container_id:
             self.state.state = dict(known)
         self.pod.services.hold_devices(self.pod.uid, self.name, runs[-1])
 
@@ -146,7 +152,7 @@ class Container:
         self._stopping.set()
         self.changed.set()
         folder = self.run_folder
-        if folder is None or self.state.exit_code is not None:
+        if folder is None or not self.active:
             return
         try:
             self.pod.services.runner.command(folder, {"do": "stop", "reason": "cancel", "grace": grace})
@@ -256,7 +262,7 @@ class Container:
         except CannotRun as error:
             raise CannotCreate(str(error)) from error
         services.runner.start(folder, plan)
-        self.number = number
+        self.number, self.active = number, True
         self.state.container_id = self._id()
         self.pod.event("Created", f"Created container: {self.name}")
         for old in self.pod.folder.runs(self.name)[:-2]:
@@ -269,8 +275,6 @@ class Container:
         """Follow the present run to its end."""
         folder = self.run_folder
         assert folder is not None
-        if self.state.exit_code is not None:
-            return
         await self._wait_for_start(folder)
         runner = self.pod.services.runner
         while True:
@@ -280,7 +284,7 @@ class Container:
             await process_ended(pid)
         # It kills what a dead runner has left, which takes time.
         ended = await asyncio.to_thread(runner.status, folder)
-        self._ended_at = time.time()
+        self._ended_at, self.active = time.time(), False
         self.pod.services.release_devices(self.pod.uid, self.name)
         self.state.state = {"terminated": self._terminated(folder, ended)}
         self._change()

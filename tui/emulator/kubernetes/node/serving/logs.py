@@ -146,7 +146,7 @@ async def _stream(container: Container, run: AttemptDir, options: LogOptions) ->
 
 def _is_over(container: Container, run: AttemptDir) -> bool:
     """Whether the run has ended: its output is complete."""
-    return container.number != run.number or container.state.exit_code is not None or container.pod.ended
+    return container.number != run.number or not container.active
 
 
 def _encode(line: Line, timestamps: bool) -> bytes:
