@@ -61,7 +61,8 @@ class Api:
         """The ASGI application."""
         routes = [
             *(Route(path, _healthy) for path in (*_HEALTH, *(f"{one}/{{check}}" for one in _HEALTH))),
-            Route("/version", _version),
+            # kr8s asks with the slash.
+            *(Route(path, _version) for path in ("/version", "/version/")),
             *self._routes,
             Route("/{path:path}", self._answer, methods=_METHODS),
         ]
