@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.content import Content
 from textual.pilot import Pilot
 
 from tests.ui.double import MemoryBackend
@@ -19,6 +20,8 @@ from tui.screens.dialogs.pick import PickScreen
 from tui.screens.launch.field import LaunchField, ValueInput
 from tui.screens.launch.form import LaunchForm
 from tui.screens.launch.screen import LaunchScreen
+from tui.widgets.checks import Checks
+from tui.widgets.key_footer import KeyFooter
 
 LONG = "Weights to start with, as gs://bucket/folder/checkpoints/JOB of the stage before this one"
 SPOT = "SPOT can be preempted, and it starts again"
@@ -183,3 +186,32 @@ async def test_a_launch_fills_in_what_it_finds_out(folder: Path, monkeypatch: py
         await launch_screen(app, pilot, "closed")
         year, day = (f"{app.clock().astimezone(UTC):{form}}" for form in ("%Y", "%j"))
         await until(pilot, lambda: (value(app, "eager"), value(app, "weights")) == (year, day), "the values")
+
+
+@pytest.mark.parametrize(("lines", "least"), [(2, 14), (14, 9)])
+async def test_the_values_get_the_rows_that_the_checks_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int, least: int
+) -> None:
+    (tmp_path / "profiles").mkdir()
+    names = [f"value{n}" for n in range(14)]
+    head = "".join(f"  {name}: 1\n" for name in names)
+    args = ", ".join(f"'${{{name}}}'" for name in names)
+    machine = "machineSpec: {machineType: n1-standard-4}, replicaCount: 1"
+    pool = f"{machine}, containerSpec: {{imageUri: i, args: [{args}]}}"
+    spec = f"jobSpec: {{workerPoolSpecs: [{{{pool}}}]}}\n"
+    text = f"displayName: many\nparameters:\n{head}{spec}"
+    (tmp_path / "profiles" / "many.yaml").write_text(text)
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await pilot.resize_terminal(80, 24)
+        await launch_screen(app, pilot, "many")
+        screen = app.screen
+        checks = screen.query_one(Checks)
+        await until(pilot, lambda: checks.checks and not checks.running, "the checks")
+        checks.show([(Content("? "), Content(f"known {n}")) for n in range(lines)])
+        form, ahead = screen.query_one("#form"), screen.query_one("#ahead")
+        await until(pilot, lambda: form.size.height == least, "the rows")
+        assert form.region.bottom <= ahead.region.y
+        assert ahead.region.bottom <= screen.query_one(KeyFooter).region.y
+        await pilot.press(*["tab"] * 15)
+        assert screen.focused is not None
+        assert form.region.contains_region(screen.focused.region), "the value with the focus is in view"

@@ -107,7 +107,7 @@ async def test_tasks_stand_in_their_order_with_what_became_of_them(tmp_path: Pat
         pane = await on_tasks(pilot, app)
         assert list(pane.table_view.keys) == ["1", "2", "3", "15"]
         assert cell(pane, "3", "name").strip() == "▸ for-loop-1  5/5"
-        assert cell(pane, "1", "state") == "⊘ cached" and cell(pane, "15", "state") == "⊘ not triggered"
+        assert cell(pane, "1", "state") == "✓ cached" and cell(pane, "15", "state") == "⊘ not triggered"
         assert cell(pane, "15", "after") == "train for-loop-1"
         assert "8 of 8 tasks ended   1 failed   1 cached" in pane.status().plain
         await pilot.press("f")

@@ -34,7 +34,7 @@ _MODELS = (
 _ENDPOINTS = (
     Action("endpoints.open", "enter", "model", "Show this version among the models", "endpoints", "open"),
     Action(
-        "endpoints.step", "plus", "more traffic", "Send this version 10, 25, 50, then 100 % of the requests",
+        "endpoints.step", "plus", "traffic", "Send this version 10, 25, 50, then 100 % of the requests",
         "endpoints", "step", operation="endpoint.split", confirm=True, needs="serving",
         name="split the traffic",
     ),

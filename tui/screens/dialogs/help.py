@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.actions.registry import actions, key_text
+from tui.actions.registry import Action, actions, key_text
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.widgets.labelled_lines import EMPTY, Labelled
@@ -62,15 +62,17 @@ class HelpScreen(ModalScreen[None]):
     def _keys(self, *, named: bool) -> list[Labelled]:
         lines: list[Labelled] = []
         scopes = dict.fromkeys((*self._frame.scopes(), "table"))
+        wide = max(len(self._key(found)) for scope in scopes for found in actions(scope))
         for scope in sorted(scopes, key=lambda s: s in {"app", "table"}):
             if not actions(scope) or (scope == "table" and not self._frame.query("Table")):
                 continue
             lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_TITLES.get(scope, scope), "bold $accent"))]
             for found in actions(scope):
-                key = key_text(found, self._frame.keymap) or f":{found.word}"
                 reason = None if found.direct else self._frame.blocked_reason(found)
                 style = "$text-muted" if reason else ""
-                keys = Content.styled(f"  {key:<13}  ", "bold $text-muted" if reason else "bold")
+                keys = Content.styled(
+                    f"  {self._key(found):<{wide}}  ", "bold $text-muted" if reason else "bold"
+                )
                 name = (f"{'':<{max(0, HELP - len(found.help))}}  {found.id}", "$text-muted")
                 words = Content.styled(found.help, style)
                 lines.append((keys, Content.assemble(words, name) if named else words))
@@ -78,6 +80,9 @@ class HelpScreen(ModalScreen[None]):
                     text = Content.styled(plain(reason), "$text-muted italic")
                     lines.append((Content(" " * keys.cell_length), text))
         return lines[1:]
+
+    def _key(self, found: Action) -> str:
+        return key_text(found, self._frame.keymap) or f":{found.word}"
 
     def action_scroll(self, way: str) -> None:
         """Scroll the list."""

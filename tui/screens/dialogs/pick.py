@@ -14,17 +14,37 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.domain.text import plain
+from tui.domain.text import clip, plain
+from tui.widgets.labelled_lines import Labelled, hanging_indent
+
+PADDING = 1
+"""Cells beside an option."""
+LONGEST = 40
+"""Cells of a name beside its meaning. What is typed is looked for in all of it."""
+Shown = Content | Labelled
+"""An option: a text, or a value and what it means, which is wrapped beside the value."""
 
 
-def value_options(values: Iterable[tuple[str, str]]) -> list[tuple[str, Content]]:
+def value_options(values: Iterable[tuple[str, str]]) -> list[tuple[str, Shown]]:
     """Options of (value, what it means), the meanings in a column."""
-    found = [(value, plain(value) or "none", plain(meaning)) for value, meaning in values]
-    wide = max((len(shown) for _, shown, _ in found), default=0)
-    return [
-        (value, Content.assemble(f"{shown:<{wide}}  ", (meaning, "$text-muted")))
-        for value, shown, meaning in found
+    return named_options((value, value or "none", meaning) for value, meaning in values)
+
+
+def named_options(options: Iterable[tuple[str, str, str]]) -> list[tuple[str, Shown]]:
+    """Options of (key, name, what it means), the meanings in a column; a long name is cut beside one."""
+    found = [
+        (key, clip(plain(name), LONGEST) if meaning else plain(name), plain(meaning))
+        for key, name, meaning in options
     ]
+    wide = max((len(name) for _, name, _ in found), default=0)
+    return [
+        (key, (Content(f"{name:<{wide}}  "), Content.styled(meaning, "$text-muted")))
+        for key, name, meaning in found
+    ]
+
+
+def _whole(shown: Shown) -> Content:
+    return shown if isinstance(shown, Content) else shown[0] + shown[1]
 
 
 class PickScreen(ModalScreen[str]):
@@ -44,7 +64,7 @@ class PickScreen(ModalScreen[str]):
     def __init__(
         self,
         title: str,
-        options: Sequence[tuple[str, Content]],
+        options: Sequence[tuple[str, Shown]],
         current: str = "",
         *,
         free: bool = False,
@@ -76,8 +96,24 @@ class PickScreen(ModalScreen[str]):
         self.query_one(OptionList).can_focus = False
         self._fill(self._typed_before)
 
+    def on_resize(self) -> None:
+        """Wrap the meanings to the new width."""
+        width = self._width
+        if width and any(_whole(shown).cell_length > width for _, shown in self._options):
+            at = self.query_one(OptionList).highlighted
+            self._fill(self.query_one(Input).value.strip())
+            self.query_one(OptionList).highlighted = at
+
+    @property
+    def _width(self) -> int:
+        """Cells of an option; 0 before the first layout."""
+        return max(0, self.query_one(OptionList).scrollable_content_region.width - 2 * PADDING)
+
     def _fill(self, text: str) -> None:
-        found = [(key, label) for key, label in self._options if text.lower() in label.plain.lower()]
+        found = [
+            (key, shown) for key, shown in self._options
+            if text.lower() in f"{key} {_whole(shown).plain}".lower()
+        ]  # fmt: skip
         # A match in the value comes before a match in its description.
         found.sort(key=lambda option: text.lower() not in option[0].lower())
         if self._free and text and all(key != text for key, _ in found):
@@ -85,11 +121,14 @@ class PickScreen(ModalScreen[str]):
         self._shown = [key for key, _ in found]
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([Option(label) for _, label in found])
+        options.add_options([Option(self._wrapped(shown)) for _, shown in found])
         options.display = bool(found)
         self.query_one("#none").display = not found
         if found:
             options.highlighted = self._shown.index(self._current) if self._current in self._shown else 0
+
+    def _wrapped(self, shown: Shown) -> Content:
+        return shown if isinstance(shown, Content) else hanging_indent(*shown, self._width)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:

@@ -11,7 +11,6 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
-from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
@@ -34,6 +33,7 @@ from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.launch.field import LaunchField, ValueInput
 from tui.screens.launch.form import NAME, LaunchForm
+from tui.screens.launch.rows import LaunchRows
 from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import Session
@@ -93,13 +93,9 @@ class LaunchScreen(FrameScreen):
         self._timer: Timer | None = None
 
     def compose_body(self) -> Iterable[Widget]:
-        with HorizontalGroup(id="above"):
-            yield LaunchForm(self._entry, self._region(), self.console.connection.regions)
-            yield LabelledLines("shape")
-        with VerticalScroll(id="ahead", can_focus=False):
-            yield Static("", id="answer", markup=False)
-            yield LabelledLines("problems")
-            yield Checks()
+        form = LaunchForm(self._entry, self._region(), self.console.connection.regions)
+        known = (Static("", id="answer", markup=False), LabelledLines("problems"), Checks())
+        yield LaunchRows(form, LabelledLines("shape"), known)
 
     def _region(self) -> str:
         """Default region; "" if a parameter of the profile sets it."""

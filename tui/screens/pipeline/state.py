@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from tui.domain.pipeline.facts import CACHED
+from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.widgets.state import state_content
 
-WORDS = {"SKIPPED": "cached", "NOT_TRIGGERED": "not triggered"}
+WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
 """What the service's states of a skipped task mean."""
 
 
@@ -16,4 +18,6 @@ def task_state(task: Task) -> Content:
     word = WORDS.get(task.native_state)
     if word is None:
         return state_content(task.state)
-    return Content.assemble(state_content(task.state, word=False), (f" {word}", "$text-muted"))
+    # What a cached task has made is there.
+    state = JobState.SUCCEEDED if task.native_state == CACHED else task.state
+    return Content.assemble(state_content(state, word=False), (f" {word}", "$text-muted"))

@@ -13,10 +13,10 @@ from tui.config.access import ReadOnly
 from tui.domain.formatting import NOT_MEASURED
 from tui.domain.serving.rollout import called, moves, split_with, split_with_new
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError
-from tui.domain.text import plain
+from tui.domain.text import clip, plain
 from tui.domain.vertex import catalog
 from tui.screens.dialogs.confirm import ConfirmScreen
-from tui.screens.dialogs.pick import PickScreen, value_options
+from tui.screens.dialogs.pick import LONGEST, PickScreen, named_options, value_options
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.serving.base import AT_ONCE
 from tui.screens.workers import background
@@ -154,11 +154,13 @@ def deploy_model(screen: ServingScreen, model: Model) -> None:
         except BackendError as error:
             screen.notify(f"The endpoints can't be read: {error.message}", severity="error", markup=False)
             return
-        here = {f"{each.display_name} ({each.id})": each for each in found.items if _beside(model, each)}
+        here = {each.name: each for each in found.items if _beside(model, each)}
         if not here:
             screen.notify(f"There are no endpoints in {model.region}.", severity="warning", markup=False)
             return
-        options = value_options((key, _serves(each)) for key, each in here.items())
+        options = named_options(
+            (key, each.display_name, f"{_serves(each)}  ({each.id})") for key, each in here.items()
+        )
 
         def picked(key: str | None) -> None:
             if key is not None:
@@ -184,12 +186,9 @@ def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
 def _pick_version(screen: ServingScreen, endpoint: ServingEndpoint, versions: list[Model]) -> None:
     there = {f"{one.model.partition('@')[0]}@{one.version}" for one in endpoint.deployed}
     versions = sorted(versions, key=lambda each: each.versioned in there)
-    by_key = {f"{each.display_name} {each.version} ({each.id})": each for each in versions}
-    options = value_options(
-        (
-            key,
-            "  ".join([*each.aliases, *(["deployed here already"] if each.versioned in there else [])]),
-        )
+    by_key = {each.versioned: each for each in versions}
+    options = named_options(
+        (key, f"{clip(each.display_name, LONGEST - 8)} {each.version}", _about(each, key in there))
         for key, each in by_key.items()
     )
 
@@ -199,6 +198,13 @@ def _pick_version(screen: ServingScreen, endpoint: ServingEndpoint, versions: li
 
     title = f"Deploy to {plain(endpoint.display_name)}: which version?"
     screen.app.push_screen(PickScreen(title, options), picked)
+
+
+def _about(version: Model, deployed: bool) -> str:
+    """What a version is told from others by."""
+    return "  ".join([
+        *version.aliases, *(["deployed here already"] if deployed else []), f"({version.id})"
+    ])  # fmt: skip
 
 
 def _pick_machine(screen: ServingScreen, endpoint: ServingEndpoint, model: Model) -> None:
