@@ -65,6 +65,16 @@ async def test_a_container_that_fails_again_and_again_backs_off() -> None:
         await until(lambda: pods.container("p")["restartCount"] >= 2, "another restart")
 
 
+async def test_a_restarted_container_runs_once() -> None:
+    """The first restart is at once: what it has started must not count as ended like the run before."""
+    async with cluster(crash_back_off_seconds=0.1) as pods:
+        code = "cd /kept; test -e done && sleep 1 && exit 0; touch done; exit 5"
+        main = shell(code, volumeMounts=[{"name": "kept", "mountPath": "/kept"}])
+        pods.create("p", main, restartPolicy="OnFailure", volumes=[{"name": "kept", "emptyDir": {}}])
+        assert (await pods.ended("p"))["phase"] == "Succeeded"
+        assert pods.container("p")["restartCount"] == 1
+
+
 async def test_deletion_leaves_no_process() -> None:
     async with cluster() as pods:
         stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from tui.emulator.storage.server import bucket_url
 
 Obj = Mapping[str, Any]
 TERMINATION_LOG = "/dev/termination-log"
+_BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]*[a-z0-9])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def build_plan(
     command = [expand(str(word), known) for word in container.get("command") or ()]
     args = [expand(str(word), known) for word in container.get("args") or ()]
     argv = [local(site.translate_text(word)) for word in site.images.argv(container["image"], command, args)]
+    _make_buckets((*own.values(), *command, *args), site.state)
     asked = _gpus(container)
     env |= {key: value for key, value in gpus.variables(site.devices).items() if key not in own}
     limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
@@ -105,6 +108,13 @@ def build_plan(
         job, site.run.number, (replica,), grace=grace, stop_grace=grace, sample_period=sample_period,
         worker_restarts=0,
     )  # fmt: skip
+
+
+def _make_buckets(texts: Iterable[str], state: StateDir) -> None:
+    """Create the buckets that a container is to write to, as for a job of Vertex AI here. Raises OSError."""
+    for text in texts:
+        for name in _BUCKET.findall(text):
+            (state.buckets / name).mkdir(parents=True, exist_ok=True)
 
 
 def requested_gpus(pod: Obj) -> int:
