@@ -138,7 +138,7 @@ def _pod(pool: Pool, name: str, restart: str = "") -> dict[str, Any]:
 
 
 def _restart(strategy: str) -> str:
-    return "ExitCode" if strategy == "SPOT" else "OnFailure"
+    return "ExitCode"
 
 
 def _run_policy(timeout: int) -> dict[str, Any]:
