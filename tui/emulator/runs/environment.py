@@ -136,7 +136,7 @@ def to_local_paths(text: str, state: StateDir) -> str:
     """
     if "/gcs/" not in text:
         return text
-    _make_buckets(_GCS.findall(text), state)
+    make_buckets(_GCS.findall(text), state)
     return _GCS.sub(lambda m: str(state.buckets / m[1]), text)
 
 
@@ -193,7 +193,7 @@ def _job_variables(  # noqa: PLR0917
         env[STORAGE_HOST] = buckets
     base = job.job_spec.base_output_directory.output_uri_prefix.rstrip("/")
     if base:
-        _make_buckets([base.removeprefix("gs://").split("/")[0]], state)
+        make_buckets([base.removeprefix("gs://").split("/")[0]], state)
         env["AIP_MODEL_DIR"] = f"{base}/model/"
         env["AIP_CHECKPOINT_DIR"] = f"{base}/checkpoints/"
         env["AIP_TENSORBOARD_LOG_DIR"] = f"{base}/logs/"
@@ -225,6 +225,6 @@ def _replica_variables(
     }
 
 
-def _make_buckets(names: Iterable[str], state: StateDir) -> None:
+def make_buckets(names: Iterable[str], state: StateDir) -> None:
     for name in names:
         (state.buckets / name).mkdir(parents=True, exist_ok=True)

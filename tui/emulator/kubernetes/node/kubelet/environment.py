@@ -31,13 +31,21 @@ from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner import host
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runs import gpus
-from tui.emulator.runs.environment import CHECKOUT, STORAGE_HOST, SYSTEM_PATH, expand, to_local_paths
+from tui.emulator.runs.environment import (
+    CHECKOUT,
+    STORAGE_HOST,
+    SYSTEM_PATH,
+    expand,
+    make_buckets,
+    to_local_paths,
+)
 from tui.emulator.runs.images import Images
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
 from tui.emulator.storage.server import bucket_url
 
 Obj = Mapping[str, Any]
+_BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])")
 TERMINATION_LOG = "/dev/termination-log"
 _BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]*[a-z0-9])")
 
@@ -90,6 +98,8 @@ def build_plan(
     args = [expand(str(word), known) for word in container.get("args") or ()]
     argv = [local(site.translate_text(word)) for word in site.images.argv(container["image"], command, args)]
     _make_buckets((*own.values(), *command, *args), site.state)
+    # As on `local`, the buckets that a job names exist.
+    make_buckets(_BUCKET.findall("\n".join([*argv, *env.values()])), site.state)
     asked = _gpus(container)
     env |= {key: value for key, value in gpus.variables(site.devices).items() if key not in own}
     limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
