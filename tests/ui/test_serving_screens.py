@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.ui.double import NOON
-from tests.ui.serving_double import PLACE, MemoryServing, backend
+from tests.ui.serving_double import PLACE, MemoryServing, backend, model
 from tests.ui.test_jobs_screen import footer, lines, on_screen, opened, painted, said, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied
@@ -257,3 +257,31 @@ async def test_a_roll_back_during_a_deployment_stays(tmp_path: Path) -> None:
         await until(pilot, lambda: "10 % to version 1" in said(app), "its end")
         await pilot.press("u")
         await until(pilot, lambda: "Roll back front-door: version 2 90 → 100 %" in flat(app), "one change")
+
+
+async def test_many_versions_of_a_model_are_folded_below_the_newest(tmp_path: Path) -> None:
+    serving = MemoryServing()
+    front = f"{PLACE}/endpoints/7001"
+    serving.registered[:0] = [
+        model(40, "nightly", str(20 - at), at, endpoints=(front,) if at == 7 else ()) for at in range(20)
+    ]
+    async with opened(backend(serving), tmp_path, size=(120, 40), notifications=True) as (app, pilot):
+        await pilot.press("7")
+        await until(pilot, lambda: "4 models, 25 versions" in lines(app), "the models")
+        head = f"{PLACE}/models/40@20"
+        assert list(table(app).keys)[:2] == [head, f"{PLACE}/models/31@3"], "few versions stay open"
+        assert "▸ nightly  +19" in row(app, "nightly") and "1 endpoint" in row(app, "nightly")
+        await pilot.press("f")
+        await until(pilot, lambda: len(table(app).keys) == 25, "all versions")
+        await pilot.press("j", "j", "f")
+        await until(pilot, lambda: len(table(app).keys) == 6, "only the newest")
+        assert table(app).cursor == head
+        await pilot.press("ctrl+r")
+        await pilot.pause()
+        assert len(table(app).keys) == 6, "a reading leaves it folded"
+        await pilot.press("slash", *"nightly", "enter")
+        await until(pilot, lambda: len(table(app).keys) == 20, "what the filter leaves is shown")
+        await pilot.press("escape", "G", "f")
+        await until(pilot, lambda: "has one version" in said(app), "why nothing happens")
+        app.screen.point_at(f"{PLACE}/models/40@3")  # type: ignore[attr-defined]
+        await until(pilot, lambda: table(app).cursor == f"{PLACE}/models/40@3", "the version, unfolded")

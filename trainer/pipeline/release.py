@@ -11,6 +11,8 @@ from trainer.structured_log import emit
 
 STABLE = "stable"
 """The alias of the version that has the traffic."""
+DEFAULT = "default"
+"""The alias that one version of each model has: the first one, until it is moved."""
 LONGEST = 3600.0
 """Seconds for a deployment."""
 _NEW = "0"
@@ -117,12 +119,15 @@ def with_canary(current: Mapping[str, int], percent: int) -> dict[str, int]:
 
 
 def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
-    """Give a deployed model all of the traffic and the alias, then undeploy the others."""
+    """Give a deployed model all of the traffic and the aliases, then undeploy the others.
+
+    The default alias goes with it: who names no version means the one that serves.
+    """
     now = _split(vertex, endpoint, {deployed: 100})
     for each in now.deployed_models:
         if each.id == deployed:
             name = f"{each.model}@{each.model_version_id}"
-            vertex.models.merge_version_aliases(name=name, version_aliases=[STABLE])
+            vertex.models.merge_version_aliases(name=name, version_aliases=[STABLE, DEFAULT])
             emit("phase", f"{name} has 100% of the traffic of {endpoint}", phase="release")
         else:
             _undeploy(vertex, endpoint, each.id)

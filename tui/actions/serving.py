@@ -17,6 +17,9 @@ _MODELS = (
         confirm=True,
         needs="serving",
     ),
+    Action(
+        "models.fold", "f", "fold", "Show or hide the older versions of the model", "models", "fold",
+    ),
     Action("models.filter", "slash", "filter", "Filter by name, alias or label", "models", "filter"),
     Action("models.copy", "y", "copy name", "Copy the version's resource name", "models", "copy"),
     Action(

@@ -1,4 +1,7 @@
-"""Models: every version with its aliases, labels and endpoints, and the job that made it."""
+"""Models: every version with its aliases, labels and endpoints, and the job that made it.
+
+The older versions of a model are folded below its newest one.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,15 @@ COLUMNS = (
     Column("labels", "LABELS", 10, max_width=40, rank=4),
     Column("region", "REGION", 10, max_width=20, rank=2, whole=True),
 )
+MOST_OPEN = 5
+"""Versions of a model that are not folded at first."""
+OPEN, CLOSED = "▾ ", "▸ "
 MOST_JOBS = 20
 """Jobs that are asked for their output folder to find the one that made a version."""
 
 
 class ModelsScreen(ServingScreen):
-    """One row for each version, those of a model together, the newest first."""
+    """One row for each version, those of a model together, the newest first. Many are folded at first."""
 
     SCOPE = "models"
     HEADING = "Models"
@@ -58,7 +64,13 @@ class ModelsScreen(ServingScreen):
         self._versions: dict[str, Sequence[Model]] = {}
         self._outputs: dict[str, str] = {}
         """Output folders by the job's name, "" where it has none."""
+        self._fitting: dict[str, list[Model]] = {}
+        """The versions that the filter leaves, by their model's name."""
         self._shown: dict[str, Model] = {}
+        self._folded: set[str] = set()
+        """Names of models of which only the newest version is shown."""
+        self._known: set[str] = set()
+        """Names of models that were folded if they have many versions: what the user opens stays open."""
         self._wanted = ""
         """The version to put the cursor on once it is read."""
 
@@ -67,6 +79,7 @@ class ModelsScreen(ServingScreen):
 
     def forget(self) -> None:
         self._models, self._versions, self._outputs = (), {}, {}
+        self._folded, self._known = set(), set()
 
     @property
     def has_rows(self) -> bool:
@@ -80,7 +93,11 @@ class ModelsScreen(ServingScreen):
             self._go_there()
 
     def _go_there(self) -> None:
-        if self._wanted in self._shown:
+        model = self._wanted.rpartition("@")[0]
+        if model in self._folded and self._wanted not in self._shown:
+            self._folded.discard(model)
+            self.reload()
+        elif self._wanted in self._shown:
             self.table.move_to(self._wanted)
             self._wanted = ""
 
@@ -125,14 +142,24 @@ class ModelsScreen(ServingScreen):
 
     def reload(self) -> None:
         words = self.query_one(FilterBar).text.casefold().split()
-        versions = [each for model in self._models for each in self._versions.get(model.name, (model,))]
-        self._shown = {each.versioned: each for each in versions if self._fits(each, words)}
+        self._fitting = {}
+        for model in self._models:
+            versions = self._versions.get(model.name, (model,))
+            if model.name in self._versions and model.name not in self._known:
+                self._known.add(model.name)
+                self._folded |= {model.name} if len(versions) > MOST_OPEN else set()
+            if fits := [each for each in versions if self._fits(each, words)]:
+                self._fitting[model.name] = fits
+        self._shown = {}
         now = self.console.clock()
         cells: dict[str, Cells] = {}
-        above = ""
-        for key, each in self._shown.items():
-            cells[key] = self._cells(each, now, again=each.name == above)
-            above = each.name
+        for name, fits in self._fitting.items():
+            # A filter shows all that fits.
+            folded = name in self._folded and not words
+            for at, each in enumerate(fits[:1] if folded else fits):
+                self._shown[each.versioned] = each
+                mark = ("" if at or len(fits) == 1 else CLOSED if folded else OPEN) or "  "
+                cells[each.versioned] = self._cells(each, now, mark, fits[1:] if folded else ())
         self.table.show(list(cells), cells)
         self.table.display = bool(cells)
         self.show_why(shown=bool(cells), filtered=" ".join(words))
@@ -151,18 +178,23 @@ class ModelsScreen(ServingScreen):
         """Name of the job that made it, "" where nothing says which."""
         return made_by(model, self.console.store.jobs, self._outputs)
 
-    def _cells(self, model: Model, now: datetime, *, again: bool) -> Cells:
-        """`again`: the row above is another version of the same model."""
+    def _cells(self, model: Model, now: datetime, mark: str, hidden: Sequence[Model]) -> Cells:
+        """`mark` says whether it is folded; `hidden` are its versions that are not shown."""
         name = model.display_name or model.id
+        endpoints = {name for each in (model, *hidden) for name in each.endpoints}
         job_name = self._job(model)
         job = self.console.store.jobs.get(job_name)
         labels = "  ".join(f"{key}={value}" for key, value in sorted(model.labels.items()))
         return {
-            "name": muted(plain(name)) if again else Content.styled(plain(name), "bold"),
+            "name": Content.assemble(
+                (mark, "$text-muted"),
+                (plain(name), "bold" if self._fitting[model.name][0] is model else "$text-muted"),
+                (f"  +{len(hidden):,}" if hidden else "", "$text-muted"),
+            ),
             "version": Content(plain(model.version)),
             "aliases": Content(plain(" ".join(model.aliases))),
             "age": muted(age(now - model.create_time if model.create_time else None)),
-            "endpoints": Content(pieces(len(model.endpoints), "endpoint") if model.endpoints else ""),
+            "endpoints": Content(pieces(len(endpoints), "endpoint") if endpoints else ""),
             "job": Content(plain(job.display_name)) if job else muted(job_name.rpartition("/")[2]),
             "labels": muted(plain(labels)),
             "region": muted(plain(model.region)),
@@ -171,8 +203,8 @@ class ModelsScreen(ServingScreen):
     def count_text(self) -> str:
         if self.is_unknown:
             return ""
-        models = len({each.name for each in self._shown.values()})
-        versions = pieces(len(self._shown), "version")
+        models = len(self._fitting)
+        versions = pieces(sum(map(len, self._fitting.values())), "version")
         whole = len(self._models)
         return f"{pieces(models, 'model') if models == whole else f'{models} of {whole} models'}, {versions}"
 
@@ -182,6 +214,8 @@ class ModelsScreen(ServingScreen):
         return self._shown.get(self.table.cursor or "")
 
     def blocked_reason(self, found: Action) -> str | None:
+        if found.id == "models.fold" and not self._foldable:
+            return "This model has one version."
         if found.id in {"models.open", "models.copy", "models.deploy"} and self.current is None:
             return "There is no model here."
         if found.mutates and self.current is not None:
@@ -195,6 +229,19 @@ class ModelsScreen(ServingScreen):
             if name not in self.console.store.jobs:
                 return f"The job {name.rpartition('/')[2]} that made it is not in the list of jobs any more."
         return super().blocked_reason(found)
+
+    @property
+    def _foldable(self) -> bool:
+        current = self.current
+        return current is not None and len(self._fitting[current.name]) > 1
+
+    def action_fold(self) -> None:
+        """Show or hide the older versions of the model under the cursor."""
+        if self.current is not None:
+            name = self.current.name
+            self._folded ^= {name}
+            self.table.move_to(self._fitting[name][0].versioned)
+            self.reload()
 
     def action_open(self) -> None:
         """Open the job that made this version."""
