@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import NOT_MEASURED, age, pieces
 from tui.domain.job import Job
 from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
-from tui.domain.resources.regional import with_kept
 from tui.domain.text import plain
-from tui.screens.dialogs.confirm import ConfirmScreen
-from tui.screens.polled_list import PolledListScreen
+from tui.screens.flat_list import FlatListScreen, Reading
 from tui.screens.resources.details import detail_lines
-from tui.screens.workers import background
 from tui.session import BackendError, Session
-from tui.widgets.filter_bar import FilterBar
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.table import Cells, Column
 
 if TYPE_CHECKING:
     from tui.actions.operations.resources import ResourceOperations
-    from tui.actions.operations.runner import Outcome
 
 COLUMNS = (
     Column("state", "STATE", 14, max_width=14),
@@ -42,13 +36,15 @@ WHILE_CHANGING = 2.0
 """Seconds between two readings while one is provisioned, updated, rebooted or deleted."""
 
 
-class ResourcesScreen(PolledListScreen):
+class ResourcesScreen(FlatListScreen[PersistentResource]):
     """Machines that stay, and what they cost while nobody uses them."""
 
     SCOPE = "resources"
     HEADING = "Persistent resources"
     PLACEHOLDER = "name, state, region or machine"
     NEEDS = "resources"
+    NOUN = "resource"
+    COLUMNS = COLUMNS
     WHAT = "persistent resources"
     EMPTY = (
         "No persistent resources here.",
@@ -56,14 +52,6 @@ class ResourcesScreen(PolledListScreen):
         "vxtui resources create NAME --from PROFILE makes one",
     )
     BINDINGS = bindings("resources")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._found: Sequence[PersistentResource] = ()
-        self._shown: dict[str, PersistentResource] = {}
-
-    def make_table(self) -> Table:
-        return Table(COLUMNS)
 
     def on_mount(self) -> None:
         self.console.jobs_changed.subscribe(self, lambda _: self.reload())
@@ -73,39 +61,22 @@ class ResourcesScreen(PolledListScreen):
         changing = any(each.changing for each in self._found)
         return WHILE_CHANGING if changing else super().every(session)
 
-    def tick(self) -> None:
-        super().tick()
-        if self.is_current:
-            # The ages of the rows.
-            self.reload()
+    async def list_all(self, session: Session) -> Reading[PersistentResource]:
+        return await session.backend.resources.list_all()
 
     async def read_now(self, session: Session) -> Mapping[str, BackendError]:
-        found = await session.backend.resources.list_all()
-        self._found = self.console.standing.resources = with_kept(found.items, found.errors, self._found)
-        return found.errors
-
-    def forget(self) -> None:
-        self._found = ()
-
-    @property
-    def has_rows(self) -> bool:
-        return bool(self._found)
+        errors = await super().read_now(session)
+        self.console.standing.resources = self._found
+        return errors
 
     # What is shown
 
-    def reload(self) -> None:
-        if not self.is_mounted or not self.has_widgets:
-            return
-        words = self.query_one(FilterBar).text.casefold().split()
-        shown = {each.name: each for each in self._found if _fits(each, words)}
-        self._shown = shown
-        table = self.table
-        table.show(list(shown), {name: self._cells(each) for name, each in shown.items()})
-        table.display = bool(shown)
-        self.show_why(shown=bool(shown), filtered=self.query_one(FilterBar).text)
-        self.refresh_frame()
+    def text_of(self, each: PersistentResource) -> str:
+        machines = " ".join(pool.machine for pool in each.pools)
+        state = "idle" if each.idle else "in use"
+        return f"{each.id} {each.display_name} {each.state} {state} {each.region} {machines}"
 
-    def _cells(self, each: PersistentResource) -> Cells:
+    def cells(self, each: PersistentResource) -> Cells:
         costs, region = self.console.costs, each.region
         since = idle_since(each, self._jobs)
         age_of = self.console.clock() - each.create_time if each.create_time else None
@@ -131,13 +102,6 @@ class ResourcesScreen(PolledListScreen):
     def _jobs(self) -> Sequence[Job]:
         return list(self.console.store.jobs.values())
 
-    def count_text(self) -> str:
-        shown, total = len(self._shown), len(self._found)
-        if not total:
-            return ""
-        words = pieces(total, "resource")
-        return words if shown == total else f"{shown} of {words}"
-
     def order_text(self) -> Content:
         parts = [part for each in self._shown.values() for part in each.idle_parts()]
         if not parts or self.console.costs.prices is None:
@@ -151,18 +115,7 @@ class ResourcesScreen(PolledListScreen):
 
     # Actions
 
-    @property
-    def chosen(self) -> PersistentResource | None:
-        """The resource under the cursor."""
-        return self._shown.get(self.table.cursor or "")
-
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
-            return reason
-        each = self.chosen
-        if each is None:
-            return "No persistent resource is selected."
+    def why_not(self, found: Action, each: PersistentResource) -> str | None:
         if found.method == "jobs" and not jobs_on(each, self._jobs):
             return f"No job runs on {plain(each.id)} or waits for it."
         if found.method == "reboot" and each.state not in {RUNNING, ERROR}:
@@ -172,10 +125,6 @@ class ResourcesScreen(PolledListScreen):
         if found.method == "delete" and each.state == "STOPPING":
             return f"{plain(each.id)} is being deleted already."
         return None
-
-    @on(Table.Chosen)
-    async def _chosen(self) -> None:
-        await self.action_do("resources.open")
 
     def action_open(self) -> None:
         """Everything about it."""
@@ -206,17 +155,12 @@ class ResourcesScreen(PolledListScreen):
 
         self.app.push_screen(PickScreen(f"Jobs on {each.id}", options), chosen)
 
-    def action_copy(self) -> None:
-        """Copy its resource name."""
-        if self.chosen is not None:
-            self.console.send_copy(self.chosen.name, "the resource's name")
-
     def action_reboot(self) -> None:
         """Reboot its machines after a yes."""
         each, operations = self.chosen, self._operations()
         if each is not None and operations is not None:
             question = f"Reboot {each.id} ({_size(each)})?"
-            self._confirm(question, each, [], lambda: operations.reboot(each))
+            self.confirm(question, each, lambda: operations.reboot(each))
 
     def action_delete(self) -> None:
         """Delete it after a yes that names the jobs it cancels."""
@@ -226,28 +170,11 @@ class ResourcesScreen(PolledListScreen):
         jobs = jobs_on(each, self._jobs)
         ends = f", which cancels {pieces(len(jobs), 'job')}" if jobs else ""
         question = f"Delete {each.id} ({_size(each)}){ends}?"
-        self._confirm(question, each, jobs, lambda: operations.delete(each))
+        more = [f"{job.display_name}  {job.state.value.lower()}" for job in jobs]
+        self.confirm(question, each, lambda: operations.delete(each), more)
 
     def _operations(self) -> ResourceOperations | None:
         return self.console.resource_operations()
-
-    def _confirm(
-        self,
-        question: str,
-        each: PersistentResource,
-        jobs: Sequence[Job],
-        act: Callable[[], Awaitable[Outcome[Any]]],
-    ) -> None:
-        async def run() -> None:
-            self.console.tell(await act())
-            self.read()
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                background(self, run, question, exclusive=False)
-
-        details = [each.name, *(f"{job.display_name}  {job.state.value.lower()}" for job in jobs)]
-        self.app.push_screen(ConfirmScreen(question, details), answered)
 
 
 def state_words(each: PersistentResource) -> Content:
@@ -261,13 +188,6 @@ def state_words(each: PersistentResource) -> Content:
         if each.idle
         else Content.styled("● in use", "$text-success")
     )
-
-
-def _fits(each: PersistentResource, words: Sequence[str]) -> bool:
-    machines = " ".join(pool.machine for pool in each.pools)
-    state = "idle" if each.idle else "in use"
-    text = f"{each.id} {each.display_name} {each.state} {state} {each.region} {machines}".casefold()
-    return all(word in text for word in words)
 
 
 def _size(each: PersistentResource) -> str:

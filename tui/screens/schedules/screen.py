@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
@@ -15,16 +13,14 @@ from tui.domain.formatting import NOT_MEASURED, age, pieces
 from tui.domain.job import Job
 from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
 from tui.domain.text import plain
-from tui.screens.polled_list import PolledListScreen
+from tui.screens.flat_list import FlatListScreen, Reading
 from tui.screens.schedules.details import detail_lines, short_time, until
 from tui.screens.workers import background
 from tui.session import BackendError, Session
-from tui.widgets.filter_bar import FilterBar
 from tui.widgets.state import state_content
-from tui.widgets.table.table import Cells, Column, Table
+from tui.widgets.table.table import Cells, Column
 
 if TYPE_CHECKING:
-    from tui.actions.operations.runner import Outcome
     from tui.actions.operations.schedules import ScheduleOperations
 
 COLUMNS = (
@@ -47,13 +43,15 @@ MOST_MISSED = 1000
 """Missed runs that are counted."""
 
 
-class SchedulesScreen(PolledListScreen):
+class SchedulesScreen(FlatListScreen[Schedule]):
     """Pipelines that run again and again."""
 
     SCOPE = "schedules"
     HEADING = "Schedules"
     PLACEHOLDER = "name, state, pipeline or cron"
     NEEDS = "schedules"
+    NOUN = "schedule"
+    COLUMNS = COLUMNS
     WHAT = "schedules"
     EMPTY = (
         "No schedules here.",
@@ -62,50 +60,16 @@ class SchedulesScreen(PolledListScreen):
     )
     BINDINGS = bindings("schedules")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._found: Sequence[Schedule] = ()
-        self._shown: dict[str, Schedule] = {}
-
-    def make_table(self) -> Table:
-        return Table(COLUMNS)
-
-    def tick(self) -> None:
-        super().tick()
-        if self.is_current:
-            # The countdowns of the rows.
-            self.reload()
-
-    async def read_now(self, session: Session) -> Mapping[str, BackendError]:
-        found = await session.backend.schedules.list_all()
-        # A region that can't be read keeps what it had.
-        places = found.errors.keys()
-        kept = [each for each in self._found if not places.isdisjoint(_places(each))]
-        self._found = [*found.items, *kept]
-        return found.errors
-
-    def forget(self) -> None:
-        self._found = ()
-
-    @property
-    def has_rows(self) -> bool:
-        return bool(self._found)
+    async def list_all(self, session: Session) -> Reading[Schedule]:
+        return await session.backend.schedules.list_all()
 
     # What is shown
 
-    def reload(self) -> None:
-        if not self.is_mounted or not self.has_widgets:
-            return
-        words = self.query_one(FilterBar).text.casefold().split()
-        shown = {each.name: each for each in self._found if _fits(each, words)}
-        self._shown = shown
-        table = self.table
-        table.show(list(shown), {name: self._cells(each) for name, each in shown.items()})
-        table.display = bool(shown)
-        self.show_why(shown=bool(shown), filtered=self.query_one(FilterBar).text)
-        self.refresh_frame()
+    def text_of(self, each: Schedule) -> str:
+        words = (each.display_name, each.id, each.state, each.pipeline, each.cron, each.when, each.region)
+        return " ".join(words)
 
-    def _cells(self, each: Schedule) -> Cells:
+    def cells(self, each: Schedule) -> Cells:
         now, muted = self.console.clock(), "$text-muted"
         return {
             "state": Content.styled(*_GLYPHS.get(each.state, (f"· {plain(each.state.lower())}", muted))),
@@ -137,36 +101,14 @@ class SchedulesScreen(PolledListScreen):
             return Content.styled(NOT_MEASURED, "$text-muted")
         return Content.assemble(state_content(run.state), (f"  {age(run.age(now))}", "$text-muted"))
 
-    def count_text(self) -> str:
-        shown, total = len(self._shown), len(self._found)
-        if not total:
-            return ""
-        words = pieces(total, "schedule")
-        return words if shown == total else f"{shown} of {words}"
-
     # Actions
 
-    @property
-    def chosen(self) -> Schedule | None:
-        """The schedule under the cursor."""
-        return self._shown.get(self.table.cursor or "")
-
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
-            return reason
-        each = self.chosen
-        if each is None:
-            return "No schedule is selected."
+    def why_not(self, found: Action, each: Schedule) -> str | None:
         if found.method in {"open", "runs"} and not each.started:
             return f"{plain(each.display_name)} has started no run yet."
         if found.method == "pause" and each.state == COMPLETED:
             return f"{plain(each.display_name)} is completed; it has no more runs to pause."
         return None
-
-    @on(Table.Chosen)
-    async def _chosen(self) -> None:
-        await self.action_do("schedules.open")
 
     def action_open(self) -> None:
         """Its newest run; where that is not known, the list of them."""
@@ -212,11 +154,6 @@ class SchedulesScreen(PolledListScreen):
             lines = detail_lines(each, self.console.clock())
             self.app.push_screen(MessageScreen(f"Schedule {each.display_name}", "\n".join(lines)))
 
-    def action_copy(self) -> None:
-        """Copy its resource name."""
-        if self.chosen is not None:
-            self.console.send_copy(self.chosen.name, "the schedule's name")
-
     def action_pause(self) -> None:
         """Pause it after a yes; resume a paused one, with the runs that it missed or without."""
         each, operations = self.chosen, self._operations()
@@ -224,12 +161,12 @@ class SchedulesScreen(PolledListScreen):
             return
         if each.state == ACTIVE:
             said = f"Pause {each.display_name} ({each.when})? Runs that have started go on."
-            self._confirm(said, each, lambda: operations.pause(each))
+            self.confirm(said, each, lambda: operations.pause(each))
             return
         missed = self._missed(each)
         if not missed:
             resume = partial(operations.resume, each, catch_up=False)
-            self._confirm(f"Resume {each.display_name} ({each.when})?", each, resume)
+            self.confirm(f"Resume {each.display_name} ({each.when})?", each, resume)
             return
         from tui.screens.dialogs.pick import PickScreen, value_options  # noqa: PLC0415
 
@@ -237,7 +174,7 @@ class SchedulesScreen(PolledListScreen):
 
         def chosen(key: str | None) -> None:
             if key is not None:
-                self._act(partial(operations.resume, each, catch_up=key == "catch up"), f"resume {each.id}")
+                self.act(partial(operations.resume, each, catch_up=key == "catch up"), f"resume {each.id}")
 
         options = value_options([
             ("leave out", f"go on with the next run, without the {count} that were due in the pause"),
@@ -250,7 +187,7 @@ class SchedulesScreen(PolledListScreen):
         each, operations = self.chosen, self._operations()
         if each is not None and operations is not None:
             said = f"Delete the schedule {each.display_name} ({each.when})? Its runs stay."
-            self._confirm(said, each, lambda: operations.delete(each))
+            self.confirm(said, each, lambda: operations.delete(each))
 
     def _missed(self, each: Schedule) -> int:
         """How many runs were due since it was paused."""
@@ -263,29 +200,3 @@ class SchedulesScreen(PolledListScreen):
 
     def _operations(self) -> ScheduleOperations | None:
         return self.console.schedule_operations()
-
-    def _confirm(self, question: str, each: Schedule, act: Callable[[], Awaitable[Outcome[Any]]]) -> None:
-        from tui.screens.dialogs.confirm import ConfirmScreen  # noqa: PLC0415
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._act(act, question)
-
-        self.app.push_screen(ConfirmScreen(question, [each.name]), answered)
-
-    def _act(self, act: Callable[[], Awaitable[Outcome[Any]]], name: str) -> None:
-        async def run() -> None:
-            self.console.tell(await act())
-            self.read()
-
-        background(self, run, name, exclusive=False)
-
-
-def _fits(each: Schedule, words: Sequence[str]) -> bool:
-    text = f"{each.display_name} {each.id} {each.state} {each.pipeline} {each.cron} {each.when} {each.region}"
-    return all(word in text.casefold() for word in words)
-
-
-def _places(each: Schedule) -> tuple[str, str]:
-    """Its region as errors name it, in one context and in a group."""
-    return each.region, f"{each.context}/{each.region}"
