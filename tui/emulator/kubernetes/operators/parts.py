@@ -12,9 +12,10 @@ from tui.emulator.kubernetes.operators.garbage import GarbageCollector
 from tui.emulator.kubernetes.operators.jobset.controller import JobSetController
 from tui.emulator.kubernetes.operators.kueue.jobs import QueuedJobs
 from tui.emulator.kubernetes.operators.kueue.scheduler import QueueScheduler
+from tui.emulator.kubernetes.operators.mpi.controller import MPIJobController
 from tui.emulator.kubernetes.operators.seed import create_missing, queue_over, ready_made_runtimes
 from tui.emulator.kubernetes.operators.training.controller import TrainingController
-from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW
+from tui.emulator.kubernetes.operators.training.kinds import MPI, PYTORCH, TENSORFLOW
 from tui.emulator.kubernetes.operators.trainjob.controller import TrainJobController
 
 
@@ -23,7 +24,8 @@ def controllers(objects: Objects, config: KubernetesConfig | None = None) -> Seq
     if config is not None:
         create_missing(objects, [*ready_made_runtimes(), *queue_over(config.node_pools)])
     return [
-        *(TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW)),
+        *(TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW, MPI)),
+        MPIJobController(objects),
         TrainJobController(objects),
         JobSetController(objects),
         BatchJobController(objects),

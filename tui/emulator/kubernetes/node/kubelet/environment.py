@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tui.emulator.kubernetes.mpi.programs import local_words, write_programs
 from tui.emulator.kubernetes.node import quantity
 from tui.emulator.kubernetes.node.kubelet.references import (
     CannotCreate,
@@ -97,6 +98,7 @@ def build_plan(
     command = [expand(str(word), known) for word in container.get("command") or ()]
     args = [expand(str(word), known) for word in container.get("args") or ()]
     argv = [local(site.translate_text(word)) for word in site.images.argv(container["image"], command, args)]
+    argv = local_words(argv, site.state.root / "bin")
     _make_buckets((*own.values(), *command, *args), site.state)
     # As on `local`, the buckets that a job names exist.
     make_buckets(_BUCKET.findall("\n".join([*argv, *env.values()])), site.state)
@@ -173,6 +175,7 @@ def _image(pod: Obj, site: Site, workdir: Path) -> dict[str, str]:
     """What an image and a runtime set: paths, the host's name, the home."""
     programs = site.state.root / "bin"
     write_wrappers(programs)
+    write_programs(programs, site.state.root / "kubeconfig")
     key = f"{pod['metadata']['uid']}/{site.run.root.parent.name}/{site.run.number}"
     digest = hashlib.sha256(key.encode()).hexdigest()[:10]
     env = {

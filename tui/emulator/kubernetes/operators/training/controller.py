@@ -16,12 +16,14 @@ from tui.emulator.kubernetes.operators.metadata import (
     namespace_of,
 )
 from tui.emulator.kubernetes.operators.training.kinds import (
+    MPI,
     OPERATOR,
     PYTORCH,
     TENSORFLOW,
     JobKind,
     with_defaults,
 )
+from tui.emulator.kubernetes.operators.training.mpi import conclude_mpi, reconcile_mpi
 from tui.emulator.kubernetes.operators.training.plan import Plan, Seen, plan_job
 from tui.emulator.kubernetes.operators.training.replicas import (
     conclude_pytorch,
@@ -47,6 +49,7 @@ class Steps:
 STEPS: dict[str, Steps] = {
     PYTORCH.kind: Steps(reconcile_replicas, conclude_pytorch),
     TENSORFLOW.kind: Steps(reconcile_replicas, conclude_tensorflow),
+    MPI.kind: Steps(reconcile_mpi, conclude_mpi, owns=("configmaps", "serviceaccounts")),
 }
 
 

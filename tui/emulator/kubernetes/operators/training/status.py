@@ -33,13 +33,19 @@ class Status:
     def set(self, condition: str, reason: str, message: str, *, status: str = "True") -> bool:
         """Set a condition, unless it is so already or the job has failed; whether anything changed.
 
-        Running and Restarting exclude each other; the end of the job makes Running False.
+        The reason gets the kind of the job in front.
         """
         if self.has("Failed"):
             return False
+        return self.put(condition, self.kind.kind + reason, message, status=status)
+
+    def put(self, condition: str, reason: str, message: str, *, status: str = "True") -> bool:
+        """Set a condition, unless it is so already; whether anything changed.
+
+        Running and Restarting exclude each other; the end of the job makes Running False.
+        """
         known: list[Obj] = self.value.get("conditions") or []
         current = next((each for each in known if each["type"] == condition), None)
-        reason = self.kind.kind + reason
         if current and (current["status"], current["reason"]) == (status, reason):
             return False
         unchanged = current is not None and current["status"] == status

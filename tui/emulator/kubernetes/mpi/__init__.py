@@ -1,0 +1,1 @@
+"""`mpirun` and `sshd` for pods of this machine, where it has neither."""

@@ -1,0 +1,170 @@
+"""mpirun's command line and hostfile: what is started, how often and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
+_COUNT = {"-n", "-np", "--np", "-c"}
+_HOSTFILE = {"--hostfile", "-hostfile", "--machinefile", "-machinefile", "-f"}
+_HOSTS = {"-H", "--host", "-host", "-hosts"}
+_PER_NODE = {"-npernode", "--npernode", "-N", "-ppn", "-perhost"}
+_ALONE = {
+    "--allow-run-as-root", "-allow-run-as-root", "--oversubscribe", "-oversubscribe", "--tag-output",
+    "-tag-output", "--report-bindings", "-report-bindings", "-q", "--quiet", "-v", "--verbose",
+    "--display-map", "--display-allocation", "--nooversubscribe", "--use-hwthread-cpus", "--timestamp-output",
+}  # fmt: skip
+_ONE_VALUE = {
+    "--bind-to", "-bind-to", "--map-by", "-map-by", "--rank-by", "--prefix", "--output", "--output-filename",
+    "-wdir", "--wdir", "-launcher", "-bootstrap",
+}  # fmt: skip
+_TWO_VALUES = {"-mca", "--mca", "-gmca", "--gmca", "-genv", "--prtemca", "--pmixmca"}
+_HYDRA_SLOTS = re.compile(r"(.+):(\d+)")
+
+
+class UsageError(Exception):
+    """The command line says what can't be done here; the message says what and why."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A host and how many processes it takes."""
+
+    host: str
+    count: int
+
+
+@dataclass
+class Request:
+    """What mpirun is asked for."""
+
+    command: list[str] = field(default_factory=list)
+    count: int | None = None
+    per_node: int | None = None
+    hostfile: str = ""
+    hosts: list[Slots] = field(default_factory=list)
+    exported: dict[str, str] = field(default_factory=dict)
+    """Variables of `-x`."""
+    oversubscribe: bool = False
+
+
+def parse(words: Sequence[str], env: Mapping[str, str]) -> Request:
+    """The request of a command line. Raises UsageError."""
+    request = Request()
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            request.command = [word, *left]
+            break
+        _take(request, word, left, env)
+    if ":" in request.command:
+        raise UsageError("several programs in one command line (`:`) are not started here; start one")
+    if not request.command:
+        raise UsageError("no program is named: mpirun -n COUNT PROGRAM [ARGUMENT…]")
+    request.hostfile = request.hostfile or next((env[name] for name in HOSTFILES if env.get(name)), "")
+    return request
+
+
+def _take(request: Request, word: str, left: list[str], env: Mapping[str, str]) -> None:
+    """Take one option with its values."""
+    if word in _ALONE:
+        request.oversubscribe |= word.endswith("oversubscribe") and not word.endswith("nooversubscribe")
+        return
+    taken = 2 if word in _TWO_VALUES else 1
+    if len(left) < taken:
+        raise UsageError(f"the option {word} has no value")
+    value = left.pop(0)
+    if taken == 2:
+        second = left.pop(0)
+        if word == "-genv":
+            request.exported[value] = second
+        return
+    if word in _COUNT:
+        request.count = _number(word, value)
+    elif word in _PER_NODE:
+        request.per_node = _number(word, value)
+    elif word in _HOSTFILE:
+        request.hostfile = value
+    elif word in _HOSTS:
+        request.hosts = [_host(each) for each in value.split(",") if each]
+    elif word == "-x":
+        name, given, text = value.partition("=")
+        if given or name in env:
+            request.exported[name] = text if given else env[name]
+    elif word not in _ONE_VALUE:
+        raise UsageError(f"the option {word} is not known here")
+
+
+def _number(option: str, text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise UsageError(f"{option} {text}: give a whole number of at least 1")
+    return int(text)
+
+
+def _host(text: str) -> Slots:
+    match = _HYDRA_SLOTS.fullmatch(text)
+    return Slots(match[1], int(match[2])) if match else Slots(text, 1)
+
+
+def read_hostfile(text: str) -> list[Slots]:
+    """The hosts of a hostfile of Open MPI (`HOST slots=N`) or of MPICH and Intel MPI (`HOST:N`)."""
+    found = []
+    for line in text.splitlines():
+        words = line.split("#")[0].split()
+        if words:
+            slots = next((each.partition("=")[2] for each in words[1:] if each.startswith("slots=")), "")
+            host = _host(words[0])
+            found.append(Slots(host.host, int(slots)) if slots.isdigit() else host)
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one process runs."""
+
+    rank: int
+    host: str
+    local_rank: int
+    local_size: int
+    node: int
+
+
+def place(request: Request, hosts: Sequence[Slots]) -> list[Place]:
+    """A host for each process, by slot. Raises UsageError when there are too few."""
+    hosts = [Slots(each.host, request.per_node or each.count) for each in hosts]
+    room = sum(each.count for each in hosts)
+    wanted = room if request.count is None else request.count
+    if wanted > room and not request.oversubscribe:
+        raise UsageError(
+            f"There are not enough slots available in the system to satisfy the {wanted} slots that were "
+            f"requested by the application: {request.command[0]}. The hostfile has {room}: set "
+            "slotsPerWorker or the number of workers, or pass --oversubscribe"
+        )
+    if not room:
+        raise UsageError("there is no host to start processes on: the hostfile names none")
+    slots = [node for node, each in enumerate(hosts) for _ in range(each.count)]
+    nodes = sorted(slots[index % room] for index in range(wanted))
+    sizes = {node: nodes.count(node) for node in set(nodes)}
+    places, seen = [], dict.fromkeys(sizes, 0)
+    for rank, node in enumerate(nodes):
+        places.append(Place(rank, hosts[node].host, seen[node], sizes[node], node))
+        seen[node] += 1
+    return places
+
+
+def variables(each: Place, size: int, request: Request, address: tuple[str, int]) -> dict[str, str]:
+    """The variables that a process gets: Open MPI's, those of `-x`, and where rank 0 is met."""
+    return {
+        "OMPI_COMM_WORLD_RANK": str(each.rank),
+        "OMPI_COMM_WORLD_SIZE": str(size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(each.local_rank),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(each.local_size),
+        "OMPI_COMM_WORLD_NODE_RANK": str(each.local_rank),
+        "OMPI_UNIVERSE_SIZE": str(size),
+        "MASTER_ADDR": address[0],
+        "MASTER_PORT": str(address[1]),
+        **request.exported,
+    }

@@ -1,0 +1,245 @@
+"""The MPI operator: MPIJobs of v2beta1."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators.batch.pods import is_ready, phase_of
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    controlled,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+)
+from tui.emulator.kubernetes.operators.mpi import objects as wanted
+from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
+from tui.emulator.kubernetes.operators.training.status import Status
+from tui.emulator.kubernetes.operators.trainjob.controller import ssh_secret
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+GROUP, VERSION = "kubeflow.org", "v2beta1"
+
+
+class MPIJobController(Controller):
+    """Keeps the workers and the launcher of MPIJobs."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects)
+        self.mpijobs = objects.resource("mpijobs", GROUP, VERSION)
+        self.jobs = objects.resource("jobs", "batch")
+        self.pods = objects.resource("pods")
+        self.config_maps = objects.resource("configmaps")
+
+    @property
+    def name(self) -> str:
+        return "mpi-job-controller"
+
+    def watched(self) -> Collection[Resource]:
+        return (self.mpijobs, self.jobs, self.pods)
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.resource == self.mpijobs:
+            return (key_of(self.mpijobs, event.obj),)
+        owners = owner_keys(event.obj, self.mpijobs)
+        job = labels_of(event.obj).get(JOB_NAME)
+        if event.resource == self.pods and job and not owners:
+            # A launcher's pod belongs to the Job of the MPIJob.
+            return [Key(self.mpijobs, namespace_of(event.obj), job)]
+        return owners
+
+    def reconcile(self, key: Key) -> float | None:
+        stored = carry_out.find(self.objects, self.mpijobs, key.namespace, key.name)
+        if stored is None or is_terminating(stored):
+            return None
+        job = wanted.with_defaults(stored)
+        if job["spec"]["runPolicy"].get("managedBy") in (None, wanted.MANAGER):
+            _OneJob(self, job).reconcile()
+        return None
+
+
+class _OneJob:
+    """One look at an MPIJob."""
+
+    def __init__(self, controller: MPIJobController, job: Obj) -> None:
+        self.objects, self.component = controller.objects, controller.name
+        self.mpijobs, self.jobs = controller.mpijobs, controller.jobs
+        self.pods, self.config_maps = controller.pods, controller.config_maps
+        self.job, self.namespace = job, namespace_of(job)
+        self.now: datetime = self.objects.now()
+        self.status = Status(MPI, copy.deepcopy(job.get("status") or {}), self.now)
+        self.suspended = bool(job["spec"]["runPolicy"].get("suspend"))
+        own = controlled(self.objects.list(self.pods, self.namespace, wanted.labels(job, "worker")), job)
+        self.workers = own
+
+    @property
+    def where(self) -> str:
+        """The job's namespace and name, as messages have it."""
+        return f"{self.namespace}/{name_of(self.job)}"
+
+    def reconcile(self) -> None:
+        status = self.status
+        if not status.value.get("conditions"):
+            self._put("Created", "MPIJobCreated", f"MPIJob {self.where} is created.")
+        if status.finished and status.value.get("completionTime"):
+            if self.job["spec"]["runPolicy"]["cleanPodPolicy"] in ("All", "Running"):
+                self._delete_workers()
+                status.value.setdefault("replicaStatuses", {})["Worker"] = {}
+            self._store()
+            return
+        if not self.suspended:
+            status.start()
+        launcher = self._launcher()
+        if launcher is None or not _end(launcher):
+            self._make_objects()
+            launcher = self._launch(launcher)
+        if self.suspended:
+            self._delete_workers()
+        self._report(launcher)
+        self._store()
+
+    def _launcher(self) -> Obj | None:
+        name = wanted.launcher_name(self.job)
+        found = carry_out.find(self.objects, self.jobs, self.namespace, name)
+        return found if found is not None and is_controlled_by(found, self.job) else None
+
+    def _make_objects(self) -> None:
+        carry_out.create(self.objects, wanted.service(self.job))
+        running = [name_of(pod) for pod in self.workers if phase_of(pod) == "Running"]
+        config = wanted.config_map(self.job, running)
+        if not carry_out.create(self.objects, config):
+            carry_out.change(
+                self.objects, self.config_maps, config, lambda stored: stored.update(data=config["data"])
+            )
+        secret = f"{name_of(self.job)}-ssh"
+        if carry_out.find(self.objects, self.objects.resource("secrets"), self.namespace, secret) is None:
+            carry_out.create(self.objects, ssh_secret(self.job, secret))
+        if not self.suspended:
+            self._make_workers()
+
+    def _make_workers(self) -> None:
+        count = wanted.workers(self.job)
+        known = {name_of(pod) for pod in self.workers}
+        for index in range(count):
+            if wanted.worker_name(self.job, index) not in known:
+                carry_out.create(self.objects, wanted.worker_pod(self.job, index))
+        shift = bool(self.job["spec"].get("runLauncherAsWorker"))
+        for pod in self.workers:
+            if int(labels_of(pod).get(REPLICA_INDEX, "0")) - shift >= count and not is_terminating(pod):
+                carry_out.delete(self.objects, self.pods, self.namespace, name_of(pod))
+
+    def _launch(self, launcher: Obj | None) -> Obj | None:
+        """Make the launcher's Job when it may start; suspend and resume it with the MPIJob."""
+        if launcher is None:
+            ready = sum(is_ready(pod) for pod in self.workers) == wanted.workers(self.job)
+            if self.job["spec"]["launcherCreationPolicy"] == "AtStartup" or ready:
+                carry_out.create(self.objects, wanted.launcher_job(self.job))
+                return self._launcher()
+            return None
+        if bool(launcher["spec"].get("suspend")) != self.suspended:
+            spec = copy.deepcopy(launcher["spec"])
+            spec["suspend"] = self.suspended
+            if not self.suspended:
+                # What a queue has set in the MPIJob meanwhile.
+                template = wanted.launcher_template(self.job)["spec"]
+                for field in ("nodeSelector", "tolerations", "schedulingGates"):
+                    if field in template:
+                        spec["template"]["spec"][field] = template[field]
+            carry_out.set_spec(self.objects, self.jobs, launcher, spec)
+        return launcher
+
+    def _delete_workers(self) -> None:
+        """Delete the workers; what has ended stays where only what runs is to go."""
+        keeps = self.job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running" and not self.suspended
+        for pod in self.workers:
+            ended = phase_of(pod) not in ("Running", "Pending")
+            if not is_terminating(pod) and not (keeps and ended):
+                carry_out.delete(self.objects, self.pods, self.namespace, name_of(pod))
+
+    def _report(self, launcher: Obj | None) -> None:
+        self._report_suspension()
+        counts: dict[str, Obj] = self.status.value.setdefault("replicaStatuses", {})
+        launched = 0
+        if launcher is not None:
+            pods = controlled(
+                self.objects.list(self.pods, self.namespace, wanted.labels(self.job, "launcher")), launcher
+            )
+            launched = sum(phase_of(pod) == "Running" for pod in pods)
+            counts["Launcher"] = _only(failed=(launcher.get("status") or {}).get("failed"))
+            self._report_launcher(launcher, pods, counts["Launcher"], launched)
+        phases = [phase_of(pod) for pod in self.workers]
+        running = phases.count("Running")
+        counts["Worker"] = _only(
+            active=running, succeeded=phases.count("Succeeded"), failed=phases.count("Failed")
+        )
+        evicted = sum((pod.get("status") or {}).get("reason") == "Evicted" for pod in self.workers)
+        if evicted:
+            message = f"{evicted}/{len(self.workers)} workers are evicted"
+            self._put("Failed", "MPIJobEvicted", message, warn=True)
+        if self.suspended:
+            message = f"MPIJob {self.where} is suspended."
+            if self.status.has("Running"):
+                self.status.put("Running", "MPIJobSuspended", message, status="False")
+        elif launched and running == wanted.workers(self.job) and not self.status.finished:
+            self._put("Running", "MPIJobRunning", f"MPIJob {self.where} is running.")
+
+    def _report_suspension(self) -> None:
+        if self.suspended:
+            self._put("Suspended", "MPIJobSuspended", "MPIJob suspended")
+        elif self.status.has("Suspended"):
+            self._put("Suspended", "MPIJobResumed", "MPIJob resumed", value="False")
+            self.status.start(again=True)
+
+    def _report_launcher(self, launcher: Obj, pods: list[Obj], counts: Obj, launched: int) -> None:
+        end = _end(launcher)
+        if end == "Complete":
+            counts["succeeded"] = 1
+            self.status.complete()
+            self._put("Succeeded", "MPIJobSucceeded", f"MPIJob {self.where} successfully completed.")
+        elif end == "Failed":
+            failed = conditions.find(launcher["status"], "Failed") or {}
+            reason = failed.get("reason") or "MPIJobFailed"
+            message = failed.get("message") or f"MPIJob {self.where} has failed"
+            last = max(
+                (pod for pod in pods if phase_of(pod) == "Failed"),
+                key=lambda pod: str(pod["metadata"]["creationTimestamp"]),
+                default=None,
+            )
+            if reason == "BackoffLimitExceeded" and last is not None:
+                own = last.get("status") or {}
+                reason += f"/{own.get('reason', '')}"
+                message += f": {own.get('message', '')}"
+            self.status.complete()
+            self._put("Failed", reason, message, warn=True)
+        elif launched:
+            counts["active"] = launched
+
+    def _put(
+        self, condition: str, reason: str, message: str, *, value: str = "True", warn: bool = False
+    ) -> None:
+        """Set a condition and report it once."""
+        if self.status.put(condition, reason, message, status=value):
+            level: Any = "Warning" if warn else "Normal"
+            self.objects.event(self.job, reason, message, type=level, component=self.component)
+
+    def _store(self) -> None:
+        carry_out.set_status(self.objects, self.mpijobs, self.job, self.status.value)
+
+
+def _end(launcher: Obj) -> str:
+    status = launcher.get("status") or {}
+    return next((each for each in ("Complete", "Failed") if conditions.is_true(status, each)), "")
+
+
+def _only(**counts: int | None) -> Obj:
+    """The counts that are not zero."""
+    return {name: count for name, count in counts.items() if count}

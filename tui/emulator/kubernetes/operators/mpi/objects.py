@@ -1,0 +1,190 @@
+"""The objects of an MPIJob v2beta1: workers, the launcher's Job, hostfile, key and service."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, owner_reference
+from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, JOB_ROLE, OPERATOR_NAME, REPLICA_INDEX
+from tui.emulator.kubernetes.operators.training.pods import new_pod, pod_restart_policy
+
+OPERATOR = "mpi-operator"
+MANAGER = "kubeflow.org/mpi-operator"
+FOLDER = "/etc/mpi"
+KEY_FILES = (
+    ("ssh-privatekey", "id_rsa"),
+    ("ssh-publickey", "id_rsa.pub"),
+    ("ssh-publickey", "authorized_keys"),
+)
+OPEN_MPI = (
+    ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
+    ("OMPI_MCA_orte_default_hostfile", f"{FOLDER}/hostfile"),
+    ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10"),
+)
+
+
+def with_defaults(job: Mapping[str, Any]) -> Obj:
+    """A copy of the job with what the operator fills in."""
+    filled: Obj = copy.deepcopy(dict(job))
+    spec = filled["spec"]
+    policy = spec.setdefault("runPolicy", {})
+    policy["cleanPodPolicy"] = policy.get("cleanPodPolicy") or "None"
+    spec["slotsPerWorker"] = 1 if spec.get("slotsPerWorker") is None else spec["slotsPerWorker"]
+    spec["sshAuthMountPath"] = spec.get("sshAuthMountPath") or "/root/.ssh"
+    spec["mpiImplementation"] = spec.get("mpiImplementation") or "OpenMPI"
+    spec["launcherCreationPolicy"] = spec.get("launcherCreationPolicy") or "AtStartup"
+    for name, count, policy_name in (("Launcher", 1, "OnFailure"), ("Worker", 0, "Never")):
+        replica = spec["mpiReplicaSpecs"].get(name)
+        if replica is not None:
+            replica["replicas"] = count if replica.get("replicas") is None else replica["replicas"]
+            replica["restartPolicy"] = replica.get("restartPolicy") or policy_name
+    return filled
+
+
+def labels(job: Mapping[str, Any], role: str = "") -> dict[str, str]:
+    """The labels of the pods of a job, of one role or of all."""
+    found = {OPERATOR_NAME: OPERATOR, JOB_NAME: name_of(job)}
+    return found | ({JOB_ROLE: role} if role else {})
+
+
+def workers(job: Mapping[str, Any]) -> int:
+    """The number of workers."""
+    replica = job["spec"]["mpiReplicaSpecs"].get("Worker") or {}
+    return int(replica.get("replicas") or 0)
+
+
+def launcher_name(job: Mapping[str, Any]) -> str:
+    """The name of the launcher's Job and the host name of its pod."""
+    return f"{name_of(job)}-launcher"
+
+
+def worker_name(job: Mapping[str, Any], index: int) -> str:
+    """The name of a worker's pod."""
+    return f"{name_of(job)}-worker-{index}"
+
+
+def _launcher_works(job: Mapping[str, Any]) -> bool:
+    return bool(job["spec"].get("runLauncherAsWorker"))
+
+
+def _owned(job: Mapping[str, Any], kind: str, name: str, **fields: Any) -> Obj:
+    return {
+        "apiVersion": "batch/v1" if kind == "Job" else "v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace_of(job),
+            "labels": {"app": name_of(job)},
+            "ownerReferences": [owner_reference(job)],
+        },
+        **fields,
+    }
+
+
+def service(job: Mapping[str, Any]) -> Obj:
+    """The service by which the pods have names in DNS."""
+    spec = {
+        "clusterIP": "None",
+        "selector": labels(job),
+        "publishNotReadyAddresses": _launcher_works(job),
+    }
+    return _owned(job, "Service", name_of(job), spec=spec)
+
+
+def config_map(job: Mapping[str, Any], running: list[str]) -> Obj:
+    """The hostfile, and a script that prints the hosts that run."""
+    domain = f"{name_of(job)}.{namespace_of(job)}.svc"
+    first = [launcher_name(job)] if _launcher_works(job) else []
+    names = first + [worker_name(job, index) for index in range(workers(job))]
+    count = job["spec"]["slotsPerWorker"]
+    slots = f" slots={count}" if job["spec"]["mpiImplementation"] == "OpenMPI" else f":{count}"
+    hosts = "".join(f"{name}.{domain}{slots}\n" for name in names)
+    script = "".join(f"echo {name}.{domain}\n" for name in first + sorted(running))
+    data = {"hostfile": hosts, "discover_hosts.sh": f"#!/bin/sh\n{script}"}
+    return _owned(job, "ConfigMap", f"{name_of(job)}-config", data=data)
+
+
+def _mount_key(job: Mapping[str, Any], spec: Obj) -> None:
+    mode = {"defaultMode": 0o600} if job["spec"]["sshAuthMountPath"] == "/root/.ssh" else {}
+    items = [{"key": key, "path": path} for key, path in KEY_FILES]
+    secret = {"secretName": f"{name_of(job)}-ssh", **mode, "items": items}
+    spec.setdefault("volumes", []).append({"name": "ssh-auth", "secret": secret})
+    mount = {"name": "ssh-auth", "mountPath": job["spec"]["sshAuthMountPath"]}
+    spec["containers"][0].setdefault("volumeMounts", []).append(mount)
+
+
+def _variables(*pairs: tuple[str, str]) -> list[Obj]:
+    return [{"name": name, "value": value} for name, value in pairs]
+
+
+def worker_pod(job: Mapping[str, Any], index: int) -> Obj:
+    """A worker's pod."""
+    replica = job["spec"]["mpiReplicaSpecs"]["Worker"]
+    template = copy.deepcopy(replica["template"])
+    spec = template["spec"]
+    spec["hostname"], spec["subdomain"] = worker_name(job, index), name_of(job)
+    spec["restartPolicy"] = pod_restart_policy(replica["restartPolicy"])
+    container = spec["containers"][0]
+    if not container.get("command") and not container.get("args"):
+        container["command"] = ["/usr/sbin/sshd", "-De"]
+    container.setdefault("env", []).extend(_variables(("K_MPI_JOB_ROLE", "worker")))
+    _mount_key(job, spec)
+    own = labels(job, "worker") | {REPLICA_INDEX: str(index + _launcher_works(job))}
+    return new_pod(job, worker_name(job, index), template, own)
+
+
+def launcher_template(job: Mapping[str, Any]) -> Obj:
+    """The template of the launcher's pod."""
+    replica = job["spec"]["mpiReplicaSpecs"]["Launcher"]
+    template: Obj = copy.deepcopy(replica["template"])
+    metadata = template.setdefault("metadata", {})
+    own = labels(job, "launcher") | ({REPLICA_INDEX: "0"} if _launcher_works(job) else {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **own}
+    spec = template["spec"]
+    spec["hostname"], spec["subdomain"] = launcher_name(job), name_of(job)
+    spec["restartPolicy"] = pod_restart_policy(replica["restartPolicy"])
+    container = spec["containers"][0]
+    container.setdefault("env", []).extend(_launcher_variables(job))
+    _mount_key(job, spec)
+    items = [
+        {"key": "hostfile", "path": "hostfile", "mode": 0o444},
+        {"key": "discover_hosts.sh", "path": "discover_hosts.sh", "mode": 0o555},
+    ]
+    source = {"name": f"{name_of(job)}-config", "items": items}
+    spec.setdefault("volumes", []).append({"name": "mpi-job-config", "configMap": source})
+    container.setdefault("volumeMounts", []).append({"name": "mpi-job-config", "mountPath": FOLDER})
+    return template
+
+
+def _launcher_variables(job: Mapping[str, Any]) -> list[Obj]:
+    slots = str(job["spec"]["slotsPerWorker"])
+    by_implementation = {
+        "OpenMPI": (*OPEN_MPI, ("OMPI_MCA_orte_set_default_slots", slots)),
+        "Intel": (
+            ("I_MPI_HYDRA_HOST_FILE", f"{FOLDER}/hostfile"),
+            ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "-o ConnectionAttempts=10"),
+            ("I_MPI_PERHOST", slots),
+        ),
+        "MPICH": (
+            ("HYDRA_HOST_FILE", f"{FOLDER}/hostfile"),
+            ("HYDRA_LAUNCH_EXTRA_ARGS", "-o ConnectionAttempts=10"),
+        ),
+    }
+    found = _variables(("K_MPI_JOB_ROLE", "launcher"), *by_implementation[job["spec"]["mpiImplementation"]])
+    if not _launcher_works(job):
+        # A launcher that does not work must not take the GPUs of its node.
+        found += _variables(("NVIDIA_VISIBLE_DEVICES", ""), ("NVIDIA_DRIVER_CAPABILITIES", ""))
+    return found
+
+
+def launcher_job(job: Mapping[str, Any]) -> Obj:
+    """The launcher's Job; it has the limits of the run policy."""
+    policy = job["spec"]["runPolicy"]
+    fields = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
+    spec: Obj = {field: policy[field] for field in fields if policy.get(field) is not None}
+    spec["template"] = launcher_template(job)
+    if policy.get("suspend"):
+        spec["suspend"] = True
+    return _owned(job, "Job", launcher_name(job), spec=spec)
