@@ -10,7 +10,6 @@ import json
 import random
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -176,7 +175,7 @@ class Objects:
             AlreadyExists: when an object has its name.
             Invalid: when admission refuses it.
         """
-        new = deepcopy(obj)
+        new: Obj = json.loads(_encode(obj))
         new.setdefault("apiVersion", resource.api_version)
         new.setdefault("kind", resource.kind)
         meta = new.setdefault("metadata", {})
@@ -219,7 +218,7 @@ class Objects:
         uid = meta.get("uid")
         if uid and uid != old["metadata"]["uid"]:
             raise Conflict.of(resource, name, _other_uid(uid, old))
-        return self._replace(resource, old, deepcopy(obj), status=status, dry_run=dry_run)
+        return self._replace(resource, stored, json.loads(_encode(obj)), status=status, dry_run=dry_run)
 
     def change(
         self,
@@ -236,10 +235,10 @@ class Objects:
             NotFound: when there is none of this name.
             Invalid: when admission refuses it.
         """
-        old = self.get(resource, namespace, name)
-        new = deepcopy(old)
+        stored = self.stored(resource, namespace, name)
+        new = json.loads(stored.raw)
         edit(new)
-        return self._replace(resource, old, new, status=status, dry_run=False)
+        return self._replace(resource, stored, new, status=status, dry_run=False)
 
     def delete(
         self,
@@ -261,10 +260,11 @@ class Objects:
             NotFound: when there is none of this name.
             Conflict: when its uid is not `uid`.
         """
-        old = self.get(resource, namespace, name)
+        stored = self.stored(resource, namespace, name)
+        old = stored.obj
         if uid and uid != old["metadata"]["uid"]:
             raise Conflict.of(resource, name, _other_uid(uid, old))
-        new = deepcopy(old)
+        new: Obj = json.loads(stored.raw)
         meta = new["metadata"]
         self._mark(resource, new, grace)
         finalizers = [one for one in meta.get("finalizers") or [] if one not in {FOREGROUND, ORPHAN}]
@@ -344,9 +344,12 @@ class Objects:
                 self._counted.pop(_said(obj), None)
                 self.delete(EVENTS, *_key(obj))
 
-    def _replace(self, resource: Resource, old: Obj, new: Obj, *, status: bool, dry_run: bool) -> Obj:
+    def _replace(self, resource: Resource, stored: Stored, new: Obj, *, status: bool, dry_run: bool) -> Obj:
+        old = stored.obj
+        if new == old:
+            return old
         if status and "status" in resource.subresources:
-            changed = deepcopy(old)
+            changed: Obj = json.loads(stored.raw)
             changed.pop("status", None)
             changed.update({"status": new["status"]} if "status" in new else {})
             changed["metadata"].update(

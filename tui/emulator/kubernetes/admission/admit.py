@@ -78,7 +78,8 @@ def _by_schema(obj: Obj, old: Obj | None, schema: Mapping[str, Any]) -> list[Cau
         for key, value in obj.items()
         if key not in {"apiVersion", "kind", "metadata"} and (old is None or before.get(key) != value)
     }
-    fill_defaults(obj if old is None or set(changed) - {"status"} else {}, schema)
+    if old is None or set(changed) - {"status"}:
+        fill_defaults(obj, schema)
     properties = schema["properties"]
     found = [
         problem

@@ -7,7 +7,7 @@ from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target, whole
 from tui.emulator.kubernetes.errors import NotFound
-from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.objects import Objects, rfc3339
 from tui.emulator.kubernetes.resources import PODS
 
 Obj = dict[str, Any]
@@ -17,13 +17,30 @@ _LIMIT = 1000
 
 
 def evict(objects: Objects, target: Target, eviction: Obj) -> Obj:
-    """Delete a pod on request of a client that respects disruption budgets; there are none here."""
+    """Delete a pod on request of a client that respects disruption budgets; there are none here.
+
+    The pod's condition says that it is a disruption, which the operators' policies can ask for.
+    """
     options = eviction.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds")
     uid = str((options.get("preconditions") or {}).get("uid") or "")
     dry_run = options.get("dryRun") == ["All"]
-    objects.delete(PODS, target.namespace, target.name, grace=grace, uid=uid, dry_run=dry_run)
+    place = PODS, target.namespace, target.name
+    if not dry_run:
+        # A wrong uid is refused before anything has changed.
+        objects.delete(*place, grace=grace, uid=uid, dry_run=True)
+        objects.change(*place, lambda pod: _disrupt(pod, rfc3339(objects.now())), status=True)
+    objects.delete(*place, grace=grace, uid=uid, dry_run=dry_run)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def _disrupt(pod: Obj, now: str) -> None:
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
+    conditions.append({
+        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting", "lastProbeTime": None, "lastTransitionTime": now,
+    })  # fmt: skip
 
 
 def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]) -> Obj:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tui.actions.operations.kubernetes_emulator import ask
+from tui.verbs.emulator.kubernetes.node_faults import COMMANDS
 from tui.verbs.output import out, print_json
 from tui.verbs.run import READS, Run, value_of, verb
 
@@ -75,6 +76,10 @@ async def clear(run: Run, numbers: tuple[int, ...]) -> None:
     """Clear the faults with these NUMBERs; without a number, all."""
     request = {"do": "clear", "numbers": list(numbers)}
     _print_all(run, value_of(await run.kubernetes_operations().fault(request)))
+
+
+for _command in COMMANDS:
+    fault.add_command(_command)
 
 
 def _print_all(run: Run, answer: dict[str, Any]) -> None:

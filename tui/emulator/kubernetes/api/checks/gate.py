@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from dataclasses import replace
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
@@ -45,6 +46,9 @@ class Gate:
             if not target.path.startswith(_OPEN):
                 self._authenticate(Headers(scope=scope))
                 self._access.check(target)
+                if scope["type"] == "websocket":
+                    # It runs a program: who may only read may not, as since Kubernetes 1.35.
+                    self._access.check(replace(target, verb="create"))
             if fault is not None and fault.kind == "error":
                 raise fault.error()
             if fault is not None and fault.kind == "expired":

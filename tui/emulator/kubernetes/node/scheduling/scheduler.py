@@ -164,7 +164,10 @@ class Scheduler:
         ready = []
         for pod in pending:
             if pod["spec"].get("schedulingGates"):
-                self._condition(pod, "SchedulingGated", GATED)
+                uid = pod["metadata"]["uid"]
+                if self._said.get(uid) != GATED:
+                    self._said[uid] = GATED
+                    self._condition(pod, "SchedulingGated", GATED)
             else:
                 ready.append(pod)
         return ready
