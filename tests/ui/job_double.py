@@ -45,7 +45,7 @@ class JobBackend(MemoryBackend):
         self.queries: list[LogQuery] = []
         self.said = asyncio.Event()
         self.use(
-            jobs={"custom_job": _Jobs(self)},
+            jobs={"custom_job": ControlledJobs(self)},
             logs=_Logs(self),
             metrics=_Metrics(self),
             progress=_Progress(self),
@@ -72,7 +72,9 @@ class JobBackend(MemoryBackend):
             raise self.log_error
 
 
-class _Jobs(MemoryJobs):
+class ControlledJobs(MemoryJobs):
+    """Jobs whose specification the test sets."""
+
     backend: JobBackend
 
     async def spec(self, name: str) -> dict[str, Any]:

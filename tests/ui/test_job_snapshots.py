@@ -61,15 +61,16 @@ def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
         used = backend or backend_of()
         here = Context("test", kind="local", project="p")
         app = console(used, tmp_path, context=here, settings=Settings(theme=theme, **settings))
-        ready = partial(_ready, app=app, backend=used, keys=keys, fail=fail)
+        ready = partial(ready_screen, app=app, backend=used, keys=keys, fail=fail)
         assert snap_compare(app, terminal_size=size, run_before=ready)
 
     return compare
 
 
-async def _ready(
+async def ready_screen(
     pilot: Pilot[Any], *, app: VxtuiApp, backend: JobBackend, keys: tuple[str, ...], fail: Unavailable | None
 ) -> None:
+    """Open the screen of the only job, press the keys, and wait until nothing changes."""
     name = next(iter(backend.stored))
     await until(pilot, lambda: name in app.store.jobs, "the list")
     app.open_job(name)

@@ -24,7 +24,7 @@ _SCALE = KindAction(
 def _kind(key: str, noun: str, short: str, objects: str, *, scales: bool = False) -> Kind:
     return Kind(
         key=key,
-        words=Words(noun, group="group", short=short),
+        words=Words(noun, group="", short=short, region="namespace", machine="pod"),
         tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
         services={"kubernetes": _SERVICE},
         actions=(*_SUSPEND, _SCALE) if scales else _SUSPEND,

@@ -20,8 +20,13 @@ class Words:
 
     noun: str
     group: str = "group"
+    """What their service calls a replica group; "" where each has a name of its own."""
     short: str = ""
     """The noun in a narrow column; "" where the noun itself is short."""
+    region: str = "region"
+    """What its jobs are in."""
+    machine: str = "machine"
+    """What it has a replica on, where no type of machine is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,10 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     if found.persistent_resource:
         waits = "waits for replicas of" if found.state is JobState.PENDING else "on"
         out(f"  {waits} the persistent resource {found.persistent_resource}")
+    if found.reason and found.error is None:
+        out(f"  {found.reason}")
+    for why in found.waiting if found.state.active else ():
+        out(f"  waits: {why}")
     if progress.step is not None:
         out(f"  step {_progress(replace(found, progress=progress))}")
     if found.error:
@@ -174,4 +178,9 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         [r.id, r.role, r.state.value.lower(), "" if r.exit_code is None else str(r.exit_code)]
         for r in found.replicas
     ]
-    table(("REPLICA", "ROLE", "STATE", "EXIT"), rows, right=(3,))
+    heads = ["REPLICA", "ROLE", "STATE", "EXIT"]
+    if any(r.node or r.reason or r.restarts is not None for r in found.replicas):
+        heads += ["RESTARTS", "NODE", "REASON"]
+        for row, r in zip(rows, found.replicas, strict=True):
+            row += ["" if r.restarts is None else str(r.restarts), r.node, r.reason]
+    table(heads, rows, right=(3, 4) if len(heads) > 4 else (3,))

@@ -97,6 +97,8 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "display_name": job.display_name,
         "state": job.state.value,
         "native_state": job.native_state,
+        "reason": job.reason or None,
+        "waiting": list(job.waiting),
         "kind": job.kind,
         "parent": job.parent or None,
         "context": job.context,
@@ -107,8 +109,6 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "end_time": when(job.end_time),
         "labels": {key: mask_value(key, value) for key, value in job.labels.items()},
         "error": error,
-        "reason": job.reason or None,
-        "waiting": list(job.waiting),
         "replicas": [
             {
                 "id": r.id,

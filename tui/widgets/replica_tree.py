@@ -37,6 +37,11 @@ COLUMNS = (
     Column("net", "NET in/out B/s", 14, max_width=18, rank=5, right=True),
     Column("machine", "MACHINE", 14, max_width=40, rank=8),
 )
+_REPORTED = {
+    "restarts": Column("restarts", "RST", 3, max_width=5, rank=6, right=True),
+    "reason": Column("reason", "REASON", 24, max_width=44, rank=1),
+}
+"""Columns that are there where the service reports this of any replica."""
 SORTABLE = ("replica", "state", "exit", "cpu", "memory", "gpu", "step", "lag", "net")
 MOST_FIRST = frozenset({"exit", "lag", "net"})
 """Columns whose order has the largest value on top: others begin with the replica that does least."""
@@ -93,6 +98,7 @@ class ReplicaTree(Table):
         """Show the job's groups and replicas."""
         rows: dict[str, Cells] = {}
         self.found = 0
+        self._show_columns(job.replicas)
         for group in job.groups:
             if not group.replicas:
                 continue
@@ -111,8 +117,22 @@ class ReplicaTree(Table):
                 rows |= {r.id: replica_cells(r, group, data) for r in self._in_order(matching, data)}
         self.show(list(rows), rows)
 
+    def _show_columns(self, replicas: Sequence[Replica]) -> None:
+        """The usual ones, and after the exit code what the service reports."""
+        reported = {
+            "restarts": any(replica.restarts is not None for replica in replicas),
+            "reason": any(replica.reason for replica in replicas),
+        }
+        after = next(at for at, column in enumerate(COLUMNS) if column.key == "exit") + 1
+        more = [column for key, column in _REPORTED.items() if reported[key]]
+        columns = (*COLUMNS[:after], *more, *COLUMNS[after:])
+        if columns != self.columns:
+            self.columns = columns
+            self.clear_widths()
+
     def _matches(self, replica: Replica) -> bool:
-        text = f"{replica.id} {replica.role} {replica.state.value}".casefold()
+        text = " ".join((replica.id, replica.role, replica.state.value, replica.node, replica.reason))
+        text = text.casefold()
         return all(word in text for word in self.words)
 
     def _in_order(self, replicas: Sequence[Replica], data: TreeData) -> list[Replica]:
@@ -214,6 +234,9 @@ def replica_cells(replica: Replica, group: ReplicaGroup, data: TreeData) -> Cell
         "step": _add_step(data, replica.id),
         "lag": _lag(data, replica.id),
         "net": network(data, replica.id),
+        "restarts": _NONE if replica.restarts is None else Content(f"{replica.restarts:,}"),
+        "reason": Content.styled(plain(replica.reason), "$text-warning"),
+        "machine": Content.styled(plain(replica.node), "$text-muted"),
     }
 
 

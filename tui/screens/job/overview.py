@@ -30,6 +30,8 @@ LABEL = 14
 LAST_LINES = 12
 BESIDE_BAR = 46
 """Cells of a row beside the progress bar."""
+MOST_TROUBLES = 5
+"""Replicas that are named with their reasons; the tab of replicas has all."""
 Row = tuple[str, Content]
 
 
@@ -79,6 +81,7 @@ class OverviewPane(JobPane):
         blocks = [
             self._state(job),
             self._error(job),
+            self._troubles(job),
             self._training(job),
             self._machines(job),
             self._facts(job),
@@ -99,6 +102,8 @@ class OverviewPane(JobPane):
         words = state_content(job.state)
         native = Content.styled(f"   {plain(job.native_state)}", "$text-muted")
         rows: list[Row] = [("state", Content.assemble(words, native))]
+        if job.reason and job.error is None:
+            rows.append(("reason", Content(plain(job.reason))))
         if job.create_time is not None:
             rows.append(("created", _moment(job.create_time, now)))
         if job.start_time is not None:
@@ -108,9 +113,11 @@ class OverviewPane(JobPane):
             took = f"   ran {age(job.duration(now))}" if job.start_time else "   never ran"
             rows.append(("ended", _moment(job.end_time, now) + Content.styled(took, "$text-muted")))
         elif job.start_time is None and not job.state.terminal:
-            rows.append(("waiting", Content(f"{age(job.age(now))} {_waits_for(job)}")))
+            rows.append(("waiting", Content(f"{age(job.age(now))} {_waits_for(job)}".rstrip())))
         elif job.start_time is not None:
             rows.append(("running", Content(age(job.duration(now)))))
+        if not job.state.terminal:
+            rows += [("" if at else "waits for", Content(plain(why))) for at, why in enumerate(job.waiting)]
         cost = self._cost(job, now)
         if cost is not None:
             rows.append(("cost", cost))
@@ -157,6 +164,14 @@ class OverviewPane(JobPane):
             head = Content.styled(f"last lines of {plain(failed.id)}", "$text-muted")
             lines += [(EMPTY, line) for line in (EMPTY, head, *self._lines(last))]
         return lines
+
+    def _troubles(self, job: Job) -> list[Labelled]:
+        """Replicas of which the service says why they are as they are."""
+        found = [replica for replica in job.replicas if replica.reason]
+        rows = [(plain(each.id), Content(plain(_trouble(each)))) for each in found[:MOST_TROUBLES]]
+        if len(found) > MOST_TROUBLES:
+            rows.append(("", Content.styled(f"and {len(found) - MOST_TROUBLES} more", "$text-muted")))
+        return table(rows)
 
     def _last_lines(self, replica: Replica | None) -> list[LogEntry]:
         if replica is None:
@@ -225,13 +240,15 @@ class OverviewPane(JobPane):
 
     def _machines(self, job: Job) -> list[Labelled]:
         rows: list[Row] = []
+        words = kind_of(job).words
         for position, pool in enumerate(job.groups):
             if not pool.replicas:
                 continue
             short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
             gpus = f" + {pool.accelerator_count} {short}" if pool.accelerator_count else ""
-            what = f"{pool.replicas} × {pool.machine_type or '?'}{gpus}   {pool.role}"
-            rows.append((f"{kind_of(job).words.group} {position}", Content(plain(what))))
+            what = f"{pool.replicas} × {pool.machine_type or words.machine}{gpus}   {pool.role}"
+            title = f"{words.group} {position}" if words.group else plain(pool.name)
+            rows.append((title, Content(plain(what))))
             if pool.image:
                 rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
         if job.persistent_resource:
@@ -242,7 +259,7 @@ class OverviewPane(JobPane):
 
     def _facts(self, job: Job) -> list[Labelled]:
         rows: list[Row] = [
-            ("region", Content(plain(job.region))),
+            (kind_of(job).words.region, Content(plain(job.region))),
             ("id", Content(plain(job.id))),
             ("name", Content.styled(plain(job.name), "$text-muted")),
         ]
@@ -272,14 +289,28 @@ def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Conte
     return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
 
 
+def _trouble(replica: Replica) -> str:
+    """`out of memory (OOMKilled), exit code 137, restarted 2 times, on node-3`."""
+    parts = [replica.reason]
+    if replica.exit_code is not None:
+        parts.append(f"exit code {replica.exit_code}")
+    if replica.restarts:
+        parts.append(f"restarted {pieces(replica.restarts, 'time')}")
+    if replica.node:
+        parts.append(f"on {replica.node}")
+    return ", ".join(parts)
+
+
 def _moment(moment: datetime, now: datetime) -> Content:
     local = moment.astimezone()
     return Content.assemble(f"{local:%Y-%m-%d %H:%M:%S}", (f"   {age(now - moment)} ago", "$text-muted"))
 
 
 def _waits_for(job: Job) -> str:
+    if job.waiting:
+        return ""
     if job.state is JobState.QUEUED:
         return "in the queue; where the training quota is used up, it stays there"
     if job.persistent_resource:
         return f"for replicas of the persistent resource {plain(job.persistent_resource)}"
-    return f"for {pieces(job.replica_count, 'machine')}"
+    return f"for {pieces(job.replica_count, kind_of(job).words.machine)}"
