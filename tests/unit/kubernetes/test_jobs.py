@@ -114,7 +114,7 @@ def test_a_job_that_failed_names_the_replicas_that_failed_first() -> None:
     assert found.error is not None
     assert found.error.message == (
         "PyTorchJobFailed: It is Failed. "
-        "The replica worker-2 exited with a non-zero status of 137 (out of memory (OOMKilled)). "
+        "The replica worker-2 ran out of memory and exited with a non-zero status of 137. "
         "The replica worker-0 exited with a non-zero status of 1."
     )
     assert [(r.id, r.exit_code, r.reason) for r in found.replicas if r.pod] == [

@@ -274,7 +274,13 @@ def _error(status: Status, pods: Iterable[Pod]) -> JobError | None:
     for pod in failed[:2]:
         place = f"{pod.group or 'worker'}-{pod.index or 0}"
         why = f" ({reason_words(pod)})" if reason_words(pod) else ""
-        if pod.exit_code is not None:
+        if pod.reason == "OOMKilled" and pod.exit_code is not None:
+            # As Vertex AI says it, so that the diagnosis is the same.
+            code = pod.exit_code
+            sentences.append(
+                f"The replica {place} ran out of memory and exited with a non-zero status of {code}."
+            )
+        elif pod.exit_code is not None:
             sentences.append(f"The replica {place} exited with a non-zero status of {pod.exit_code}{why}.")
         elif why:
             sentences.append(f"The replica {place} failed{why}.")

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from tui.domain.diagnosis import diagnose, explain_exit
 from tui.domain.formatting import NOT_MEASURED, age, pieces, speed_text
-from tui.domain.job import Job, Replica
+from tui.domain.job import Job, Replica, exit_codes
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.states import JobState
 from tui.domain.text import plain
@@ -147,7 +147,7 @@ class OverviewPane(JobPane):
         if job.state is JobState.CANCELLED:
             # Nothing failed: there is nothing to explain and nothing that helps.
             return table([("cancelled", Content(plain(job.error.message)))])
-        failed = next((r for r in job.replicas if r.state is JobState.FAILED), None)
+        failed = _first_failed(job)
         last = self._last_lines(failed)
         # Lines of this replica may be among the older ones, or still to come.
         whole = self.feed.sources["logs"].done and not self.feed.older_left
@@ -287,6 +287,13 @@ def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Conte
     often = f"{len(undone)} times, last " if len(undone) > 1 else ""
     words = f"{often}from step {last[-1].step:,} to {last[0].step:,}"
     return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
+
+
+def _first_failed(job: Job) -> Replica | None:
+    """The failed replica that the error names first, else any."""
+    found = {r.id: r for r in job.replicas if r.state is JobState.FAILED}
+    named = [each for each in exit_codes(job.error) if each in found]
+    return found[named[0]] if named else next(iter(found.values()), None)
 
 
 def _trouble(replica: Replica) -> str:
