@@ -14,6 +14,7 @@ from tui.backends.kubernetes.discovery import PODS, discover
 from tui.backends.kubernetes.login.cluster import Cluster
 from tui.backends.kubernetes.permissions import Permissions
 from tui.backends.kubernetes.pod_services import pod_services
+from tui.backends.kubernetes.preflight import Preflight
 from tui.backends.kubernetes.quotas import Quotas
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
 from tui.kinds.kind import resolve
@@ -88,4 +89,4 @@ def build_services(cluster: ConnectedCluster) -> Services:
         if FAMILY in kind.services and kind.key in cluster.served.jobs
     }
     quotas = Quotas(cluster.connection, cluster.info.regions)
-    return Services(jobs=jobs, quotas=quotas, **pod_services(cluster, jobs))
+    return Services(jobs=jobs, quotas=quotas, preflight=Preflight(cluster), **pod_services(cluster, jobs))

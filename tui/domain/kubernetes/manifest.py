@@ -45,11 +45,7 @@ class ManifestFormat(BodyDefaults):
     python_client = ""
     sign = "apiVersion"
     fix = "It is an object of Kubernetes with apiVersion, kind, metadata and spec, or a list of them."
-    unpriced = (
-        "what a job on a cluster costs: its nodes are billed, whether a job uses them or not, and they "
-        "may be "
-        "reserved, Spot or shared"
-    )
+    unpriced = "the nodes of a cluster are billed, whether a job uses them or not"
 
     def as_fields(self, value: Any) -> dict[str, Any] | None:
         objects = objects_of(value)

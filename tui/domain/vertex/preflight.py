@@ -69,8 +69,15 @@ def unknown(id: str, sentence: str, fix: str = "") -> Check:
 
 ORDER = (
     "credentials",
+    "served",
     "permissions",
+    "namespace",
+    "name",
+    "dry-run",
     "quota",
+    "queue",
+    "nodes",
+    "runtime",
     "template",
     "image",
     "bucket",

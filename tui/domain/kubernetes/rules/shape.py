@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tui.domain.kubernetes.objects import workload_scoped
 from tui.domain.kubernetes.rules.base import API, HEAD, ManifestCase, ManifestRule
-from tui.domain.kubernetes.schema_check import violations
+from tui.domain.kubernetes.rules.schema_check import violations
 from tui.domain.kubernetes.workloads import WORKLOADS, fields, workload_of
 from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.rules.base import Finding, Severity

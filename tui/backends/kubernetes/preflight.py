@@ -1,0 +1,296 @@
+"""Checks before a launch in a cluster: what is served and allowed, what is there, where the job fits.
+
+A look that is refused or fails is `unknown` with the reason. Only what the cluster has answered is a problem.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from tui.backends.errors import BackendError, InvalidRequest, NotFound, PermissionDenied, QuotaExceeded
+from tui.backends.interface import PreflightService
+from tui.backends.kubernetes.cluster import ConnectedCluster
+from tui.backends.kubernetes.discovery import NAMESPACES, ApiType, type_of
+from tui.backends.kubernetes.errors import AlreadyExists
+from tui.backends.kubernetes.jobs.creation import APPLY, MANAGER
+from tui.backends.looks import Look, look_of, run_looks
+from tui.domain.kubernetes.manifest import BODY, MANIFEST, OBJECTS
+from tui.domain.kubernetes.objects import job_in, objects_of
+from tui.domain.kubernetes.preflight.changes import change_lines, in_words
+from tui.domain.kubernetes.preflight.fit import fit, over_quota
+from tui.domain.kubernetes.preflight.references import Reference, references, runtime_of
+from tui.domain.kubernetes.workloads import QUEUE, at, fields, groups
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown
+
+PAGE = 1000
+_KUEUE = "/apis/kueue.x-k8s.io"
+_VERSIONS = ("v1beta2", "v1beta1")
+_NAMED = {
+    "PersistentVolumeClaim": "claim",
+    "ConfigMap": "configmap",
+    "Secret": "secret",
+    "ServiceAccount": "account",
+}
+
+
+class Preflight(PreflightService):
+    """The checks of one cluster."""
+
+    def __init__(self, cluster: ConnectedCluster) -> None:
+        self._cluster = cluster
+        self._connection = cluster.connection
+
+    async def run(
+        self, region: str, job: Mapping[str, Any], running: RunningJobs
+    ) -> AsyncGenerator[Check, None]:
+        launch = _Launch(region or self._cluster.info.regions[0], job)
+        async with aclosing(run_looks(self._looks(launch))) as found:
+            async for check in found:
+                yield check
+
+    def _looks(self, launch: _Launch) -> list[tuple[str, Look]]:
+        if not launch.job:
+            return []
+        found: list[tuple[str, Look]] = [
+            ("served permissions dry-run", look_of(self._created, launch)),
+            ("namespace", look_of(self._namespace, launch.namespace)),
+            ("name", look_of(self._name, launch)),
+            ("nodes", look_of(self._nodes, launch)),
+        ]
+        queue = fields(launch.job, "metadata", "labels").get(QUEUE)
+        if queue:
+            found.append(("queue", look_of(self._queue, launch, str(queue))))
+        for each in references(launch.objects):
+            key = f"{_NAMED[each.kind]}:{each.name}"
+            found.append((key, look_of(self._reference, launch.namespace, each, key)))
+        runtime = runtime_of(launch.objects)
+        if runtime is not None:
+            found.append((f"runtime:{runtime[1]}", look_of(self._runtime, launch.namespace, *runtime)))
+        for each in launch.others:
+            name = str(at(each, "metadata", "name"))
+            found.append((f"beside:{name}", look_of(self._other, launch.namespace, each, name)))
+        return found
+
+    # What is created
+
+    async def _created(self, launch: _Launch) -> list[Check]:
+        """Whether the kind is served, may be created, and the server would take the objects."""
+        try:
+            of = await type_of(self._connection, launch.job)
+        except NotFound as error:
+            return [Check("served", CheckStatus.PROBLEM, error.message, error.fix)]
+        found = [ok("served", f"{of.what} {of.version}")]
+        refused = await self._refused(of, launch)
+        if refused is not None:
+            return [*found, refused]
+        found.append(ok("permissions", f"may create {of.plural} in {launch.namespace}"))
+        return [*found, await self._dry_run(of, launch)]
+
+    async def _refused(self, of: ApiType, launch: _Launch) -> Check | None:
+        """That an object may not be created."""
+        try:
+            await self._cluster.permissions.require("create", of, launch.namespace)
+            for each in launch.others:
+                other = await type_of(self._connection, each)
+                await self._cluster.permissions.require(
+                    "patch", other, launch.namespace if other.namespaced else ""
+                )
+        except (PermissionDenied, NotFound) as error:
+            return Check("permissions", CheckStatus.PROBLEM, error.message, error.fix)
+        return None
+
+    async def _dry_run(self, of: ApiType, launch: _Launch) -> Check:
+        """What the server says of the job: its schema, defaults and admission webhooks."""
+        body = {**launch.job, "metadata": {**fields(launch.job, "metadata"), "namespace": launch.namespace}}
+        params = {"dryRun": "All", "fieldManager": MANAGER, "fieldValidation": "Strict"}
+        what = f"create the {of.kind} {launch.name} on trial"
+        try:
+            for each in launch.others:
+                await self._apply_on_trial(each, launch.namespace)
+            await self._connection.request(
+                "POST", of.path(launch.namespace), what=what, body=body, params=params, repeat=True
+            )
+        except AlreadyExists:
+            return unknown("dry-run", "the name is taken, so the server was not asked for the rest")
+        except (InvalidRequest, QuotaExceeded) as error:
+            fields_of = error.fields.items() if isinstance(error, InvalidRequest) else ()
+            words = "; ".join(f"{name}: {text}" for name, text in fields_of) or error.message
+            fix = error.fix or "Mend the manifest: the server says which field."
+            return Check("dry-run", CheckStatus.PROBLEM, f"the server refuses it: {words}", fix)
+        return ok("dry-run", "the server takes it (dryRun=All)")
+
+    async def _apply_on_trial(self, obj: Mapping[str, Any], namespace: str) -> None:
+        of = await type_of(self._connection, obj)
+        name = str(at(obj, "metadata", "name") or "")
+        where = namespace if of.namespaced else ""
+        await self._connection.request(
+            "PATCH", of.path(where, name), what=f"apply the {of.kind} {name} on trial", body=dict(obj),
+            params={"fieldManager": MANAGER, "dryRun": "All"}, content_type=APPLY, repeat=True,
+        )  # fmt: skip
+
+    # What is there
+
+    async def _namespace(self, namespace: str) -> list[Check]:
+        try:
+            found = await self._get(NAMESPACES.path("", namespace), f"look for the namespace {namespace}")
+        except NotFound:
+            fix = f"`kubectl create namespace {namespace}`, or launch in another one (--region)."
+            return [Check("namespace", CheckStatus.PROBLEM, f"there is no namespace {namespace}", fix)]
+        if at(found, "status", "phase") == "Terminating":
+            return [Check("namespace", CheckStatus.PROBLEM, f"the namespace {namespace} is being deleted")]
+        return [ok("namespace", namespace)]
+
+    async def _name(self, launch: _Launch) -> list[Check]:
+        """Whether the name is free; of a job that has it, what differs."""
+        of = await type_of(self._connection, launch.job)
+        what = f"look for the {of.kind} {launch.name}"
+        try:
+            there = await self._get(of.path(launch.namespace, launch.name), what)
+        except NotFound:
+            return [ok("name", f"{launch.name} is free")]
+        taken = await self._names(of, launch.namespace)
+        free = next(
+            f"{launch.name}-{n}" for n in range(2, len(taken) + 3) if f"{launch.name}-{n}" not in taken
+        )
+        lines = change_lines(there, launch.job)
+        differs = f"it differs in {in_words(lines)}" if lines else "it is the same job"
+        sentence = f"there is a {of.kind} {launch.name} already; {differs}"
+        edits = (Edit(("displayName",), free),)
+        fix = f"Launch it as {free}, or delete the other one."
+        return [Check("name", CheckStatus.PROBLEM, sentence, fix, edits)]
+
+    async def _names(self, of: ApiType, namespace: str) -> set[str]:
+        listed = await self._get(of.path(namespace), f"list the {of.plural}", limit=PAGE)
+        return {str(at(each, "metadata", "name")) for each in (listed or {}).get("items") or ()}
+
+    async def _other(self, namespace: str, obj: Mapping[str, Any], name: str) -> list[Check]:
+        """What the launch makes of an object beside the job."""
+        of = await type_of(self._connection, obj)
+        key, where = f"beside:{name}", namespace if of.namespaced else ""
+        try:
+            there = await self._get(of.path(where, name), f"look for the {of.kind} {name}")
+        except NotFound:
+            return [ok(key, f"the {of.kind} {name} is created")]
+        lines = change_lines(there, obj)
+        if not lines:
+            return [ok(key, f"the {of.kind} {name} is there and stays as it is")]
+        sentence = f"the {of.kind} {name} is there, and the launch changes it: {in_words(lines)}"
+        fix = "Rename it where other jobs need it as it is."
+        return [Check(key, CheckStatus.PROBLEM, sentence, fix, stops=False)]
+
+    async def _reference(self, namespace: str, wanted: Reference, key: str) -> list[Check]:
+        path = f"/api/v1/namespaces/{namespace}/{wanted.plural}/{wanted.name}"
+        try:
+            found = await self._get(path, f"look for the {wanted.kind} {wanted.name}")
+        except NotFound:
+            sentence = f"there is no {wanted.kind} {wanted.name} in {namespace}, which the pods need"
+            fix = "Create it, or add it to the manifest."
+            return [Check(key, CheckStatus.PROBLEM, sentence, fix)]
+        phase = at(found, "status", "phase")
+        if wanted.kind == "PersistentVolumeClaim" and phase == "Lost":
+            return [Check(key, CheckStatus.PROBLEM, f"the volume of the claim {wanted.name} is lost")]
+        return [ok(key, f"the {wanted.kind} {wanted.name} is there")]
+
+    async def _runtime(self, namespace: str, kind: str, name: str) -> list[Check]:
+        of = self._cluster.served.part(kind)
+        key = f"runtime:{name}"
+        if of is None:
+            return [
+                Check(key, CheckStatus.PROBLEM, f"the cluster serves no {kind}", "Install Kubeflow Trainer.")
+            ]
+        where = namespace if of.namespaced else ""
+        try:
+            await self._get(of.path(where, name), f"look for the {kind} {name}")
+        except NotFound:
+            there = sorted(await self._names(of, where))
+            fix = f"Name one of {', '.join(there)}." if there else f"Create a {kind}."
+            return [Check(key, CheckStatus.PROBLEM, f"there is no {kind} {name}", fix)]
+        return [ok(key, f"the {kind} {name} is there")]
+
+    # Where it fits
+
+    async def _nodes(self, launch: _Launch) -> list[Check]:
+        nodes = await self._all("/api/v1/nodes", "read the nodes")
+        fits = [fit(group, nodes) for group in groups(launch.job)]
+        short = [each for each in fits if each.room < each.wanted]
+        if not short:
+            return [ok("nodes", "; ".join(each.sentence for each in fits))]
+        fix = "A pool that scales up may bring such nodes; otherwise the pods wait."
+        if self._connection.local:
+            fix = "Ask for nodes that this cluster has; its configuration names the node pools."
+        words = "; ".join(each.sentence for each in short)
+        return [Check("nodes", CheckStatus.PROBLEM, words, fix, stops=self._connection.local)]
+
+    async def _queue(self, launch: _Launch, name: str) -> list[Check]:
+        where = f"namespaces/{launch.namespace}/localqueues"
+        try:
+            queue = await self._kueue(f"{where}/{name}", f"look for the LocalQueue {name}")
+        except NotFound:
+            return [await self._no_queue(where, launch.namespace, name)]
+        above = str(at(queue, "spec", "clusterQueue") or "")
+        try:
+            cluster_queue = await self._kueue(f"clusterqueues/{above}", f"look for the ClusterQueue {above}")
+        except NotFound:
+            sentence = f"the ClusterQueue {above} of the LocalQueue {name} does not exist"
+            return [Check("queue", CheckStatus.PROBLEM, sentence, "Name another queue.")]
+        stopped = fields(queue, "spec").get("stopPolicy") or fields(cluster_queue, "spec").get("stopPolicy")
+        if stopped not in (None, "None"):
+            return [
+                Check("queue", CheckStatus.PROBLEM, f"the queue {name} is stopped ({stopped})", stops=False)
+            ]
+        over = over_quota(groups(launch.job), cluster_queue)
+        if over:
+            sentence = f"the queue {name} never admits it: {'; '.join(over)} (ClusterQueue {above})"
+            return [Check("queue", CheckStatus.PROBLEM, sentence, "Ask for less, or name another queue.")]
+        waiting = at(queue, "status", "pendingWorkloads") or 0
+        return [ok("queue", f"{name} of the ClusterQueue {above}, {waiting} waiting")]
+
+    async def _no_queue(self, where: str, namespace: str, name: str) -> Check:
+        try:
+            listed = await self._kueue(where, "list the LocalQueues")
+        except NotFound:
+            sentence = f"the cluster has no Kueue: nothing reads the queue {name}, and the job starts at once"
+            return Check("queue", CheckStatus.PROBLEM, sentence, f"Remove the label {QUEUE}.", stops=False)
+        names = sorted(str(at(each, "metadata", "name")) for each in (listed or {}).get("items") or ())
+        fix = f"Name one of {', '.join(names)}." if names else "Ask for a LocalQueue in this namespace."
+        return Check("queue", CheckStatus.PROBLEM, f"there is no LocalQueue {name} in {namespace}", fix)
+
+    async def _kueue(self, path: str, what: str) -> Any:
+        lost: BackendError | None = None
+        for version in _VERSIONS:
+            try:
+                return await self._get(f"{_KUEUE}/{version}/{path}", what)
+            except NotFound as error:
+                lost = lost or error
+        assert lost is not None
+        raise lost
+
+    async def _get(self, path: str, what: str, **params: Any) -> Any:
+        return await self._connection.request("GET", path, what=what, params=params or None)
+
+    async def _all(self, path: str, what: str) -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = []
+        following = ""
+        while True:
+            page = await self._get(path, what, limit=PAGE, **({"continue": following} if following else {}))
+            found += (page or {}).get("items") or []
+            following = str(at(page, "metadata", "continue") or "")
+            if not following:
+                return found
+            await asyncio.sleep(0)
+
+
+class _Launch:
+    """The objects that a launch would send, and where."""
+
+    def __init__(self, namespace: str, job: Mapping[str, Any]) -> None:
+        resource = MANIFEST.resource(job) if fields(job, BODY).get(OBJECTS) else {}
+        self.namespace = namespace
+        self.objects: Sequence[Any] = objects_of(resource) or []
+        self.job = job_in(resource) if resource else {}
+        self.others = [each for each in self.objects if each is not self.job and each != self.job]
+        self.name = str(at(self.job, "metadata", "name") or "")

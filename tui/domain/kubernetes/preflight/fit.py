@@ -1,0 +1,144 @@
+"""Whether a cluster has nodes and a queue that a job's pods fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from tui.domain.kubernetes import quantity
+from tui.domain.kubernetes.workloads import GPU, Group, at, elements, fields
+
+_POOL = "cloud.google.com/gke-nodepool"
+_HARD = ("NoSchedule", "NoExecute")
+_HOST = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Where the pods of a group fit: how many at once if the nodes were empty, and why not, by node pool."""
+
+    role: str
+    wanted: int
+    room: int
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """It in words."""
+        if self.room >= self.wanted:
+            return f"{self.role}: the nodes have room for {self.room} such pods"
+        why = "; ".join(self.reasons) or "there are no nodes"
+        if self.room == 0:
+            return f"no node takes a pod of {self.role}: {why}"
+        return f"{self.wanted} pods of {self.role}, and the nodes have room for {self.room}: {why}"
+
+
+def requests_of(group: Group) -> dict[str, Decimal]:
+    """What one pod of the group asks for: of all its containers, a limit where no request is."""
+    found: dict[str, Decimal] = {}
+    listed = elements(group.pod, "containers") if group.template else [group.container]
+    key = "resources" if group.template else "resourcesPerNode"
+    for container in listed:
+        asked = {**fields(container, key, "limits"), **fields(container, key, "requests")}
+        for name, value in asked.items():
+            try:
+                found[name] = found.get(name, Decimal(0)) + quantity.parse(value)
+            except quantity.NotAQuantity:
+                continue
+    return found
+
+
+def fit(group: Group, nodes: Sequence[Mapping[str, Any]]) -> Fit:
+    """Where the pods of a group would fit."""
+    asked = requests_of(group)
+    room = 0
+    reasons: dict[str, int] = {}
+    for node in nodes:
+        reason = next(_why_not(group, asked, node), "")
+        if reason:
+            pool = at(node, "metadata", "labels", _POOL)
+            words = f"{pool}: {reason}" if pool else reason
+            reasons[words] = reasons.get(words, 0) + 1
+        else:
+            room += _times(asked, node)
+    found = tuple(f"{count} × {words}" if count > 1 else words for words, count in reasons.items())
+    return Fit(group.role, group.replicas or 1, room, found)
+
+
+def _why_not(group: Group, asked: Mapping[str, Decimal], node: Mapping[str, Any]) -> Iterator[str]:
+    labels = fields(node, "metadata", "labels")
+    for key, value in fields(group.pod, "nodeSelector").items():
+        if str(labels.get(key)) != str(value):
+            has = f", it is {labels[key]}" if key in labels and key != _HOST else ""
+            yield f"it is not {key}={value}{has}"
+    for taint in elements(node, "spec", "taints"):
+        gpu = taint.get("key") == GPU and asked.get(GPU)
+        if taint.get("effect") in _HARD and not gpu and not _tolerated(group.pod, taint):
+            yield f"its taint {taint.get('key')} is not tolerated"
+    if fields(node, "spec").get("unschedulable"):
+        yield "it is cordoned"
+    has_room = fields(node, "status", "allocatable")
+    for name, amount in asked.items():
+        there = _amount(has_room.get(name))
+        if amount > there:
+            yield f"it has {has_room.get(name, 0)} of {name}, and {_plain(amount)} is asked for"
+
+
+def _tolerated(pod: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    for each in elements(pod, "tolerations"):
+        one = fields(each)
+        same_key = one.get("key") in (None, "", taint.get("key"))
+        same_effect = one.get("effect") in (None, "", taint.get("effect"))
+        exists = one.get("operator") == "Exists"
+        if same_effect and same_key and (exists or str(one.get("value", "")) == str(taint.get("value", ""))):
+            return bool(exists or one.get("key"))
+    return False
+
+
+def _times(asked: Mapping[str, Decimal], node: Mapping[str, Any]) -> int:
+    """Pods that an empty node takes."""
+    room = fields(node, "status", "allocatable")
+    most = int(_amount(room.get("pods", 110)))
+    counts = [int(_amount(room.get(name)) // amount) for name, amount in asked.items() if amount > 0]
+    return min([most, *counts])
+
+
+def _amount(value: Any) -> Decimal:
+    try:
+        return quantity.parse(0 if value is None else value)
+    except quantity.NotAQuantity:
+        return Decimal(0)
+
+
+def _plain(amount: Decimal) -> str:
+    """`600Gi` of a great number, else the number itself."""
+    gib = Decimal(1 << 30)
+    if amount >= gib:
+        return f"{amount / gib:.4g}Gi"
+    return f"{amount.normalize():f}"
+
+
+def over_quota(groups: Sequence[Group], queue: Mapping[str, Any]) -> list[str]:
+    """Why a ClusterQueue can never admit the job, as far as its own quota and what it may borrow say."""
+    asked: dict[str, Decimal] = {}
+    for group in groups:
+        for name, amount in requests_of(group).items():
+            asked[name] = asked.get(name, Decimal(0)) + amount * (group.replicas or 1)
+    most: dict[str, Decimal] = {}
+    open_ended: set[str] = set()
+    cohort = fields(queue, "spec").get("cohortName") or fields(queue, "spec").get("cohort")
+    for resources in elements(queue, "spec", "resourceGroups"):
+        for flavor in elements(resources, "flavors"):
+            for each in elements(flavor, "resources"):
+                name = str(each.get("name"))
+                most[name] = most.get(name, Decimal(0)) + _amount(each.get("nominalQuota"))
+                if cohort and each.get("borrowingLimit") is None:
+                    open_ended.add(name)
+                most[name] += _amount(each.get("borrowingLimit")) if cohort else 0
+    return [
+        f"{_plain(amount)} of {name} is asked for, and its quota is {_plain(most[name])}"
+        for name, amount in asked.items()
+        if name in most and name not in open_ended and amount > most[name]
+    ]

@@ -1,0 +1,85 @@
+"""The objects that a manifest's pods refer to, and that must be there before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.kubernetes.objects import containers
+from tui.domain.kubernetes.workloads import Path, at, elements, fields, groups, job_index, workload_of
+
+_PLURALS = {
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+    "ServiceAccount": "serviceaccounts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that must be there; `path` is where the job names it."""
+
+    kind: str
+    name: str
+    path: Path = ()
+
+    @property
+    def plural(self) -> str:
+        """Its kind in the paths of the core API."""
+        return _PLURALS[self.kind]
+
+
+def references(objects: Sequence[Any]) -> list[Reference]:
+    """What the job's pods refer to and the manifest does not bring along, each once."""
+    index = job_index(objects)
+    if index is None:
+        return []
+    own = {(str(fields(each).get("kind")), str(at(each, "metadata", "name"))) for each in objects}
+    found: dict[tuple[str, str], Reference] = {}
+    for each in _references(fields(list(objects), index)):
+        if (each.kind, each.name) not in own:
+            found.setdefault((each.kind, each.name), each)
+    return list(found.values())
+
+
+def _references(job: Mapping[str, Any]) -> Iterator[Reference]:
+    for group in groups(job):
+        account = group.pod.get("serviceAccountName")
+        if account:
+            yield Reference("ServiceAccount", str(account), (*group.pod_path, "serviceAccountName"))
+        for i, volume in enumerate(elements(group.pod, "volumes")):
+            path: Path = (*group.pod_path, "volumes", i)
+            for kind, key, name in (
+                ("PersistentVolumeClaim", "persistentVolumeClaim", "claimName"),
+                ("ConfigMap", "configMap", "name"),
+                ("Secret", "secret", "secretName"),
+            ):
+                source = fields(volume, key)
+                if source.get(name) and not source.get("optional"):
+                    yield Reference(kind, str(source[name]), (*path, key, name))
+    for _, path, container in containers(job):
+        for i, each in enumerate(elements(container, "envFrom")):
+            for kind, key in (("ConfigMap", "configMapRef"), ("Secret", "secretRef")):
+                source = fields(each, key)
+                if source.get("name") and not source.get("optional"):
+                    yield Reference(kind, str(source["name"]), (*path, "envFrom", i, key, "name"))
+        for i, each in enumerate(elements(container, "env")):
+            for kind, key in (("ConfigMap", "configMapKeyRef"), ("Secret", "secretKeyRef")):
+                source = fields(each, "valueFrom", key)
+                if source.get("name") and not source.get("optional"):
+                    yield Reference(kind, str(source["name"]), (*path, "env", i, "valueFrom", key, "name"))
+
+
+def runtime_of(objects: Sequence[Any]) -> tuple[str, str] | None:
+    """Kind and name of the runtime of a TrainJob, where the manifest does not bring it along."""
+    index = job_index(objects)
+    job = fields(list(objects), index) if index is not None else {}
+    kind = workload_of(job)
+    name = at(job, "spec", "runtimeRef", "name")
+    if kind is None or kind.key != "train_job" or not name:
+        return None
+    wanted = str(at(job, "spec", "runtimeRef", "kind") or "ClusterTrainingRuntime")
+    own = any(fields(each).get("kind") == wanted and at(each, "metadata", "name") == name for each in objects)
+    return None if own else (wanted, str(name))
