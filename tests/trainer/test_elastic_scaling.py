@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +30,14 @@ class ElasticJob(Cluster):
         self.pods: dict[int, Node] = {}
 
     def scale(self, replicas: int) -> None:
-        """As the operator: pods of the highest indexes are deleted first, missing ones are created."""
+        """As the operator: pods of the highest indexes are deleted first, missing ones are created.
+
+        Whatever ends a pod may send SIGTERM to all of its processes.
+        """
         for index in sorted(self.pods, reverse=True):
             if index >= replicas:
-                self.pods.pop(index).process.send_signal(signal.SIGTERM)
+                for process in self.pods.pop(index).family():
+                    process.terminate()
         for index in range(replicas):
             if index not in self.pods:
                 self.pods[index] = self.pod(index)

@@ -76,18 +76,29 @@ class StepSync:
         world_size: int,
         device: torch.device,
         wants_regroup: Callable[[], bool] = lambda: False,
+        asked_to_stop: Callable[[], bool] | None = None,
     ) -> None:
-        """`wants_regroup`: whether this rank asks for other ranks after the step."""
+        """`wants_regroup`: whether this rank asks for other ranks after the step.
+
+        `asked_to_stop` takes the place of SIGTERM, which then has no effect.
+        """
         self._rank, self._world_size, self._device = rank, world_size, device
         self._lag = 1 if device.type == "cuda" else 0
         self._wants_regroup = wants_regroup
-        self.received_signal = 0
+        self._asked_to_stop, self._signal = asked_to_stop, 0
         self._reductions: deque[StepReduction] = deque()
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def _on_signal(self, number: int, _: object) -> None:
         # It only sets a flag: the current step must end on all ranks.
-        self.received_signal = number
+        self._signal = number
+
+    @property
+    def received_signal(self) -> int:
+        """The signal of this rank; 0: none."""
+        if self._asked_to_stop is None:
+            return self._signal
+        return int(signal.SIGTERM) if self._asked_to_stop() else 0
 
     def reduce(
         self, step: int, loss: torch.Tensor, square: torch.Tensor | None = None, *, limit: float = math.inf

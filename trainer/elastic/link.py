@@ -36,6 +36,8 @@ class SupervisorLink:
         self._sock.connect(path)
         self._writing, self._changed = threading.Lock(), threading.Condition()
         self._newest: Told | None = None
+        self.stopping = False
+        """Whether all ranks of the run are to save and stop."""
         self.abort: Callable[[], None] = lambda: None
         threading.Thread(target=self._read, name="memberships", daemon=True).start()
 
@@ -83,6 +85,9 @@ class SupervisorLink:
         with self._sock.makefile("rb") as lines:
             for line in lines:
                 message = json.loads(line)
+                if "stop" in message:
+                    self.stopping = True
+                    continue
                 told = Told(
                     read_membership(message["membership"]), message["node"], message["store_address"],
                     message["interface"],

@@ -28,6 +28,7 @@ class RankLinks:
         self._processes = processes
         self._streams: list[MessageStream] = []
         self._told: dict[str, Any] | None = None
+        self._stopping = False
         self._answers: dict[str, dict[int, dict[str, Any]]] = {"ready": {}, "settled": {}}
         self.data = ""
         """Hash of the data of these processes, once all are ready."""
@@ -44,6 +45,12 @@ class RankLinks:
         for stream in self._streams:
             stream.send(**self._told)
 
+    def stop(self) -> None:
+        """Ask the processes to save and stop."""
+        self._stopping = True
+        for stream in self._streams:
+            stream.send(stop=True)
+
     def poll(self) -> None:
         """Read what the processes say."""
         with contextlib.suppress(OSError):
@@ -52,6 +59,8 @@ class RankLinks:
                 self._streams.append(MessageStream(sock))
                 if self._told is not None:
                     self._streams[-1].send(**self._told)
+                if self._stopping:
+                    self._streams[-1].send(stop=True)
         for stream in self._streams:
             for message in stream.receive():
                 self._read(message)

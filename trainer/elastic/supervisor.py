@@ -47,7 +47,7 @@ class _Running:
     leaving: bool = False
     """Whether the others are to train on without this node after the signal."""
     stopping: bool = False
-    """Whether the processes got the signal."""
+    """Whether the processes are asked to save and stop."""
 
 
 class ElasticSupervisor(Supervisor):
@@ -168,6 +168,8 @@ class ElasticSupervisor(Supervisor):
         if not run.stopping:
             run.stopping = True
             run.deadline = min(run.deadline, time.monotonic() + self._shutdown_seconds())
+            run.links.stop()
+            # For one that still prepares itself, and is not connected.
             self._processes.signal(signal.SIGTERM)
 
     def _check_signal(self, run: _Running) -> None:

@@ -78,17 +78,18 @@ class ElasticTrainer(Trainer):
             self.rank, self.world_size = self.group.rank, 1
             self.profiler = StepProfiler(config, 1)
             self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, 1, 0)
-            self.sync = StepSync(0, 1, self.device)
+            self.sync = StepSync(0, 1, self.device, asked_to_stop=self._asked_to_stop)
             return
         self.rank, self.world_size = self.group.rank, self.group.world_size
         self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, self.world_size, self.rank)
-        before = self.sync
-        self.sync = StepSync(self.rank, self.world_size, self.device, self._wants_change)
-        # The former one got no more signals from here on.
-        self.sync.received_signal = self.sync.received_signal or before.received_signal
+        self.sync = StepSync(self.rank, self.world_size, self.device, self._wants_change, self._asked_to_stop)
         if self.rank == 0 and not self._reports:
             self._reports = True
             self.profiler = StepProfiler(config, 0)
+
+    def _asked_to_stop(self) -> bool:
+        """Not by SIGTERM: whoever ends a container may send it to all processes, and the others train on."""
+        return self._link.stopping
 
     def run(self) -> int:
         """Prepare, then train with each membership until the end; the exit code."""
