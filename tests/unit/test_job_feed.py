@@ -248,3 +248,16 @@ async def test_a_cancel_that_meets_a_kick_is_not_lost(ticks: int) -> None:
         assert done
     finally:
         feed.close()
+
+
+async def test_a_job_that_was_created_again_under_its_name_is_gone() -> None:
+    backend = JobBackend(job(1, "train"))
+    backend.say(*a_log())
+    async with feeding(backend) as feed:
+        await until(lambda: feed.job is not None and len(feed.buffer))
+        name = feed.job_name
+        backend.stored[name] = replace(backend.stored[name], create_time=at(999))
+        feed.kick()
+        await until(lambda: feed.gone)
+        error = feed.sources["job"].error
+        assert error is not None and "another job has its name" in error.message

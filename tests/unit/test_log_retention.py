@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
-from tests.ui.double import Clock, MemoryBackend, job
+from tests.ui.double import NOON, Clock, MemoryBackend, job
 from tests.unit.test_log_store import many
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.runner import OperationRunner
@@ -13,7 +14,7 @@ from tui.config.access import Access
 from tui.config.settings import Context
 from tui.domain.states import JobState
 from tui.store.journal import Journal
-from tui.store.log.retention import log_folder, prune_logs, remove_logs
+from tui.store.log.retention import begin_log, log_folder, prune_logs, remove_logs
 from tui.store.log.store import LogStore
 
 DAY = 86_400
@@ -78,3 +79,15 @@ async def test_deleting_a_job_deletes_the_log_that_was_kept_of_it(tmp_path: Path
     runner = OperationRunner(Context("test"), Access(), journal, "verb")
     outcome = await JobOperations(runner, backend).delete(ended)
     assert outcome.ok and not folder.exists()
+
+
+def test_another_job_of_the_same_name_begins_a_new_log(tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, "cluster", "clusters/c/namespaces/n/pytorchjobs/train")
+    found = []
+    for created in (NOON, NOON, None, NOON + timedelta(hours=1), NOON + timedelta(hours=1)):
+        begin_log(folder, created)
+        store = LogStore(folder)
+        found.append(len(store))
+        store.append(many(3))
+        store.close()
+    assert found == [0, 3, 3, 0, 3]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
@@ -26,8 +27,8 @@ from tui.store.job.line_facts import Lifted, LineFacts, may_tell
 from tui.store.job.series import SeriesStore
 from tui.store.job.since_end import SinceEnd
 from tui.store.jobs.connection_state import broken
-from tui.store.log.read_position import ReadPosition, oldest_of
-from tui.store.log.retention import prune_logs, remove_logs
+from tui.store.log.read_position import OlderLines, ReadPosition, oldest_of
+from tui.store.log.retention import begin_log, prune_logs, remove_logs
 from tui.store.log.store import MEGABYTE, LogStore
 
 LOG = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
 """Seconds between two readings of a job that has ended. Only its deletion can still change it, and a poll of
 the list does not see that another program deleted it."""
+FIRST_ANSWER = 3.0
+"""Seconds to wait for the job before the kept log is shown: it may be that of an earlier job of its name."""
 MOST_BACK_OFF = 30.0
 MOST_WAITING = 50_000
 """Lines that may wait for a tick before the tail is held back."""
@@ -63,14 +66,6 @@ class Changed(Flag):
     TRAINING_STEPS = auto()
     EVENTS = auto()
     SOURCES = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class OlderLines:
-    """How many older lines were read, and why there were not more."""
-
-    count: int
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +195,19 @@ class JobFeed:
 
     async def run(self) -> None:
         """Read until cancelled; failures of the service are kept and tried again, never raised."""
-        await asyncio.to_thread(self._open_log)
-        if len(self.buffer):
-            self._position = self.buffer.position
-            self.older_left = True
-            await self._recall()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._drain())
-            every = 1.0 if self.local else 10.0
-            ended = ENDED_LOCAL if self.local else ENDED_CLOUD
+            every, ended = (1.0, ENDED_LOCAL) if self.local else (10.0, ENDED_CLOUD)
             group.create_task(self._repeat("job", self._read_job, every, once_done=ended))
+            if self.job is None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FIRST_ANSWER):
+                        await self._known.wait()
+            await asyncio.to_thread(self._open_log)
+            if len(self.buffer):
+                self._position = self.buffer.position
+                self.older_left = True
+                await self._recall()
+            group.create_task(self._drain())
             # What comes next depends on the job.
             await self._known.wait()
             if self.gone:
@@ -231,6 +229,8 @@ class JobFeed:
             remove_logs(self._log_folder.parent.parent, self.job_name)
 
     def _open_log(self) -> None:
+        if self._log_folder is not None and self.job is not None:
+            begin_log(self._log_folder, self.job.create_time)
         self.buffer.open()
         if self._log_folder is not None:
             room = self.session.settings.all_logs_megabytes * MEGABYTE
@@ -321,6 +321,9 @@ class JobFeed:
 
     async def _read_job(self) -> None:
         job = await self.session.backend.job_service(self.job_name).get(self.job_name)
+        before = self.job.create_time if self.job is not None else None
+        if before is not None and job.create_time not in {before, None}:
+            raise NotFound(f"{job.display_name} was deleted, and another job has its name.")
         if self.job is not None and not job.parent:
             # A listing of both says whose part it is, the resource does not.
             job = replace(job, parent=self.job.parent)

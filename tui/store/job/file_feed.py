@@ -15,7 +15,7 @@ from tui.backends.errors import Unavailable
 from tui.domain.formatting import figure
 from tui.domain.job import Job
 from tui.store.job.data_source import DataSource
-from tui.store.job.feed import OlderLines
+from tui.store.log.read_position import OlderLines
 from tui.store.log.text_file import TextFile
 from tui.store.log.text_input import TextInput
 from tui.store.log.view import LineSource

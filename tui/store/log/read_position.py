@@ -38,6 +38,14 @@ class ReadPosition:
         return cls(received, oldest)
 
 
+@dataclass(frozen=True, slots=True)
+class OlderLines:
+    """How many older lines were read, and why there were not more."""
+
+    count: int
+    problem: str = ""
+
+
 def oldest_of(entries: Sequence[LogEntry], known: datetime | None) -> datetime | None:
     """The oldest time of these lines and of those that are known."""
     times = [entry.timestamp for entry in entries]

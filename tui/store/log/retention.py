@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import shutil
 import time
+from datetime import datetime
 from pathlib import Path
 
 MAX_BYTES = 2 * 1024**3
@@ -30,6 +31,22 @@ def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
     for folder in gone:
         shutil.rmtree(folder, ignore_errors=True)
     return gone
+
+
+def begin_log(folder: Path, created: datetime | None) -> None:
+    """Make the folder that of a job created then; the log of an earlier one of the same name goes (blocking).
+
+    A log that is open stays.
+    """
+    if created is None:
+        return
+    mark, now = folder / "created", created.isoformat()
+    with contextlib.suppress(OSError):
+        if mark.exists() and mark.read_text() != now and _is_unlocked(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        if not mark.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            mark.write_text(now)
 
 
 def _folder_prefix(job_name: str) -> str:
