@@ -17,6 +17,7 @@ from tui.backends.vertex.logs import progress as progress_module
 from tui.backends.vertex.logs import reader as logs_module
 from tui.domain.log_entry import Severity
 from tui.domain.metric import CPU, GPU, NET_IN, TRAINING_METRICS
+from tui.domain.training import collected_steps as steps_module
 
 NAME = "projects/p/locations/us-central1/customJobs/1"
 PREFIX = "ml.googleapis.com/training/"
@@ -235,7 +236,7 @@ async def test_a_quiet_job_beside_a_busy_one_is_not_forgotten() -> None:
 async def test_steps_are_of_one_replica_thinned_and_read_on_from_where_they_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(progress_module, "MOST_TRAINING_STEPS", 64)
+    monkeypatch.setattr(steps_module, "MOST_TRAINING_STEPS", 64)
     fake = Fake()
     fake.add_job()
     for index in range(1000):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.test_log_lines import NAME, START, written
@@ -204,7 +204,6 @@ def read(world: World) -> ContainerReader:
     return reader
 
 
-@settings(max_examples=200)
 @given(
     st.lists(steps, max_size=14), st.lists(st.tuples(breaks, st.integers(0, 400)), max_size=10), st.booleans()
 )

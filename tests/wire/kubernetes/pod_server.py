@@ -14,7 +14,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from tests.wire.fake_kubernetes import kubeconfig, serving, status
+from tests.wire.kubernetes.told_server import kubeconfig, serving, status
 from tui.backends.interface import ContextInfo
 from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster

@@ -6,37 +6,54 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tui.backends.interface import JobService
+from tui.backends.interface import JobService, Services
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.backends.kubernetes.logs.remains import Remains
 from tui.backends.kubernetes.logs.service import KubernetesLogs
+from tui.backends.kubernetes.metrics.pod_usage import PodUsage
+from tui.backends.kubernetes.metrics.service import KubernetesMetrics
+from tui.backends.kubernetes.progress import KubernetesProgress
 from tui.backends.kubernetes.shells import KubernetesShells
+from tui.backends.kubernetes.telemetry import KubernetesTelemetry
 
 _GKE = re.compile(r"gke_(?P<project>[^_]+)_(?P<location>[^_]+)_(?P<cluster>[^_]+)")
 
 
 def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> dict[str, Any]:
     """By their names in `Services`."""
-    connection = cluster.connection
+    connection, local = cluster.connection, cluster.info.local
     pods = JobPods(connection, cluster.served, jobs)
     newest = NewestReader(connection)
+    telemetry = KubernetesTelemetry(pods, newest, local=local)
+    cloud_log, cloud_metrics = _cloud(cluster)
     return {
-        "logs": KubernetesLogs(connection, pods, newest, Remains(_cloud_log(cluster))),
+        "logs": KubernetesLogs(connection, pods, newest, Remains(cloud_log)),
+        "metrics": KubernetesMetrics(pods, PodUsage(connection), telemetry, cloud_metrics),
+        "progress": KubernetesProgress(pods, newest, local=local),
+        "telemetry": telemetry,
         "shells": KubernetesShells(connection, pods),
     }
 
 
-def _cloud_log(cluster: ConnectedCluster) -> Any:
-    """Cloud Logging of the context's project; `None` where it names none."""
-    if not cluster.info.project:
-        return None
+async def close_pod_services(services: Services) -> None:
+    """Close what they have opened besides the connection to the cluster."""
+    for service in (services.logs, services.metrics):
+        if isinstance(service, KubernetesLogs | KubernetesMetrics):
+            await service.aclose()
+
+
+def _cloud(cluster: ConnectedCluster) -> tuple[Any, Any]:
+    """Cloud Logging and Cloud Monitoring of the context's project; `None` where it names none."""
+    project = cluster.info.project
+    if not project:
+        return None, None
     from tui.backends.kubernetes.logs.cloud import CloudLog, CloudPlace
+    from tui.backends.kubernetes.metrics.cloud import CloudMetrics
 
     named = _GKE.fullmatch(cluster.connection.login.cluster)
-    own = named is not None and named["project"] == cluster.info.project
-    place = CloudPlace(cluster.info.project)
-    if named is not None and own:
-        place = CloudPlace(cluster.info.project, named["cluster"], named["location"])
-    return CloudLog(place)
+    place = CloudPlace(project)
+    if named is not None and named["project"] == project:
+        place = CloudPlace(project, named["cluster"], named["location"])
+    return CloudLog(place), CloudMetrics(place)

@@ -13,7 +13,7 @@ from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.discovery import PODS, discover
 from tui.backends.kubernetes.login.cluster import Cluster
 from tui.backends.kubernetes.permissions import Permissions
-from tui.backends.kubernetes.pod_services import pod_services
+from tui.backends.kubernetes.pod_services import close_pod_services, pod_services
 from tui.backends.kubernetes.preflight import Preflight
 from tui.backends.kubernetes.quotas import Quotas
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, ClusterWatch
@@ -36,6 +36,7 @@ class Connected:
     async def aclose(self) -> None:
         """Stop watching and close the connection."""
         self.asking.cancel()
+        await close_pod_services(self.services)
         await self.cluster.watch.aclose()
         await self.cluster.connection.aclose()
         with contextlib.suppress(asyncio.CancelledError):

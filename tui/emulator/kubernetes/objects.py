@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -314,7 +315,7 @@ class Objects:
         }  # fmt: skip
         event = {
             "metadata": {
-                "name": f"{meta['name']}.{uuid.uuid4().hex[:16]}",
+                "name": f"{meta['name']}.{time.time_ns():x}",
                 "namespace": meta.get("namespace") or "default",
             },
             "involvedObject": {key: value for key, value in involved.items() if value},

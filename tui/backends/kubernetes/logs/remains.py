@@ -56,6 +56,11 @@ class Remains:
         self._cloud = cloud
         self._late = late
 
+    async def aclose(self) -> None:
+        """Close the channels to Google."""
+        if self._cloud is not None:
+            await self._cloud.aclose()
+
     async def of_reader(self, reader: ContainerReader, taker: Taker) -> None:
         """What a container wrote after what was read of it."""
         since = reader.rest_since

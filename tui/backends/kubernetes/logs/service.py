@@ -40,6 +40,10 @@ class KubernetesLogs(LogService):
         self._slots = Slots()
         """Shared by all logs that are followed."""
 
+    async def aclose(self) -> None:
+        """Close the channels to Google."""
+        await self._remains.aclose()
+
     async def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:

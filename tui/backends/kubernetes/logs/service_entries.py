@@ -6,6 +6,7 @@ Their ids depend on what they say alone, so that each is one line however often 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,10 @@ _NOTABLE = frozenset(
 )
 _TOLD_WHEN_FALSE = frozenset({"QuotaReserved", "PodScheduled"})
 """Conditions that say why something waits while they are not true."""
+_FIRST = frozenset({"Created", "Suspended", "QuotaReserved", "Admitted"})
+"""Conditions that come before the events of their second; others come after these."""
+LAST = SECOND - 1000
+_NANOSECONDS = re.compile(r"[0-9a-f]{16}")
 _QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "PodScheduled"})
 """Conditions of a pod that its events say as well."""
 
@@ -44,8 +49,12 @@ def event_entry(event: Mapping[str, Any], job: str) -> LogEntry | None:
     subject = "" if name == job and kind.endswith("Job") else f"{kind} {name}: "
     severity = Severity.WARNING if event.get("type") == "Warning" else Severity.INFO
     payload = {"reason": reason, "object": f"{kind}/{name}", "component": str(source), "count": count}
-    uid = mapping(event.get("metadata")).get("uid") or name
-    return _entry(stamp, f"event-{uid}-{count}", severity, f"{subject}{told}", payload)
+    meta = mapping(event.get("metadata"))
+    key = f"event-{meta.get('uid') or name}-{count}"
+    # An event is named after its object and the time it was first seen at, in nanoseconds.
+    suffix = str(meta.get("name") or "").rpartition(".")[2]
+    place = int(suffix, 16) if _NANOSECONDS.fullmatch(suffix) else stamp
+    return _entry(stamp, place, key, severity, f"{subject}{told}", payload)
 
 
 def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
@@ -53,7 +62,7 @@ def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
     meta = mapping(obj.get("metadata"))
     kind, name, uid = str(obj.get("kind") or ""), str(meta.get("name") or ""), str(meta.get("uid") or "")
     subject = "" if name == job and kind.endswith("Job") else f"{kind} {name}: "
-    for condition in items(mapping(obj.get("status")).get("conditions")):
+    for at, condition in enumerate(items(mapping(obj.get("status")).get("conditions"))):
         type_, status = str(condition.get("type") or ""), str(condition.get("status") or "")
         stamp = _first_time(condition.get("lastTransitionTime"), condition.get("lastUpdateTime"))
         told = status == "True" or (status == "False" and type_ in _TOLD_WHEN_FALSE)
@@ -66,6 +75,7 @@ def condition_entries(obj: Mapping[str, Any], job: str) -> Iterator[LogEntry]:
         notable = type_ in _NOTABLE or status == "False"
         yield _entry(
             stamp,
+            stamp + (at if type_ in _FIRST else LAST + at),
             f"condition-{uid}-{type_}-{status}-{reason}",
             severity or (Severity.WARNING if notable else Severity.INFO),
             f"{subject}{word}{why}{': ' + said if said else ''}",
@@ -91,6 +101,7 @@ def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
             told = "" if reason in {"Completed", "Error", ""} else f", {reason}"
             yield _entry(
                 stamp,
+                stamp + LAST // 2,
                 f"end-{uid}-{container.get('name')}-{ended.get('containerID') or stamp}",
                 Severity.INFO if code == 0 else Severity.ERROR,
                 f"{subject}{which} ended with exit code {code}{told}{': ' + said if said else ''}",
@@ -102,14 +113,16 @@ def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
         if stamp is not None:
             words = f"{subject} failed: {reason}{': ' + said if said else ''}"
             payload = {"reason": reason, "object": f"Pod/{name}"}
-            yield _entry(stamp, f"pod-{uid}-{reason}", Severity.ERROR, words, payload)
+            yield _entry(stamp, stamp + LAST // 2, f"pod-{uid}-{reason}", Severity.ERROR, words, payload)
 
 
-def _entry(stamp: int, key: str, severity: Severity, message: str, payload: dict[str, Any]) -> LogEntry:
-    digest = hashlib.blake2b(key.encode(), digest_size=12).hexdigest()
-    return LogEntry(
-        moment_of(stamp), digest, SERVICE, severity, message, payload, nanos=stamp % SECOND % 1000
-    )
+def _entry(  # noqa: PLR0917 - what it is and where it stands
+    stamp: int, place: int, key: str, severity: Severity, message: str, payload: dict[str, Any]
+) -> LogEntry:
+    """An entry; times are in whole seconds, and `place` orders those of one second."""
+    digest = hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
+    own = f"{place:016x}-{digest}"
+    return LogEntry(moment_of(stamp), own, SERVICE, severity, message, payload, nanos=stamp % SECOND % 1000)
 
 
 def _last_change(status: Mapping[str, Any]) -> int | None:

@@ -16,9 +16,9 @@ from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines, job_lines
 from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.job import Job
-from tui.domain.log_entry import LogEntry
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import progress_pattern
+from tui.domain.training.collected_steps import CollectedSteps
 from tui.domain.training.progress import Progress, TrainingStep
 
 JOBS_PER_READ = 500
@@ -34,7 +34,6 @@ BEFORE = timedelta(days=1)
 A read of many jobs' progress goes no further."""
 ALONE_OVERLAP = timedelta(minutes=5)
 """How much the clocks of a job and of the service may differ."""
-MOST_TRAINING_STEPS = 2000
 STEP_PAGES = 20
 """Most pages of one `read_training_steps`; the next call continues where it ended."""
 STEP_KINDS = ("step", "eval")
@@ -56,18 +55,6 @@ class _Known:
     """The job's own, as the service takes it."""
 
 
-@dataclass(slots=True)
-class _Steps:
-    """Samples of one job's reporting replica. Every `stride`-th is kept."""
-
-    reader: JobProgress
-    replica: str = ""
-    samples: list[TrainingStep] = field(default_factory=list)
-    newest: TrainingStep | None = None
-    stride: int = 1
-    count: int = 0
-
-
 class ProgressReader(ProgressService):
     """Progress reads of one context; nothing is read twice."""
 
@@ -75,7 +62,7 @@ class ProgressReader(ProgressService):
         self._logs = logs
         self._overlap = timedelta(seconds=overlap)
         self._known: dict[str, _Known] = {}
-        self._steps: dict[str, _Steps] = {}
+        self._steps: dict[str, CollectedSteps] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
         """Progress by job name: one read for all jobs, and for a few one more for the first loss."""
@@ -231,19 +218,18 @@ class ProgressReader(ProgressService):
         known = self._steps.get(name)
         if known is None:
             before = self._known.get(name)
-            known = self._steps[name] = _Steps(JobProgress(before.reader.pattern if before else None))
+            known = self._steps[name] = CollectedSteps(before.reader.pattern if before else None)
         token = ""
         text = self._step_filter(name, await self._start(name, known))
         for _page in range(STEP_PAGES):
             reply = await self._logs.page(text, (name,), token=token)
-            _collect(known, map(convert.entry, reply.entries))
+            known.add(map(convert.entry, reply.entries))
             token = reply.next_page_token
             if not token:
                 break
-        tail = [] if known.newest is None or known.newest in known.samples[-1:] else [known.newest]
-        return (*known.samples, *tail)
+        return known.thinned()
 
-    async def _start(self, name: str, known: _Steps) -> datetime:
+    async def _start(self, name: str, known: CollectedSteps) -> datetime:
         if known.reader.last is not None:
             return known.reader.last[0]
         return await self._logs.lower_bound(LogQuery(name))
@@ -273,34 +259,3 @@ def _unread(job: Job) -> _Known:
     """A job of which nothing was read yet."""
     pattern = progress_pattern(job.progress_pattern)
     return _Known(JobProgress(pattern), pattern=pattern.text if pattern is not None else "")
-
-
-def _collect(known: _Steps, entries: Iterable[LogEntry]) -> None:
-    reader = known.reader
-    for entry in entries:
-        if reader.last is not None and entry.key <= reader.last:
-            continue
-        generation = reader.generation
-        found = reader.add(entry)
-        if reader.generation != generation:
-            known.samples, known.newest, known.stride, known.count, known.replica = [], None, 1, 0, ""
-        for sample in found:
-            known.replica = known.replica or entry.replica
-            if not reader.structured or entry.replica == known.replica:
-                _keep(known, sample)
-
-
-def _keep(known: _Steps, sample: TrainingStep) -> None:
-    if known.newest is not None and known.newest.step == sample.step:
-        # What one more line says of the same step.
-        if known.samples and known.samples[-1].step == sample.step:
-            known.samples[-1] = sample
-        known.newest = sample
-        return
-    if known.count % known.stride == 0:
-        known.samples.append(sample)
-    known.newest = sample
-    known.count += 1
-    if len(known.samples) >= MOST_TRAINING_STEPS:
-        known.samples = known.samples[::2]
-        known.stride *= 2

@@ -1,0 +1,160 @@
+"""What Cloud Monitoring has of the pods of a GKE cluster. Imports Google's clients: load it late.
+
+Not verified against Google: names of metrics and labels are those of its documentation (kubeflow facts).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from google.cloud.monitoring_v3.types import common
+from google.protobuf import duration_pb2
+
+from tui.backends.kubernetes.logs.cloud import CloudPlace
+from tui.backends.kubernetes.logs.remains import replica_in
+from tui.backends.vertex.logs.filters import quote
+from tui.backends.vertex.metrics import list_series, points
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import CloudEndpoint, Endpoint
+from tui.domain.job import Job
+from tui.domain.kubernetes.names import JobName
+from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, UNITS, Series
+
+PREFIX = "kubernetes.io/"
+BEFORE, AFTER = timedelta(minutes=5), timedelta(minutes=5)
+PERIOD = 60
+"""Seconds between two samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A metric of Cloud Monitoring; its values are divided by `scale`."""
+
+    type: str
+    resource: str = "k8s_container"
+    scale: float = 1.0
+    rate: bool = False
+    filter: str = ""
+
+
+_SOURCES: Mapping[str, _Source] = {
+    CPU: _Source("container/cpu/limit_utilization"),
+    MEMORY: _Source("container/memory/limit_utilization", filter='metric.labels.memory_type="non-evictable"'),
+    GPU: _Source("container/accelerator/duty_cycle", scale=100.0),
+    NET_IN: _Source("pod/network/received_bytes_count", "k8s_pod", rate=True),
+    NET_OUT: _Source("pod/network/sent_bytes_count", "k8s_pod", rate=True),
+}
+_USED = _Source("container/accelerator/memory_used")
+_TOTAL = _Source("container/accelerator/memory_total")
+Key = tuple[str, str]
+"""Replica and accelerator."""
+
+
+class CloudMetrics:
+    """Monitoring of one project."""
+
+    def __init__(self, place: CloudPlace, endpoint: Endpoint | None = None) -> None:
+        self._place = place
+        self._endpoint = endpoint or CloudEndpoint()
+        self._clients: Clients | None = None
+
+    async def aclose(self) -> None:
+        """Close the channels."""
+        clients, self._clients = self._clients, None
+        if clients is not None:
+            await clients.close()
+
+    async def read(
+        self, job: Job, place: JobName, metrics: Iterable[str], since: datetime | None
+    ) -> list[Series]:
+        """Series of the job's pods. Raises BackendError."""
+        if self._clients is None:
+            await self._endpoint.open()
+            self._clients = Clients(self._endpoint)
+        window = _window(job, since)
+        if window is None:
+            return []
+        found = await asyncio.gather(*(self._metric(job, place, metric, window) for metric in metrics))
+        return [series for each in found for series in each]
+
+    async def _metric(
+        self, job: Job, place: JobName, metric: str, window: tuple[datetime, datetime]
+    ) -> list[Series]:
+        if metric == GPU_MEMORY:
+            used, total = await asyncio.gather(
+                self._points(job, place, _USED, window), self._points(job, place, _TOTAL, window)
+            )
+            values = {key: _shares(each, total.get(key, ())) for key, each in used.items()}
+        elif metric in _SOURCES:
+            values = await self._points(job, place, _SOURCES[metric], window)
+        else:
+            values = {}
+        return [
+            Series(metric, replica, accelerator, UNITS.get(metric, "1"), tuple(each))
+            for (replica, accelerator), each in values.items()
+            if each
+        ]
+
+    async def _points(
+        self, job: Job, place: JobName, source: _Source, window: tuple[datetime, datetime]
+    ) -> dict[Key, list[tuple[datetime, float]]]:
+        assert self._clients is not None
+        groups = [group.name for group in job.groups]
+        pods = f"{re.escape(place.name)}-({'|'.join(map(re.escape, groups))})(-.*)?"
+        labels = {
+            "namespace_name": place.namespace,
+            "cluster_name": self._place.cluster,
+            "location": self._place.location,
+        }
+        parts = [
+            f"metric.type={quote(PREFIX + source.type)}",
+            f"resource.type={quote(source.resource)}",
+            *(f"resource.labels.{name}={quote(value)}" for name, value in labels.items() if value),
+            f"resource.labels.pod_name=monitoring.regex.full_match({quote(pods)})",
+            *([source.filter] if source.filter else []),
+        ]
+        messages = await list_series(
+            self._clients,
+            self._place.project,
+            " AND ".join(parts),
+            window,
+            what=f"read {source.type} of {place.name}",
+            aggregation=_rate() if source.rate else None,
+        )
+        found: dict[Key, list[tuple[datetime, float]]] = {}
+        for pb in messages:
+            replica = replica_in(pb.resource.labels.get("pod_name", ""), place.name, groups)
+            if replica:
+                key = replica, pb.metric.labels.get("accelerator_id", "")
+                found[key] = [(at, value / source.scale) for at, value in points(pb)]
+        return found
+
+
+def _rate() -> dict[str, Any]:
+    """Bytes a second."""
+    return {
+        "alignment_period": duration_pb2.Duration(seconds=PERIOD),
+        "per_series_aligner": common.Aggregation.Aligner.ALIGN_RATE,
+    }
+
+
+def _shares(
+    used: Iterable[tuple[datetime, float]], total: Iterable[tuple[datetime, float]]
+) -> list[tuple[datetime, float]]:
+    whole = dict(total)
+    return [(at, value / whole[at]) for at, value in used if whole.get(at)]
+
+
+def _window(job: Job, since: datetime | None) -> tuple[datetime, datetime] | None:
+    began = job.start_time or job.create_time
+    if began is None:
+        return None
+    now = datetime.now(UTC)
+    end = now if job.end_time is None else min(now, job.end_time + AFTER)
+    # An interval has to have a length.
+    return min(since or began - BEFORE, end - timedelta(seconds=1)), end

@@ -1,0 +1,110 @@
+"""CPU and memory of pods now, from the metrics API (metrics.k8s.io), as shares of what they may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from tui.backends.errors import BackendError, NotFound, PermissionDenied
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.logs.fields import items, mapping
+from tui.backends.kubernetes.logs.pods import LoggedPod
+from tui.backends.kubernetes.metrics.samples import Sample
+from tui.domain.kubernetes import quantity
+from tui.domain.metric import CPU, MEMORY
+
+API = "/apis/metrics.k8s.io/v1beta1"
+_RESOURCES = ((CPU, "cpu"), (MEMORY, "memory"))
+Pods = Sequence[tuple[LoggedPod, Mapping[str, Any]]]
+
+
+class PodUsage:
+    """Reads the metrics API of one cluster."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._nodes: dict[str, Mapping[str, Any]] = {}
+        """What pods may use of each node."""
+
+    async def read(self, selector: str, pods: Pods) -> tuple[list[Sample], str]:
+        """A sample of each pod that is measured, and why there is none of others."""
+        if not pods:
+            return [], "the job has no pods now"
+        namespace = pods[0][0].namespace
+        path = f"{API}/namespaces/{namespace}/pods"
+        params = {"labelSelector": selector}
+        try:
+            reply = await self._connection.request(
+                "GET", path, what="read the usage of pods", params=params, patience=2.0
+            )
+        except NotFound:
+            return [], "the cluster has no metrics API (metrics-server)"
+        except BackendError as error:
+            return [], error.message
+        used = {
+            str(mapping(each.get("metadata")).get("name")): each
+            for each in items(mapping(reply).get("items"))
+        }
+        found: list[Sample] = []
+        for pod, obj in pods:
+            item = used.get(pod.name)
+            if item is not None:
+                found += await self._samples(pod, obj, item)
+        return found, "" if found else "the metrics API has no sample of these pods yet"
+
+    async def _samples(self, pod: LoggedPod, obj: Mapping[str, Any], item: Mapping[str, Any]) -> list[Sample]:
+        at = _time(item.get("timestamp"))
+        usage = next(
+            (
+                mapping(each.get("usage"))
+                for each in items(item.get("containers"))
+                if each.get("name") == pod.main
+            ),
+            None,
+        )
+        if at is None or usage is None:
+            return []
+        found = []
+        for metric, resource in _RESOURCES:
+            used, most = _amount(usage.get(resource)), await self._most(pod, obj, resource)
+            if used is not None and most:
+                found.append(Sample(metric, pod.replica, at, float(used / most)))
+        return found
+
+    async def _most(self, pod: LoggedPod, obj: Mapping[str, Any], resource: str) -> Decimal | None:
+        """What its container may use: its limit, or all that its node gives to pods."""
+        for container in items(mapping(obj.get("spec")).get("containers")):
+            if container.get("name") == pod.main:
+                limits = mapping(mapping(container.get("resources")).get("limits"))
+                if limits.get(resource) is not None:
+                    return _amount(limits[resource])
+        return _amount((await self._node(pod.node)).get(resource)) if pod.node else None
+
+    async def _node(self, name: str) -> Mapping[str, Any]:
+        known = self._nodes.get(name)
+        if known is None:
+            try:
+                found = await self._connection.request(
+                    "GET", f"/api/v1/nodes/{name}", what=f"read node {name}", patience=2.0
+                )
+            except (NotFound, PermissionDenied):
+                found = None
+            known = mapping(mapping(mapping(found).get("status")).get("allocatable"))
+            self._nodes[name] = known
+        return known
+
+
+def _amount(value: object) -> Decimal | None:
+    try:
+        return quantity.parse(value) if value is not None else None
+    except quantity.NotAQuantity:
+        return None
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
