@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from google.api_core import exceptions
-from google.cloud.aiplatform_v1 import PipelineJob
+from google.cloud.aiplatform_v1 import BatchCancelPipelineJobsResponse, PipelineJob
 from google.protobuf import json_format
 
 from tests.waiting import until
@@ -419,6 +419,36 @@ async def test_batches_cancel_and_delete_all_or_none() -> None:
         for wrong in ([], names, ["projects/q/locations/l/pipelineJobs/x"]):
             with pytest.raises((exceptions.InvalidArgument, exceptions.NotFound)):
                 await found.client.batch_cancel_pipeline_jobs(parent=PARENT, names=wrong)
+
+
+# Seconds: a server is killed while tasks that take no notice of SIGTERM are being cancelled.
+async def test_a_batch_of_cancellations_goes_on_after_a_restart() -> None:
+    deaf = container("trap '' TERM; touch /gcs/pipelines/$0; while true; do sleep 0.1; done", "deaf")
+    made = spec({"a": task("deaf")}, {"deaf": leaf("deaf")}, {"deaf": deaf})
+    with state_dir() as state:
+        state.prepare()
+        state.config.write_text("provisioning_seconds: 0\nsample_period: 60\ncancel_grace_seconds: 3\n")
+        async with served(state, signal.SIGKILL) as clients:
+            found = Pipelines(clients)
+            job = await found.create(made, id="deaf")
+            await until((state.buckets / "pipelines" / "deaf").exists, "the task")
+            begun = await found.client.batch_cancel_pipeline_jobs(parent=PARENT, names=[job.name])
+            name = begun.operation.name
+            assert not begun.operation.done and not begun.operation.HasField("response")
+        async with served(state) as clients:
+            found = Pipelines(clients)
+            await found.reach(job.name, "CANCELLED")
+            operations = found.client.transport.operations_client
+
+            async def over() -> bool:
+                return bool((await operations.get_operation(name)).done)
+
+            await until(over, "the end of the batch")
+            ended = await operations.get_operation(name)
+            assert not ended.HasField("error"), ended
+            reply = BatchCancelPipelineJobsResponse.pb()()
+            assert ended.response.Unpack(reply)
+            assert [each.name for each in reply.pipeline_jobs] == [job.name]
 
 
 async def test_a_read_mask_may_name_parts_of_fields() -> None:

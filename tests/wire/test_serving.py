@@ -193,6 +193,22 @@ async def test_a_deployment_whose_server_is_not_healthy_fails_with_its_reason(
     assert not list((running.state.root / "serving").rglob("*/tmp"))
 
 
+async def test_a_deployment_that_is_cancelled_leaves_no_server(place: tuple[Emulator, Serving]) -> None:
+    running, serving = place
+    endpoint = await serving.endpoint()
+    version = await serving.upload(code="import time; time.sleep(600)")
+    deployed = {"model": version, "dedicated_resources": DEDICATED}
+    begun = await serving.endpoints.deploy_model(
+        endpoint=endpoint, deployed_model=deployed, traffic_split={"0": 100}
+    )
+    await until(lambda: servers(running.state) == 1, "the server")
+    assert await begun.cancel()
+    with pytest.raises(exceptions.GoogleAPICallError, match="The operation was cancelled"):
+        await begun.result()
+    assert servers(running.state) == 0
+    assert not (await serving.endpoints.get_endpoint(name=endpoint)).deployed_models
+
+
 async def test_output_is_the_log_of_the_endpoint_and_a_server_that_ends_starts_again() -> None:
     async with emulator() as (_, clients):
         serving = Serving(clients.channel)

@@ -290,15 +290,17 @@ class Emulator:
         runs = PipelineRuns(PipelineServices(table, children, self.state, self.config.project_number))
         self._stack.push_async_callback(runs.close)
         runs.adopt()
+        pipelines = PipelineServer(table, runs, operations, self.state)
+        batches = PipelineBatches(pipelines, table, runs, operations)
+        batches.adopt()
         # The others changed nothing, and nobody goes on with them.
         await operations.abort_interrupted()
-        pipelines = PipelineServer(table, runs, operations, self.state)
         schedules = ScheduleRuns(resources, pipelines, table.active_runs, clock.time)
         self._stack.push_async_callback(schedules.close)
         schedules.start()
         return [
             *pipelines.methods(),
-            *PipelineBatches(pipelines, table, runs, operations).methods(),
+            *batches.methods(),
             *ScheduleService(resources, operations, pipelines, schedules).methods(),
         ]
 

@@ -34,14 +34,14 @@ class Listed(Protocol):
 
 
 T = TypeVar("T", bound=Listed)
-Item = TypeVar("Item", covariant=True)
+Item_co = TypeVar("Item_co", covariant=True)
 
 
-class Reading(Protocol[Item]):
+class Reading(Protocol[Item_co]):
     """What the regions have, and why regions could not be read."""
 
     @property
-    def items(self) -> Sequence[Item]: ...
+    def items(self) -> Sequence[Item_co]: ...
     @property
     def errors(self) -> Mapping[str, BackendError]: ...
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from tui.domain import formatting
+from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.pipeline.rerun import reused
 from tui.kinds.registry import kind_of, may_cancel, may_delete, titled
@@ -68,9 +69,10 @@ async def delete(run: Run, job: str, yes: bool) -> None:
     async with run.backend() as backend:
         found = await find_job(backend, job, ended=True)
         if may_delete(found) and backend.offers("jobs.delete", found.kind):
-            await confirmed(
-                f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes
-            )
+            parts = {name for task in found.tasks for name in task.jobs}
+            stay = f", whose {pieces(len(parts), 'job stays', 'jobs stay')}" if parts else ""
+            state = found.state.value.lower()
+            await confirmed(f"Delete {found.display_name} ({found.id}, {state}){stay}?", yes=yes)
         cancel = f"vxtui cancel {found.id}" if backend.offers("jobs.cancel", found.kind) else ""
         fixes = {"FAILED_PRECONDITION": cancel or "Wait for its end."}
         value_of(await run.job_operations(backend).delete(found), fixes)

@@ -1,16 +1,18 @@
 """PipelineService: cancel or delete several pipeline jobs with one long-running operation.
 
 A cancellation skips jobs that have ended and is done when the others have; a deletion deletes all jobs, or
-none. Chosen here, not documented for Vertex: what is wrong with a request is refused at once, and not by the
-operation; a cancellation that the emulator's end interrupts is ABORTED, and its jobs end nevertheless.
+none. A cancellation goes on at the next start of the emulator. Chosen here, not documented for Vertex: what
+is wrong with a request is refused at once, and not by the operation.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import operation as operation_types
+from google.cloud.aiplatform_v1.types import pipeline_job as pipeline_job_types
 from google.cloud.aiplatform_v1.types import pipeline_service as types
 from google.longrunning import operations_pb2
 
@@ -19,12 +21,13 @@ from tui.emulator.experiments.store import NOTHING
 from tui.emulator.pipelines.service import PipelineRunner, PipelineServer
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
-from tui.emulator.vertex.operations import Operations, Running
+from tui.emulator.vertex.operations import Operations, Running, Work
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.training_pipeline_service import SERVICE
 
 LARGEST_BATCH = 32
 _Cancelled = types.BatchCancelPipelineJobsResponse.pb()
+_Job = pipeline_job_types.PipelineJob.pb()
 _Deleted = types.BatchDeletePipelineJobsResponse.pb()
 _CancelMetadata = types.BatchCancelPipelineJobsOperationMetadata.pb()
 _DeleteMetadata = operation_types.DeleteOperationMetadata.pb()
@@ -49,7 +52,19 @@ class PipelineBatches:
 
     async def cancel(self, request: Pb) -> operations_pb2.Operation:
         jobs = [job for job in self._jobs(request) if not job.terminal]
+        plan = _Cancelled(pipeline_jobs=[_Job(name=job.record.name) for job in jobs])
+        work = self._cancelling(jobs)
+        return await self._operations.start(request.parent, _CancelMetadata(), work, plan=plan)
 
+    def adopt(self) -> None:
+        """Go on with the cancellations that the last emulator had begun."""
+        for name in self._operations.interrupted(_CancelMetadata()):
+            plan = self._operations.plan(name, _Cancelled())
+            ids = [job.name.rpartition("/")[2] for job in plan.pipeline_jobs]
+            found = [job for job in map(self._table.get, ids) if job is not None]
+            self._operations.resume(name, self._cancelling(found))
+
+    def _cancelling(self, jobs: Sequence[PipelineJob]) -> Work:
         async def work(running: Running) -> None:
             for job in jobs:
                 try:
@@ -63,7 +78,7 @@ class PipelineBatches:
                 await job.ended.wait()
             await running.end(_Cancelled(pipeline_jobs=[job.pb for job in jobs]), NOTHING)
 
-        return await self._operations.start(request.parent, _CancelMetadata(), work)
+        return work
 
     async def delete(self, request: Pb) -> operations_pb2.Operation:
         jobs = self._jobs(request)

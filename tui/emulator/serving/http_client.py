@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,11 @@ MAX_ANSWER = 64 * 1024 * 1024
 CUT_OFF = "the server closed the connection without an answer, or did not answer with HTTP"
 IDLE = 32
 """Open connections that are kept."""
+FRESH = 1.0
+"""Seconds that a connection is used again for a request which must not be sent twice: servers close idle ones
+after two seconds or more."""
+SAFE = frozenset({"GET", "HEAD"})
+"""Methods that may be sent twice."""
 
 
 class ServerUnreachable(Exception):
@@ -34,7 +40,7 @@ class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._http = h11.Connection(h11.CLIENT)
-        self.used = False
+        self.used, self.idle_since = False, 0.0
 
     async def send(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
         """Raises OSError, h11.ProtocolError, ServerUnreachable."""
@@ -73,8 +79,13 @@ class _Connection:
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
-        self.used = True
+        self.used, self.idle_since = True, time.monotonic()
         return not self._reader.at_eof()
+
+    def fits(self, *, safe: bool) -> bool:
+        """Whether the server certainly has it open still, or the request may be sent twice."""
+        fresh = safe or time.monotonic() - self.idle_since < FRESH
+        return fresh and not self._reader.at_eof()
 
     def close(self) -> None:
         self._writer.close()
@@ -107,14 +118,14 @@ class HttpClient:
     async def _send(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
         while True:
             try:
-                connection = self._idle.pop() if self._idle else await self._connect()
+                connection = self._known(safe=method in SAFE) or await self._connect()
             except OSError as error:
                 raise ServerUnreachable(f"port {self._port}: {error.strerror or error}") from error
             try:
                 answer = await connection.send(method, path, headers, body)
             except (OSError, h11.ProtocolError, ServerUnreachable) as error:
                 connection.close()
-                if connection.used:
+                if connection.used and method in SAFE:
                     # The server may have closed it meanwhile, as it is free to do between requests.
                     continue
                 said = CUT_OFF if isinstance(error, h11.ProtocolError) else str(error)
@@ -127,6 +138,15 @@ class HttpClient:
             else:
                 connection.close()
             return answer
+
+    def _known(self, *, safe: bool) -> _Connection | None:
+        """An open connection, if there is one for such a request."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.fits(safe=safe):
+                return connection
+            connection.close()
+        return None
 
     async def _connect(self) -> _Connection:
         return _Connection(*await asyncio.open_connection("127.0.0.1", self._port))

@@ -21,7 +21,7 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import endpoint_service
 from google.cloud.aiplatform_v1.types import operation as operation_types
 from google.longrunning import operations_pb2
-from google.protobuf import empty_pb2
+from google.protobuf import any_pb2, empty_pb2
 from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.database import Database, OperationRow, Pb, put_operation
@@ -111,6 +111,8 @@ class Operations:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._work: dict[str, asyncio.Task[None]] = {}
         self._interrupted: dict[str, OperationRow] = {}
+        self._plans: dict[str, Any] = {}
+        """Of interrupted operations: what their work needs to go on, packed."""
         self._cancelled: set[str] = set()
         self._ending: set[str] = set()
         """Numbers of those whose end is being stored: it is too late to cancel them."""
@@ -122,6 +124,10 @@ class Operations:
             self._rows[number] = row
             if row.operation.done:
                 continue
+            if row.operation.HasField("response"):
+                self._plans[number] = any_pb2.Any()
+                self._plans[number].CopyFrom(row.operation.response)
+                row.operation.ClearField("response")
             if row.subject_id == NO_SUBJECT:
                 self._interrupted[number] = row
             else:
@@ -131,6 +137,11 @@ class Operations:
         """Names of the operations with this kind of metadata that the last emulator did not end."""
         found = self._interrupted.values()
         return [row.operation.name for row in found if row.operation.metadata.Is(metadata.DESCRIPTOR)]
+
+    def plan(self, name: str, message: Any) -> Any:
+        """Fill the message that `start` stored with this interrupted operation."""
+        self._plans.pop(_number(name), any_pb2.Any()).Unpack(message)
+        return message
 
     def resume(self, name: str, work: Work) -> None:
         """Go on with an interrupted operation."""
@@ -153,10 +164,12 @@ class Operations:
         """Wait for the deletions in progress."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def start(self, subject: str, metadata: Any, work: Work) -> operations_pb2.Operation:
+    async def start(
+        self, subject: str, metadata: Any, work: Work, *, plan: Any = None
+    ) -> operations_pb2.Operation:
         """Start an operation on the resource `subject`; what ends at once is done in the reply.
 
-        `metadata` is a message with `generic_metadata`.
+        `metadata` is a message with `generic_metadata`. `plan` is a message that a resumed one can read.
 
         Raises:
             StorageFull: when it could not be stored; then `work` has not begun.
@@ -164,7 +177,7 @@ class Operations:
         if (within := _within.get()) is not None:
             await work(within)
             return self._rows[_number(within.name)].operation
-        row, change = await self.prepare(subject, metadata)
+        row, change = await self.prepare(subject, metadata, plan=plan)
         await self._database.write(change.write)
         change.show()
         number = _number(row.operation.name)
@@ -172,7 +185,7 @@ class Operations:
         await asyncio.wait({task}, timeout=DELETE_SECONDS)
         return self._rows[number].operation
 
-    async def prepare(self, subject: str, metadata: Any) -> tuple[OperationRow, Change]:
+    async def prepare(self, subject: str, metadata: Any, *, plan: Any = None) -> tuple[OperationRow, Change]:
         """An operation to be stored together with other changes; `begin` its work then.
 
         Raises:
@@ -181,8 +194,15 @@ class Operations:
         number = str(await self._database.next_id())
         row = _row(f"{subject}/operations/{number}", metadata)
 
+        stored = row
+        if plan is not None:
+            # In the file alone: nobody is told a response of what is not done.
+            stored = replace(row, operation=operations_pb2.Operation())
+            stored.operation.CopyFrom(row.operation)
+            stored.operation.response.Pack(plan)
+
         def write(db: sqlite3.Connection) -> None:
-            put_operation(db, row)
+            put_operation(db, stored)
 
         return row, Change(write, lambda: self._rows.update({number: row}))
 
