@@ -141,7 +141,7 @@ class KubernetesEmulator:
         write_kubeconfig(state, self.url, token)
         routes = NodeRoutes(self.node).routes()
         api = Api(self.objects, self.config, token, faults=self.faults, routes=routes)
-        admin = Admin(self.objects, self.faults, self.info)
+        admin = Admin(self.objects, self.faults, self.info, self.node.faults.verbs())
         for controller in self._controllers():
             self._run(controller)
         self._spawn(self._expire_events(), "expiry of events")

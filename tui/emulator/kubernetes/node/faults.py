@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,54 @@ class NodeFaults:
     kubelet: Kubelet
     nodes: Nodes
 
+    def verbs(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        """What the verbs of this machine ask, by the word of `do`, see `api/admin.py`::
+
+        {"do": "evict", "namespace": N, "pod": P}
+        {"do": "oom", "namespace": N, "pod": P, "container": C}
+        {"do": "preempt", "node": N, "notice": S, "back": S}      without times those of the settings;
+                                                                  a negative `back`: it stays away
+        {"do": "slow-pull", "image": PATTERN, "seconds": S, "lasts": S}
+        {"do": "cordon" | "uncordon" | "drain", "node": N}
+        """
+        return {
+            "evict": self._asked_evict,
+            "oom": self._asked_oom,
+            "preempt": self._asked_preempt,
+            "slow-pull": self._asked_slow_pull,
+            "cordon": lambda asked: self._asked_cordon(asked, True),
+            "uncordon": lambda asked: self._asked_cordon(asked, False),
+            "drain": lambda asked: {"pods": self.drain(_text(asked, "node"))},
+        }
+
+    def _asked_evict(self, asked: dict[str, Any]) -> dict[str, Any]:
+        namespace, pod = _text(asked, "namespace"), _text(asked, "pod")
+        self.evict(namespace, pod)
+        return {"namespace": namespace, "pod": pod}
+
+    def _asked_oom(self, asked: dict[str, Any]) -> dict[str, Any]:
+        namespace, pod = _text(asked, "namespace"), _text(asked, "pod")
+        container = self.kill_for_memory(namespace, pod, str(asked.get("container") or ""))
+        return {"namespace": namespace, "pod": pod, "container": container}
+
+    def _asked_preempt(self, asked: dict[str, Any]) -> dict[str, Any]:
+        node, settings = _text(asked, "node"), self.kubelet.services.settings
+        notice = _number(asked, "notice", settings.spot_notice_seconds)
+        back = _number(asked, "back", settings.node_return_seconds)
+        pods = self.preempt(node, notice, back)
+        return {"node": node, "notice": notice, "back": back, "pods": pods}
+
+    def _asked_slow_pull(self, asked: dict[str, Any]) -> dict[str, Any]:
+        image, seconds = _text(asked, "image"), _number(asked, "seconds", 0.0)
+        lasts = _number(asked, "lasts", 3600.0)
+        self.slow_pull(image, seconds, lasts)
+        return {"image": image, "seconds": seconds, "lasts": lasts}
+
+    def _asked_cordon(self, asked: dict[str, Any], on: bool) -> dict[str, Any]:
+        node = _text(asked, "node")
+        self.cordon(node, on)
+        return {"node": node, "unschedulable": on}
+
     def evict(self, namespace: str, name: str) -> None:
         """Evict a pod as a kubelet does whose node runs out of memory."""
         worker = self._running(namespace, name)
@@ -38,15 +87,15 @@ class NodeFaults:
         worker.event("Evicted", message, warning=True)
         worker.stop(0, Verdict("Evicted", message, (condition,)))
 
-    def preempt(self, node: str, notice: float | None = None, back: float | None = None) -> None:
-        """Reclaim a node as GKE does a Spot machine; the times are those of the settings by default.
+    def preempt(self, node: str, notice: float, back: float) -> list[str]:
+        """Reclaim a node as GKE does a Spot machine, `notice` seconds from now; returns the pods on it.
 
-        With a negative `back` the node stays away.
+        The node returns `back` seconds later, or stays away with a negative number.
         """
-        settings = self.kubelet.services.settings
-        returns = settings.node_return_seconds if back is None else back
-        wait = settings.spot_notice_seconds if notice is None else notice
-        self.nodes.preempt(node, wait, None if returns < 0 else returns)
+        if notice < 0:
+            raise BadRequest("the notice is 0 seconds or more")
+        self.nodes.preempt(node, notice, None if back < 0 else back)
+        return [f"{worker.namespace}/{worker.name}" for worker in self._on(node)]
 
     def kill_for_memory(self, namespace: str, name: str, container: str = "") -> str:
         """Kill a container as the kernel does for too much memory; returns the container's name."""
@@ -80,9 +129,7 @@ class NodeFaults:
         self.cordon(node)
         message = "Eviction API: evicting"
         gone = []
-        for worker in list(self.kubelet.workers.values()):
-            if worker.spec.get("nodeName") != node or worker.ended:
-                continue
+        for worker in self._on(node):
             self.evict_by_api(worker.namespace, worker.name, message)
             gone.append(f"{worker.namespace}/{worker.name}")
         return gone
@@ -101,6 +148,11 @@ class NodeFaults:
         self.objects.change(PODS, namespace, name, edit, status=True)
         self.objects.delete(PODS, namespace, name)
 
+    def _on(self, node: str) -> list[PodWorker]:
+        """The pods of a node that have not ended."""
+        workers = self.kubelet.workers.values()
+        return [each for each in workers if each.spec.get("nodeName") == node and not each.ended]
+
     def _running(self, namespace: str, name: str) -> PodWorker:
         pod = self.objects.get(PODS, namespace, name)
         worker = self.kubelet.workers.get(str(pod["metadata"]["uid"]))
@@ -113,6 +165,22 @@ class NodeFaults:
 
 def _now(objects: Objects) -> str:
     return objects.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _text(asked: dict[str, Any], key: str) -> str:
+    """Raises ValueError."""
+    value = asked.get(key)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{key} is missing")
+    return value
+
+
+def _number(asked: dict[str, Any], key: str, default: float) -> float:
+    """Raises ValueError."""
+    value = asked.get(key, default)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError(f"{key} is a number of seconds, not {value!r}")
+    return float(value)
 
 
 def _uses(worker: PodWorker) -> str:

@@ -1,0 +1,119 @@
+"""Pods go on when their server is killed, and the next server takes them up."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from tests.processes import end, running_in
+from tests.waiting import LIMIT, until, wait_for
+from tests.wire.kubernetes.control import state_dir
+from tests.wire.kubernetes_node.pods import FAST, pod, python, shell
+from tui.emulator.kubernetes.paths import KubernetesState
+
+PODS = "/api/v1/namespaces/default/pods"
+WAITS = """
+import os, time
+print("started", flush=True)
+while not os.path.exists("/data/go"):
+    time.sleep(0.05)
+print("goes on", flush=True)
+raise SystemExit(int(open("/data/go").read()))
+"""
+
+
+def start(state: KubernetesState) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tui.emulator.kubernetes", "--state-dir", str(state.root)]
+    server = subprocess.Popen(command, cwd=Path(__file__).parents[3], stdin=subprocess.DEVNULL)
+    wait_for(lambda: state.info.exists() and str(server.pid) in state.info.read_text(), "the server")
+    return server
+
+
+@asynccontextmanager
+async def connect(state: KubernetesState) -> AsyncIterator[httpx.AsyncClient]:
+    context = ssl.create_default_context(cafile=str(state.tls / "ca.crt"))
+    headers = {"Authorization": f"Bearer {state.token.read_text().strip()}"}
+    url = yaml.safe_load(state.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    async with httpx.AsyncClient(base_url=url, headers=headers, verify=context, timeout=LIMIT) as client:
+        yield client
+
+
+async def status(client: httpx.AsyncClient, name: str) -> dict[str, Any]:
+    return dict((await client.get(f"{PODS}/{name}")).json().get("status") or {})
+
+
+async def test_the_next_server_takes_up_the_pods() -> None:
+    with state_dir() as state:
+        state.root.mkdir(parents=True)
+        state.config.write_text(yaml.safe_dump(FAST))
+        server = await asyncio.to_thread(start, state)
+        try:
+            mounts = [{"name": "d", "mountPath": "/data"}]
+            claims = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+            claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}},
+                                                            "accessModes": ["ReadWriteMany"]}}  # fmt: skip
+            async with connect(state) as client:
+                made = await client.post("/api/v1/namespaces/default/persistentvolumeclaims", json=claim)
+                assert made.status_code == 201, made.text
+                for name, policy in (("ends", "Never"), ("stays", "Never"), ("again", "OnFailure")):
+                    main = python(WAITS, volumeMounts=mounts) if name != "again" else shell("exec sleep 600")
+                    body = pod(name, main, restartPolicy=policy, volumes=claims)
+                    assert (await client.post(PODS, json=body)).status_code == 201
+
+                async def all_run() -> bool:
+                    found = [await status(client, name) for name in ("ends", "stays", "again")]
+                    return all(each.get("phase") == "Running" for each in found)
+
+                await until(all_run, "the pods")
+                before = await status(client, "again")
+            server.send_signal(signal.SIGKILL)
+            server.wait(LIMIT)
+            # One ends while nobody looks, and one is killed.
+            (state.root / "claims" / "default" / "data" / "go").write_text("4")
+            (sleeper,) = [p for p in running_in(str(state.root)) if p.name() == "sleep"]
+            sleeper.kill()
+            wait_for(lambda: len(running_in(str(state.root))) == 0, "the end of the processes")
+            server = await asyncio.to_thread(start, state)
+            async with connect(state) as client:
+
+                async def ended() -> bool:
+                    return [(await status(client, n)).get("phase") for n in ("ends", "stays")] == [
+                        "Failed"
+                    ] * 2
+
+                await until(ended, "the pods' end")
+                found = (await status(client, "ends"))["containerStatuses"][0]["state"]["terminated"]
+                assert (found["exitCode"], found["reason"]) == (4, "Error")
+                log = await client.get(f"{PODS}/ends/log")
+                assert log.text == "started\ngoes on\n"
+
+                async def restarted() -> bool:
+                    again = (await status(client, "again"))["containerStatuses"][0]
+                    return again["restartCount"] == 1 and "running" in again["state"]
+
+                await until(restarted, "the restart")
+                after = await status(client, "again")
+                assert after["podIP"] == before["podIP"]
+                assert after["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 137
+                await client.delete(f"{PODS}/again")
+
+                async def gone() -> bool:
+                    return (await client.get(f"{PODS}/again")).status_code == 404
+
+                await until(gone, "the deletion")
+                left = [p for p in running_in(str(state.root)) if p.pid != server.pid]
+                assert [p.cmdline() for p in left] == []
+        finally:
+            server.kill()
+            server.wait(LIMIT)
+            end(running_in(str(state.root)))
