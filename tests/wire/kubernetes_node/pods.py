@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.processes import running_in
+from tests.processes import asked, running_in
 from tests.waiting import until
 from tests.wire.kubernetes.control import emulator
 from tui.emulator.kubernetes.errors import NotFound
@@ -92,7 +92,7 @@ class Pods:
 
     def left(self) -> list[Any]:
         """Processes of pods."""
-        return [p for p in running_in(str(self.emulator.state.root)) if p.name() != "pytest"]
+        return [p for p in running_in(str(self.emulator.state.root)) if asked(p.name, "") != "pytest"]
 
 
 @asynccontextmanager
@@ -106,4 +106,4 @@ async def cluster(**config: Any) -> AsyncIterator[Pods]:
             for each in running.objects.list(PODS):
                 running.objects.delete(PODS, each["metadata"]["namespace"], each["metadata"]["name"], grace=0)
             await until(lambda: not running.node.kubelet.workers, "the end of the pods")
-            assert [each.cmdline() for each in pods.left()] == []
+            assert [asked(each.cmdline, []) for each in pods.left()] == []

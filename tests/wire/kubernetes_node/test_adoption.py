@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.processes import end, running_in
+from tests.processes import asked, end, running_in
 from tests.waiting import LIMIT, until, wait_for
 from tests.wire.kubernetes.control import state_dir
 from tests.wire.kubernetes_node.pods import FAST, pod, python, shell
@@ -79,9 +79,9 @@ async def test_the_next_server_takes_up_the_pods() -> None:
             server.send_signal(signal.SIGKILL)
             server.wait(LIMIT)
             # One ends while nobody looks, and one is killed.
-            (state.root / "claims" / "default" / "data" / "go").write_text("4")
-            (sleeper,) = [p for p in running_in(str(state.root)) if p.name() == "sleep"]
+            (sleeper,) = [p for p in running_in(str(state.root)) if asked(p.name, "") == "sleep"]
             sleeper.kill()
+            (state.root / "claims" / "default" / "data" / "go").write_text("4")
             wait_for(lambda: len(running_in(str(state.root))) == 0, "the end of the processes")
             server = await asyncio.to_thread(start, state)
             async with connect(state) as client:
@@ -112,7 +112,7 @@ async def test_the_next_server_takes_up_the_pods() -> None:
 
                 await until(gone, "the deletion")
                 left = [p for p in running_in(str(state.root)) if p.pid != server.pid]
-                assert [p.cmdline() for p in left] == []
+                assert [asked(p.cmdline, []) for p in left] == []
         finally:
             server.kill()
             server.wait(LIMIT)

@@ -11,7 +11,7 @@ import subprocess
 import kr8s.asyncio
 import kr8s.asyncio.objects
 
-from tests.processes import running_in
+from tests.processes import asked, running_in
 from tests.waiting import LIMIT, until
 from tests.wire.kubernetes.control import client, needs_kubectl, program
 from tests.wire.kubernetes_node.pods import cluster, shell
@@ -70,7 +70,7 @@ async def test_kubectl_exec_on_a_terminal() -> None:
             os.close(master)
         # The container's own program is all that stays.
         await until(lambda: len(pods.left()) == 2, "the end of the shell")
-        assert [p for p in running_in("read x") if p.name() == "sh"] == []
+        assert [p for p in running_in("read x") if asked(p.name, "") == "sh"] == []
 
 
 async def test_kr8s_exec() -> None:
