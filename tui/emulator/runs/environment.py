@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,14 @@ from tui.emulator.runs.cluster import (
     replica_addresses,
 )
 from tui.emulator.runs.images import CannotRun, Images
+from tui.emulator.runs.local_paths import (
+    CHECKOUT,
+    STORAGE_HOST,
+    SYSTEM_PATH,
+    expand,
+    make_buckets,
+    to_local_paths,
+)
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
 from tui.emulator.shells.access_uris import PORT_VARIABLE, PRIMARY, dashboard_ports
@@ -37,14 +44,6 @@ from tui.emulator.storage.server import bucket_url
 
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
 
-_ROOT = Path(__file__).resolve().parents[3]
-CHECKOUT = () if _ROOT.name == "site-packages" else (str(_ROOT),)
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
-# At the start of a path or after a separator; /mnt/gcs/… does not match.
-_GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
-STORAGE_HOST = "STORAGE_EMULATOR_HOST"
-"""The address that every Cloud Storage client uses: here the emulator's bucket server."""
 API_HOST = "AIPLATFORM_EMULATOR_HOST"
 """The emulator's own API for a replica: the target of a gRPC channel without TLS."""
 METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
@@ -122,22 +121,6 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
         worker_restarts=_WORKER_RESTARTS if retries else 0,
         restart_job_on_worker_restart=retries and scheduling.restart_job_on_worker_restart,
     )
-
-
-def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by its value and `$$` by `$`; keep unknown names (vertex facts 1.9)."""
-    return _REFERENCE.sub(lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
-
-
-def to_local_paths(text: str, state: StateDir) -> str:
-    """Replace /gcs/BUCKET paths by their paths on this machine, and create the buckets.
-
-    Raises OSError.
-    """
-    if "/gcs/" not in text:
-        return text
-    make_buckets(_GCS.findall(text), state)
-    return _GCS.sub(lambda m: str(state.buckets / m[1]), text)
 
 
 def _task(pool: Pb) -> Pb:
@@ -223,8 +206,3 @@ def _replica_variables(
         # After them the checkout, if this is one: it contains the trainer and the placeholders.
         "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *CHECKOUT]),
     }
-
-
-def make_buckets(names: Iterable[str], state: StateDir) -> None:
-    for name in names:
-        (state.buckets / name).mkdir(parents=True, exist_ok=True)

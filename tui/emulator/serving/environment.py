@@ -15,8 +15,8 @@ from typing import Any
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDir
 from tui.emulator.runs import gpus
-from tui.emulator.runs.environment import CHECKOUT, STORAGE_HOST, SYSTEM_PATH, expand, to_local_paths
 from tui.emulator.runs.images import Images
+from tui.emulator.runs.local_paths import CHECKOUT, STORAGE_HOST, SYSTEM_PATH, expand, to_local_paths
 from tui.emulator.serving.guard import ServerPlan
 from tui.emulator.storage.server import bucket_url
 from tui.emulator.vertex.validate_pools import accelerator_name

@@ -32,7 +32,8 @@ from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner import host
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runs import gpus
-from tui.emulator.runs.environment import (
+from tui.emulator.runs.images import Images
+from tui.emulator.runs.local_paths import (
     CHECKOUT,
     STORAGE_HOST,
     SYSTEM_PATH,
@@ -40,7 +41,6 @@ from tui.emulator.runs.environment import (
     make_buckets,
     to_local_paths,
 )
-from tui.emulator.runs.images import Images
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
 from tui.emulator.storage.server import bucket_url
