@@ -112,6 +112,9 @@ class SpecFormat(Protocol):
     def as_fields(self, value: Any) -> dict[str, Any] | None:
         """The body as fields; None for a value that is no body."""
 
+    def as_written(self, body: Mapping[str, Any]) -> Any:
+        """What a file holds for a body: the reverse of `as_fields`."""
+
     def in_file(self, path: Path, value: Any) -> Path:
         """A path of the rules in a file whose value is `value`."""
 
@@ -196,6 +199,9 @@ class BodyDefaults:
 
     def as_fields(self, value: Any) -> dict[str, Any] | None:
         return dict(value) if isinstance(value, Mapping) else None
+
+    def as_written(self, body: Mapping[str, Any]) -> Any:
+        return dict(body)
 
     def in_file(self, path: Path, value: Any) -> Path:
         return path

@@ -13,7 +13,7 @@ from tui.backends.errors import NotFound
 from tui.config.settings import profile_folder
 from tui.domain.profile import ProfileInvalid
 from tui.domain.vertex import interchange
-from tui.domain.vertex.interchange import FORMS, Exported, export_job
+from tui.domain.vertex.interchange import ALL_FORMS, FORMS, KUBECTL, Exported, export_job
 from tui.store.profiles.library import NoProfile, find, read_profile
 from tui.verbs.launch import named_offline
 from tui.verbs.output import note, out, print_json
@@ -22,7 +22,7 @@ from tui.verbs.run import READS, Failure, Run, assigned, check_regions, find_job
 
 @click.command("export")
 @click.argument("source", metavar="JOB|PROFILE")
-@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="Format of the result.")
+@click.option("--as", "form", type=click.Choice(ALL_FORMS), required=True, help="Format of the result.")
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
@@ -39,17 +39,20 @@ async def export(  # noqa: PLR0917 - one for each option
     target: str | None,
     reveal: bool,
 ) -> None:
-    """Print the request of a job or a profile: a gcloud command, a REST call by curl or a Python program.
+    """Print the request of a job or a profile: a gcloud command, a REST call by curl, a Python program, YAML.
 
     JOB|PROFILE is a profile's name or file, or else a job's id or name. The command of gcloud has its config
-    as a here-document. With --output FILE the config goes to the file, and what is printed uses it.
+    as a here-document. With --output FILE the config goes to the file, and what is printed uses it. A job of
+    a cluster is YAML for kubectl apply -f.
     """
     check_regions([region] if region else [], run.one_context)
     file = (target or "") if form == "gcloud" else ""
     asked = Asked(run, form, region or "", file, reveal)
     done = await asked.export(source, assigned(assignments))
     if done.problem:
-        fix = f"Export it with --as {' or --as '.join(each for each in FORMS if each != form)}."
+        # The sentence about the other side names the way there.
+        others = [each for each in FORMS if each != form]
+        fix = "" if KUBECTL in done.problem else f"Export it with --as {' or --as '.join(others)}."
         raise Failure(done.problem, fix=fix, code="NOT_EXPRESSIBLE")
     _print(run, form, done, target)
 
@@ -104,7 +107,7 @@ class Asked:
             request,
             self.form,
             project="" if context.emulated else context.project,
-            region=request.region or context.home_region,
+            region=request.region or ("" if context.kind == "kubernetes" else context.home_region),
             file=self.file,
             reveal=self.reveal,
         )

@@ -17,6 +17,7 @@ from tui.domain.profile import Profile, ProfileInvalid, inspect, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply
 from tui.domain.vertex.cost import estimate
+from tui.domain.vertex.interchange import ConfigFile, export, from_resource, from_text
 from tui.store.profiles.entries import pool_lines, shape_lines, size_of
 from tui.store.profiles.library import check_in
 
@@ -130,7 +131,7 @@ def test_what_a_launch_starts_is_said_and_its_price_is_not_guessed() -> None:
     assert pool_lines(job) == ("master  1 × 2 L4  repo/bert:v1", "worker  3 × 2 L4  repo/bert:v1")
     assert shape_lines(job) == (("nodes", "1 master + 3 worker"), ("GPUs", "8 L4"))
     price = estimate(job, "team-a")
-    assert price.hour is None and price.whole is None and "nodes are billed" in price.missing[0]
+    assert price.hour is None and price.whole is None and "nodes of a cluster are billed" in price.missing[0]
 
 
 def test_each_side_refuses_the_other_and_names_the_way_over() -> None:
@@ -195,3 +196,38 @@ OBJECT = st.fixed_dictionaries(
 @given(st.lists(OBJECT, min_size=1, max_size=4))
 def test_a_list_of_objects_comes_back(objects: list[dict[str, Any]]) -> None:
     assert objects_of(as_list(objects)) == objects
+
+
+def test_the_export_is_what_kubectl_applies() -> None:
+    profile = of(headed(JOB, "labels: {team: nlp}\ndescription: A job.\n"))
+    text = export(profile, profile.render(), "kubectl", project="", region="").text
+    made = yaml.safe_load(text)
+    metadata = {"name": "run", "namespace": "team-a", "labels": {"team": "nlp"}}
+    assert made == {**yaml.safe_load(JOB), "metadata": metadata}
+    assert text.startswith("# mine, exported by vxtui.\n# A job.\n")
+    several = of(f"{CONFIG}---\n{JOB}")
+    documents = list(
+        yaml.safe_load_all(export(several, several.render(), "kubectl", project="", region="").text)
+    )
+    assert [each["kind"] for each in documents] == ["ConfigMap", "PyTorchJob"]
+    assert {each["metadata"]["namespace"] for each in documents} == {"team-a"}
+    assert "--as kubectl" in export(profile, profile.render(), "gcloud", project="", region="").problem
+
+
+def test_the_import_of_a_file_keeps_it_and_drops_what_a_cluster_fills() -> None:
+    text = f"{CONFIG}---\n{JOB}status: {{conditions: []}}\n"
+    found = from_text(text, "f.yaml", lambda name: ConfigFile("", name))
+    assert (found.name, found.text) == ("bert", f"{CONFIG}---\n{JOB}")
+    assert found.notes == ("[1].status left out: only the cluster fills it",)
+    assert from_text(JOB, "f.yaml", lambda name: ConfigFile("", name)).text == JOB
+
+
+def test_the_import_of_a_job_is_a_profile_of_it() -> None:
+    served = yaml.safe_load(JOB) | {"status": {}}
+    served["metadata"] |= {"uid": "u", "labels": {"vxtui-launch": "x"}}
+    found = from_resource(served)
+    again = of(found.text, found.name)
+    assert (found.name, again.display_name, again.wrapped) == ("bert", "bert", True)
+    job = again.render()
+    assert job.region == "team-a" and job.resource["metadata"] == {"name": "bert"}
+    assert job.resource["spec"] == yaml.safe_load(JOB)["spec"]

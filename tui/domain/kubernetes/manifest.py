@@ -51,6 +51,10 @@ class ManifestFormat(BodyDefaults):
         objects = objects_of(value)
         return None if objects is None else {OBJECTS: objects}
 
+    def as_written(self, body: Mapping[str, Any]) -> Any:
+        objects = list(body.get(OBJECTS) or [])
+        return objects[0] if len(objects) == 1 else objects
+
     def in_file(self, path: Path, value: Any) -> Path:
         if path[:2] != (BODY, OBJECTS):
             return path

@@ -17,7 +17,7 @@ from textual.widgets import Static
 from tui.actions.registry import bindings
 from tui.domain.profile import Profile, ProfileInvalid
 from tui.domain.text import plain
-from tui.domain.vertex.interchange import FORMS, SUFFIXES, Exported, export
+from tui.domain.vertex.interchange import SUFFIXES, Exported, export, forms_of
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.job.new_file import write_new
@@ -30,7 +30,7 @@ from tui.widgets.header_lines import Line
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
-TITLES = {"gcloud": "gcloud command", "rest": "REST by curl", "python": "Python"}
+TITLES = {"gcloud": "gcloud command", "rest": "REST by curl", "python": "Python", "kubectl": "kubectl"}
 
 
 class ExportScreen(FrameScreen):
@@ -44,7 +44,8 @@ class ExportScreen(FrameScreen):
         super().__init__()
         self._profile = profile
         self._forms = forms
-        self._form = FORMS[0]
+        self._order = tuple(forms)
+        self._form = self._order[0]
 
     def compose_body(self) -> Iterable[Widget]:
         with VerticalScroll(id="request"):
@@ -75,7 +76,7 @@ class ExportScreen(FrameScreen):
 
     def second_line(self) -> Line:
         parts: list[Content | str | tuple[str, str]] = []
-        for form in FORMS:
+        for form in self._order:
             parts += [
                 (f" {TITLES[form]} ", "bold $accent reverse" if form == self._form else "$text-muted"),
                 " ",
@@ -88,7 +89,7 @@ class ExportScreen(FrameScreen):
 
     def action_next(self) -> None:
         """The next format."""
-        self._form = FORMS[(FORMS.index(self._form) + 1) % len(FORMS)]
+        self._form = self._order[(self._order.index(self._form) + 1) % len(self._order)]
         self._show()
 
     def action_copy(self) -> None:
@@ -140,6 +141,6 @@ async def _open(console: ConsoleApp, entry: ProfileEntry) -> None:
     region = request.region or context.home_region
     forms = {
         form: export(profile, request, form, project="" if local else project, region=region)
-        for form in FORMS
+        for form in forms_of(profile)
     }
     console.push_screen(ExportScreen(profile, forms))

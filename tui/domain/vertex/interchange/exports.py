@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.formatting import pieces
+from tui.domain.kubernetes.export import kubectl_yaml
 from tui.domain.masking import concealed, mask_text
 from tui.domain.profile import Profile, Request, load
 from tui.domain.profile.job_name import PLACEHOLDER
 from tui.domain.resource_name import log_project
-from tui.domain.spec_format import format_of
+from tui.domain.spec_format import SpecFormat, format_of
 from tui.domain.text import json_text, plain
 from tui.domain.vertex.interchange import gcloud_command
 from tui.domain.vertex.interchange.imports import from_resource
@@ -29,12 +30,16 @@ REPLACE = "REPLACE_WITH_"
 
 JOB_SPEC, TUNING_JOB = "jobSpec", "tuningJob"
 """The only body that gcloud can create."""
+KUBECTL = "kubectl"
 FORMS = ("gcloud", "rest", "python")
+"""Forms of what is for Vertex AI."""
+ALL_FORMS = (*FORMS, KUBECTL)
 
 WIDE = 96
 """Width of a note in a file's head, in characters."""
 
-SUFFIXES = {"gcloud": ".sh", "rest": ".sh", "python": ".py"}
+SUFFIXES = {"gcloud": ".sh", "rest": ".sh", "python": ".py", KUBECTL: ".yaml"}
+_CLUSTER = "kubernetes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ def export(
     file: str = "",
     reveal: bool = False,
 ) -> Exported:
-    """`request` of `profile` in one of the FORMS.
+    """`request` of `profile` in one of ALL_FORMS.
 
     `gcloud` is a command with its config as a here-document. If a `file` is named, the text is the config for
     that file, and the command uses it.
@@ -68,11 +73,16 @@ def export(
     An empty `project` is unknown: the text has PROJECT instead, and a note says so. Secrets are left out
     unless `reveal`: a program reads them from its environment, and the other forms have a placeholder.
     """
+    format = format_of(request.body)
+    if (format.family == _CLUSTER) != (form == KUBECTL):
+        return Exported("", problem=_other_side(format, profile.name))
     request, left_out = (request, ()) if reveal else _without_secrets(request, form)
     notes = (*left_out, *_no_task(profile, request), *_lost(profile), *_without_wrapper(request, form))
-    if not project and form != "gcloud":
+    if not project and form in {"rest", "python"}:
         notes = (*notes, f"replace {PROJECT} with your project; the context is this machine")
     remarks = _remarks(profile, notes)
+    if form == KUBECTL:
+        return Exported(kubectl_yaml(request.custom_job, request.region, remarks), notes=notes)
     if form == "gcloud":
         return replace(_gcloud(request, project, region, file, remarks), notes=notes)
     project = project or PROJECT
@@ -80,6 +90,19 @@ def export(
         return Exported(_rest(request, project, region, remarks), notes=notes)
     text = python_code(format_of(request.body), request.resource, project, region, remarks)
     return Exported(text, notes=notes)
+
+
+def forms_of(profile: Profile) -> tuple[str, ...]:
+    """The forms that describe a launch of this profile."""
+    return (KUBECTL,) if profile.format.family == _CLUSTER else FORMS
+
+
+def _other_side(format: SpecFormat, name: str) -> str:
+    """Why a body has no such form: it is for the other family of services."""
+    if format.family == _CLUSTER:
+        return f"a {format.body} is for a cluster; export it with --as {KUBECTL}."
+    way = f"`vxtui profiles convert {name} --to {_CLUSTER}` makes a manifest for {KUBECTL}"
+    return f"a {format.body} is for Vertex AI; {way}."
 
 
 def export_job(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.job import LAUNCH_LABEL
+from tui.domain.kubernetes.export import cleaning, has_job, job_title
 from tui.domain.pipeline.imports import is_compiled, of_compiled
 from tui.domain.pipeline.ir import AGAIN, reading_of
 from tui.domain.pipeline.template import COMPILE, first_document, foreign
@@ -17,7 +18,7 @@ from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
 from tui.domain.profile.gcloud_config import repeated_keys, task_problems
-from tui.domain.profile.header import header_fields
+from tui.domain.profile.header import header_fields, top_names
 from tui.domain.profile.source import Document, Path, camel, dotted, is_json, read
 from tui.domain.spec_format import bodies, format_of, reported_as, standing_alone
 from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY
@@ -46,6 +47,8 @@ def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings 
         ProfileInvalid: with every problem that keeps it from being a profile, at its line of `text`.
         OSError: when the file that a command line names can't be read.
     """
+    if (found := _of_manifest(text, file)) is not None:
+        return found
     text = first_document(text)
     if is_command(text) and not _is_document(text):
         base = around.base if around else ""
@@ -57,6 +60,24 @@ def from_text(text: str, file: str, config: gcloud.Config, around: Surroundings 
         return _from_document(text, document)
     except ProfileInvalid as error:
         raise ProfileInvalid([_in_source(p, document) for p in error.problems]) from error
+
+
+def _of_manifest(text: str, file: str) -> Imported | None:
+    """A manifest of Kubernetes as it stands, without what only a cluster fills; None for another text."""
+    try:
+        document = read(text, file, repeated=True, several=True)
+    except ProfileInvalid:
+        return None
+    format = standing_alone(top_names(document.value))
+    if format is None or format.family != "kubernetes" or not has_job(document.value):
+        return None
+    name = job_title(document.value) or stem(file)
+    edits = cleaning(document.value)
+    made = apply(text, file, edits)
+    load(made, file, name)
+    lost = [dotted(edit.path) for edit in edits]
+    notes = (f"{', '.join(lost)} left out: only the cluster fills it",) if lost else ()
+    return Imported(slug(name), made, notes)
 
 
 def _of_repeated(text: str, document: Document) -> Imported:
@@ -176,8 +197,8 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
     Raises:
         ProfileInvalid: where the job has fields that a profile does not know, or is of a kind that has none.
     """
-    name = str(resource.get("name", ""))
     format = reported_as(resource)
+    name = str(resource.get("name", "")) or (format.resource_title(resource) if format else "")
     if format is None:
         raise ProfileInvalid([Problem(name, 0, "", "a profile can't describe a job of this kind.")])
     job, notes = format.header(resource)
@@ -233,4 +254,4 @@ def _value(profile: Profile) -> dict[str, Any]:
     found |= {"package": dict(profile.package)} if profile.package else {}
     found |= {"progress": dict(profile.progress)} if profile.progress else {}
     found |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
-    return {**found, profile.format.body: dict(profile.body)}
+    return {**found, profile.format.body: profile.format.as_written(profile.body)}
