@@ -249,3 +249,23 @@ async def test_a_shell_is_opened_where_its_job_lives_and_only_where_there_are_sh
         assert shells.opened == [(here, "workerpool0-0")]
         with pytest.raises(NotOffered):
             group.shells.open(there, "workerpool0-0", ShellRequest())
+
+
+async def test_a_member_of_other_kinds_is_no_error_once_it_is_connected() -> None:
+    """Before, each kind of the members that are connected says that it can't be read there."""
+    slow = SlowBackend(member("two"))
+    slow.use(jobs={"pytorch_job": slow.services.jobs["custom_job"]})
+    async with GroupBackend(ALL, [member("one", 1), slow]) as group:
+        store = JobStore()
+
+        async def errors() -> set[str]:
+            store.begin()
+            for page in await pages(group):
+                store.apply(page, now())
+            store.finish(now())
+            return {where for where, status in store.regions.items() if status.error}
+
+        assert await errors() == {"two/us-central1"}
+        slow.reachable.set()
+        await group.settle()
+        assert await errors() == set()

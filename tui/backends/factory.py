@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from tui.backends.group import GroupBackend
 from tui.backends.interface import Backend, ContextInfo
-from tui.backends.kubernetes.backend import KubernetesBackend
-from tui.backends.kubernetes.login.cluster import Cluster, KubeconfigCluster
-from tui.backends.kubernetes.login.gke import GkeCluster
-from tui.backends.kubernetes.login.local import LocalCluster
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import CloudEndpoint, LocalEndpoint
 from tui.config.settings import Context, Settings, members_of
-from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.emulator.paths import default_state_dir
 
 
@@ -36,7 +31,16 @@ def open_backend(context: Context, settings: Settings) -> Backend:
 
 
 def _cluster(context: Context) -> Backend:
-    """The backend of a cluster, whose address is known once it is connected."""
+    """The backend of a cluster, whose address is known once it is connected.
+
+    Its modules are loaded here: other contexts start without them.
+    """
+    from tui.backends.kubernetes.backend import KubernetesBackend
+    from tui.backends.kubernetes.login.cluster import Cluster, KubeconfigCluster
+    from tui.backends.kubernetes.login.gke import GkeCluster
+    from tui.backends.kubernetes.login.local import LocalCluster
+    from tui.emulator.kubernetes.paths import default_kubernetes_state
+
     info = ContextInfo(
         context.name, context.project, tuple(context.regions), local=context.emulated, watched=True
     )

@@ -16,6 +16,7 @@ from tui.backends.group_resources import GroupResources
 from tui.backends.group_schedules import GroupSchedules
 from tui.backends.group_serving import GroupServing
 from tui.backends.interface import (
+    EVERY_KIND,
     Backend,
     BackendError,
     ContextInfo,
@@ -173,7 +174,10 @@ class GroupBackend(Backend):
         ready = self.ready()
         for member in [member for member in self.members if member not in ready]:
             name, error = member.info.name, self._error_of(member)
-            pages += [JobPage(region, error=error, context=name) for region in member.info.regions]
+            # Which kinds it has is not known: its first page of any kind ends this error.
+            pages += [
+                JobPage(region, error=error, context=name, kind=EVERY_KIND) for region in member.info.regions
+            ]
         return pages
 
     def _error_of(self, member: Backend) -> BackendError:

@@ -57,6 +57,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+EVERY_KIND = "*"
+
+
 @dataclass(frozen=True, slots=True)
 class JobPage:
     """Jobs of one region, or the reason why that region could not be read."""
@@ -68,7 +71,7 @@ class JobPage:
     context: str = ""
     """Of which context, where several are read as one; the same region may be in each of them."""
     kind: str = ""
-    """Of which kind; `Backend.list_jobs` fills it in."""
+    """Of which kind; `Backend.list_jobs` fills it in. `EVERY_KIND` where none can be read."""
     whole: bool = True
     """Part of a listing of all jobs: one that no page of the region names is gone."""
     gone: tuple[str, ...] = ()
@@ -478,7 +481,7 @@ class Backend(ABC):
         }
         async with aclosing(merged(streams)) as found:
             async for kind, page in found:
-                yield replace(page, kind=kind)
+                yield page if page.kind else replace(page, kind=kind)
 
     async def parent_of(self, job: Job) -> Job | None:
         """The job that `job` is a part of, if there is one. Raises BackendError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tui.domain import spec_format
@@ -61,6 +61,12 @@ def kind_of(job: Job | None) -> Kind:
 def titled(job: Job) -> str:
     """A job with its kind: `training pipeline bert`."""
     return f"{kind_of(job).words.noun} {job.display_name or job.id}"
+
+
+def region_word(listed: Iterable[str]) -> str:
+    """What the places of jobs of these kinds are called: a region, where their services differ."""
+    words = {_KINDS[key].words.region for key in listed if key in _KINDS}
+    return words.pop() if len(words) == 1 else "region"
 
 
 def may_cancel(job: Job) -> bool:

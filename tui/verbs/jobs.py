@@ -18,7 +18,7 @@ from tui.domain.masking import masked
 from tui.domain.states import JobState
 from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
-from tui.kinds.registry import kind_of, titled
+from tui.kinds.registry import kind_of, region_word, titled
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
 from tui.verbs.output import job_json, note, out, print_json, table
@@ -90,8 +90,9 @@ def _print(found: list[Job], now: datetime) -> None:
         ]
         for job in found
     ]  # fmt: skip
+    place = region_word(job.kind for job in found).upper()
     headers = [
-        "STATE", *(["KIND"] if several else ()), "NAME", "ID", "REGION", "REPL", "ACCEL", "STRATEGY",
+        "STATE", *(["KIND"] if several else ()), "NAME", "ID", place, "REPL", "ACCEL", "STRATEGY",
         "PROGRESS", "AGE", "RAN",
     ]  # fmt: skip
     table(headers, rows, right=(len(headers) - 2, len(headers) - 1))

@@ -20,6 +20,7 @@ from tui.backends.vertex.transport.connect import in_thread
 from tui.domain.kubernetes.names import parse_name
 
 if TYPE_CHECKING:
+    from tui.backends.kubernetes.cluster import ConnectedCluster
     from tui.backends.kubernetes.services import Connected
 
 CONNECT_SECONDS = 90.0
@@ -72,6 +73,11 @@ class KubernetesBackend(Backend):
                 f"Not connected to {self.info.name}.", fix="Connect first; `vxtui doctor` says what fails."
             )
         return self._connected
+
+    @property
+    def cluster(self) -> ConnectedCluster:
+        """What its services share. Raises Unavailable while it is not connected."""
+        return self._open.cluster
 
     def may_have(self, job_name: str) -> bool:
         found = parse_name(job_name)

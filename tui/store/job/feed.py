@@ -46,10 +46,9 @@ LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
 """Longest time without a word of a log that is followed; its heartbeats come more often."""
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
-"""Seconds between two readings of a job that has ended. Only its deletion can still change it, and a poll of
-the list does not see that another program deleted it."""
+"""Seconds between two readings of a job that has ended: another program may still delete it."""
 FIRST_ANSWER = 3.0
-"""Seconds to wait for the job before the kept log is shown: it may be that of an earlier job of its name."""
+"""Seconds to wait for the job before the kept log is shown: it may be of an earlier job of its name."""
 MOST_BACK_OFF = 30.0
 MOST_WAITING = 50_000
 """Lines that may wait for a tick before the tail is held back."""
@@ -196,7 +195,8 @@ class JobFeed:
     async def run(self) -> None:
         """Read until cancelled; failures of the service are kept and tried again, never raised."""
         async with asyncio.TaskGroup() as group:
-            every, ended = (1.0, ENDED_LOCAL) if self.local else (10.0, ENDED_CLOUD)
+            every = 1.0 if self.local or self.session.backend.info.watched else 10.0
+            ended = ENDED_LOCAL if self.local else ENDED_CLOUD
             group.create_task(self._repeat("job", self._read_job, every, once_done=ended))
             if self.job is None:
                 with suppress(TimeoutError):

@@ -86,10 +86,11 @@ class Poller:
     @property
     def interval(self) -> float:
         """Seconds to wait before the next reading."""
-        usual = 1.0 if self._backend.info.local else 10.0
+        info = self._backend.info
+        usual = 1.0 if info.local or info.watched else 10.0
         if self._failures:
             return min(MOST_BACK_OFF, usual * 2 ** min(self._failures, 6))
-        if self._backend.info.local and self._at_rest():
+        if info.local and not info.watched and self._at_rest():
             usual = QUIET
         usual = max(usual, REST * self._took)
         if self._monotonic() < self._hurry_until:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tui.backends.interface import JobPage
 
 NOT_SAID = Progress()
+_EVERY_KIND = "*"
+"""`EVERY_KIND` of the backends, which the first paint does without."""
 EVERYWHERE = "-"
 """The region of a page that holds jobs of all of them (AIP-159), as the emulator lists."""
 
@@ -156,7 +158,7 @@ class JobStore:
             self._listed.discard(listed)
             return JobChange()
         self._read += 1
-        errors = {kind: error for kind, error in before.errors.items() if kind != page.kind}
+        errors = {kind: e for kind, e in before.errors.items() if kind not in {page.kind, _EVERY_KIND}}
         failing_since = before.failing_since if errors else None
         self.regions[where] = RegionStatus(where, page.read_at or now, errors, failing_since)
         if page.whole:

@@ -13,7 +13,7 @@ from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU
 from tui.domain.states import JobState
 from tui.domain.text import plain
-from tui.kinds.registry import kind_of, kinds
+from tui.kinds.registry import kind_of, kinds, region_word
 from tui.store.jobs.usage import UsageTrend
 from tui.widgets.plot.sparkline import sparkline
 from tui.widgets.state import bar, state_content
@@ -115,13 +115,14 @@ def columns_for(
     """
     own = [column for kind in kinds() if kind.key in listed for column in kind.columns]
     added = [Column(c.key, c.title, c.width, c.max_width, c.rank, c.right) for c in own]
-    state, name, *rest = COLUMNS if billed else (*COLUMNS[:-1], WOULD_COST)
+    state, name, region, *rest = COLUMNS if billed else (*COLUMNS[:-1], WOULD_COST)
     return (
         state,
         name,
         *([ID] if ids else ()),
         *([CONTEXT] if contexts else ()),
         *([KIND] if len(listed) > 1 else ()),
+        replace(region, title=region_word(listed).upper()),
         *rest,
         *added,
     )

@@ -11,14 +11,16 @@ import hashlib
 import importlib
 import os
 import re
-import ssl
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, Unauthenticated
 from tui.backends.vertex.transport.connect import in_thread
+
+if TYPE_CHECKING:
+    import ssl
 
 LOGIN_FIX = "Log in again as the kubeconfig's user does (see its `exec` command), or renew its token."
 SECONDS = 30.0

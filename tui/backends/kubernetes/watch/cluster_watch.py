@@ -154,6 +154,11 @@ class ClusterWatch:
         found = self._objects.get(place)
         return found if isinstance(found, Mapping) else None
 
+    def pods(self) -> dict[str, Pod]:
+        """Every pod of a job, by `namespace/name`."""
+        found = [each.reflector.objects for each in self._watched if each.type is PODS]
+        return {key: pod for objects in found for key, pod in objects.items()}
+
     def pods_of(self, place: Place) -> list[Pod]:
         """The pods of an object and of all that it controls."""
         found: list[Pod] = []
