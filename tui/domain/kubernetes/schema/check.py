@@ -200,7 +200,7 @@ def _duplicates(value: list[Any], schema: Schema, path: Path) -> Iterator[Proble
             {key: item.get(key, (properties.get(key) or {}).get("default")) for key in keys} if keys else item
         )
         if named in seen:
-            said = ", ".join(f'"{key}":{_quoted(one)}' for key, one in named.items()) if keys else ""
+            said = ",".join(f'"{key}":{_quoted(one)}' for key, one in named.items()) if keys else ""
             what = f"{{{said}}}" if keys else _quoted(item)
             yield Problem((*path, number), "FieldValueDuplicate", f"Duplicate value: {what}")
         seen.append(named)

@@ -102,13 +102,12 @@ def apply_configuration(
         merged = _merge(live, applied, schema)
     mine = _own(managers, manager, "Apply", subresource)
     others: set[Path] = set().union(*(one.paths for one in managers if one is not mine))
-    for path in sorted(mine.paths - wanted.keys(), key=len, reverse=True):
-        prefix = path[:-1]
-        shared = path in others or (
-            path[-1] == ITEM and any(one[: len(prefix)] == prefix for one in others | wanted.keys())
-        )
-        if not shared:
-            _remove(merged, schema, path)
+    kept = others | wanted.keys()
+    # Whole items first: without its key an item is not found again.
+    for path in sorted(mine.paths - wanted.keys(), key=lambda one: (one[-1] != ITEM, -len(one))):
+        prefix = path[:-1] if path[-1] == ITEM else path
+        if not any(one[: len(prefix)] == prefix for one in kept):
+            _remove(merged, schema, prefix, kept)
     mine.paths = set(wanted)
     _write(merged, managers, now)
     return merged
@@ -183,11 +182,10 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
     return list(found.values())
 
 
-def _remove(obj: Any, schema: Schema, path: Path) -> None:
+def _remove(obj: Any, schema: Schema, path: Path, kept: set[Path]) -> None:
     """Remove a field that nobody wants any more, and the objects that it leaves empty."""
     parents: list[tuple[Any, Any]] = []
-    part = ""
-    for part in path[:-1] if path[-1] == ITEM else path:
+    for part in path:
         kind, _, rest = part.partition(":")
         key: Any
         if kind == "f":
@@ -204,8 +202,9 @@ def _remove(obj: Any, schema: Schema, path: Path) -> None:
             inner, schema = items[key], schema.get("items") or {}
         parents.append((obj, key))
         obj = inner
-    holder, key = parents.pop()
-    del holder[key]
-    while parents and holder in ({}, []):
+    while parents:
         holder, key = parents.pop()
         del holder[key]
+        # An object that someone wants empty stays.
+        if holder or path[: len(parents)] in kept:
+            return

@@ -68,7 +68,7 @@ def _collect(value: Any, schema: Schema, path: Path, found: dict[Path, Any]) -> 
             _collect(inner, child(schema, key), (*path, f"f:{key}"), found)
         return
     keys = list_keys(schema) if isinstance(value, list) else None
-    if keys is None:
+    if keys is None or not value:
         found[path] = value
         return
     for item in value:
