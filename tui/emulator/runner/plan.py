@@ -27,7 +27,8 @@ class ReplicaPlan:
     Utilizations are fractions of `machine_vcpus` and `machine_memory` (bytes); 0 means this machine's.
     `accelerators` lists the device indices that the replica may use, empty for none. `simulated` is the
     number of accelerators to simulate where there is no real one. A replica that uses more than
-    `memory_limit` bytes, if that is not 0, is killed as a container with this limit is.
+    `memory_limit` bytes, if that is not 0, is killed as a container with this limit is. With `one_output`
+    stderr goes to the file of stdout, in the order in which the program writes.
     """
 
     id: str
@@ -40,6 +41,7 @@ class ReplicaPlan:
     accelerators: tuple[int, ...] = ()
     simulated: int = 0
     memory_limit: int = 0
+    one_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
     try:
         _prepare(replica)
         out = os.open(home.output(replica.id, "stdout"), flags, 0o600)
-        err = os.open(home.output(replica.id, "stderr"), flags, 0o600)
+        stream = "stdout" if replica.one_output else "stderr"
+        err = os.open(home.output(replica.id, stream), flags, 0o600)
     except OSError as error:
         raise CannotStart(NOT_EXECUTABLE, f"can't prepare {replica.workdir}: {error.strerror}") from error
     try:

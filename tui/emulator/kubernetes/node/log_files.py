@@ -1,4 +1,4 @@
-"""The output of one run of a container as lines in order of time.
+"""The output of one run of a container as lines with their times.
 
 The times come from the stamps that the runner writes beside each output file (`AttemptDir`): a line has the
 time of the first stamp after it was written, plus a microsecond for each earlier line with the same stamp. So
@@ -10,19 +10,17 @@ from __future__ import annotations
 import bisect
 import struct
 from array import array
-from collections import deque
-from collections.abc import Iterator
 from io import BufferedReader
 from typing import NamedTuple
 
 from tui.emulator.paths import AttemptDir
 
-STREAMS = ("stderr", "stdout")
-"""In this order: the runner stamps stdout first, so what is read later can't be older than what was read."""
+STREAM = "stdout"
+"""The file that has stderr too."""
 PIECE = 16 * 1024
 """A longer line comes in pieces of this many bytes, as container runtimes write them."""
 BATCH = 256 * 1024
-"""Bytes of one stream that are read at once."""
+"""Bytes that are read at once."""
 _STAMP = 16
 _MICROSECOND = 1000
 _MOST = 40_000
@@ -40,8 +38,8 @@ class Line(NamedTuple):
 class _Stamps:
     """When the file had which size."""
 
-    def __init__(self, run: AttemptDir, container: str, stream: str) -> None:
-        self._path = run.stamps(container, stream)
+    def __init__(self, run: AttemptDir, container: str) -> None:
+        self._path = run.stamps(container, STREAM)
         self._read = 0
         self.sizes, self.times = array("q"), array("q")
 
@@ -72,46 +70,45 @@ class _Stamps:
         return self.sizes[index - 1] if index else 0
 
 
-class _Stream:
-    """One output file, read from an offset on."""
+class RunLog:
+    """The lines of one run. Use `read` until it returns nothing, and again later."""
 
-    def __init__(self, run: AttemptDir, container: str, stream: str) -> None:
-        self._path = run.output(container, stream)
-        self._stamps = _Stamps(run, container, stream)
+    def __init__(
+        self, run: AttemptDir, container: str, *, since: int = 0, tail: int | None = None, ended: bool = True
+    ) -> None:
+        self._path = run.output(container, STREAM)
+        self._stamps = _Stamps(run, container)
         self._file: BufferedReader | None = None
         self._offset = 0
         self._index, self._count = 0, 0
         self._starts = True
-        self.more = False
-        """There is more to read now."""
+        self._since = since
+        file = self._open()
+        if file is not None and tail is not None:
+            self._stamps.load()
+            limit = self._limit(file, ended)
+            self._place(file, limit if ended and not tail else _tail_start(file, limit, tail))
+        elif file is not None and since:
+            self._seek_time(file, since)
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
 
-    def seek_time(self, since: int) -> None:
+    def _seek_time(self, file: BufferedReader, since: int) -> None:
         """Begin at the first line that is not older than `since`, or a few before it."""
-        file = self._open()
-        if file is None:
-            return
         self._stamps.load()
         # Lines of the stamp before may be younger than it by their microseconds.
         index = max(0, bisect.bisect_left(self._stamps.times, since) - 1)
-        if index < len(self._stamps.sizes):
-            self._place(file, _line_start(file, self._stamps.begin(index)))
-        else:
-            self._place(file, _line_start(file, self._stamps.covered))
-
-    def seek_tail(self, count: int, ended: bool) -> None:
-        """Begin `count` lines before the present end."""
-        file = self._open()
-        if file is not None:
-            self._stamps.load()
-            self._place(file, _tail_start(file, self._limit(file, ended), count))
+        known = index < len(self._stamps.sizes)
+        begin = self._stamps.begin(index) if known else self._stamps.covered
+        self._place(file, _tail_start(file, begin, 0))
 
     def read(self, ended: bool) -> list[Line]:
-        """The next lines; those that have no stamp yet only where the run has `ended`."""
-        self.more = False
+        """The next lines; those that have no stamp yet only where the run has `ended`.
+
+        There may be more as long as it returns some.
+        """
         file = self._open()
         if file is None:
             return []
@@ -121,8 +118,7 @@ class _Stream:
         file.seek(self._offset)
         first = self._offset
         while self._offset < limit:
-            if self._offset - first >= BATCH:
-                self.more = True
+            if self._offset - first >= BATCH and lines:
                 break
             data = file.readline(min(PIECE, limit - self._offset))
             if not data:
@@ -131,8 +127,12 @@ class _Stream:
             if not whole and not (ended and self._offset + len(data) >= limit):
                 break
             self._offset += len(data)
-            lines.append(Line(self._time(self._offset), data, self._starts))
+            line = Line(self._time(self._offset), data, self._starts)
+            if line.time >= self._since:
+                lines.append(line)
             self._starts = data.endswith(b"\n")
+            # As `_place` counts: the pieces of a line are one.
+            self._count += self._starts
         return lines
 
     def _open(self) -> BufferedReader | None:
@@ -164,9 +164,7 @@ class _Stream:
         if index != self._index:
             self._index, self._count = index, 0
         base = self._stamps.times[index] if index < len(self._stamps.times) else self._modified()
-        time = base + min(self._count, _MOST) * _MICROSECOND
-        self._count += 1
-        return time
+        return base + min(self._count, _MOST) * _MICROSECOND
 
     def _modified(self) -> int:
         last = self._stamps.times[-1] if self._stamps.times else 0
@@ -174,70 +172,6 @@ class _Stream:
             return max(last, self._path.stat().st_mtime_ns)
         except OSError:
             return last
-
-
-class RunLog:
-    """The lines of both streams, merged. Use `read` until it returns nothing, and again later."""
-
-    def __init__(
-        self, run: AttemptDir, container: str, *, since: int = 0, tail: int | None = None, ended: bool = True
-    ) -> None:
-        self._streams = [_Stream(run, container, stream) for stream in STREAMS]
-        self._waiting: list[deque[Line]] = [deque() for _ in self._streams]
-        self._since = since
-        self._first: list[Line] = []
-        if tail is not None:
-            for stream in self._streams:
-                stream.seek_tail(tail, ended)
-            newest: deque[Line] = deque(maxlen=tail)
-            while lines := self._merge(ended):
-                newest.extend(lines)
-            self._first = [line for line in newest if line.time >= since]
-        elif since:
-            for stream in self._streams:
-                stream.seek_time(since)
-
-    def read(self, ended: bool) -> list[Line]:
-        """The next lines in order of time; none when there are no more for now."""
-        if self._first:
-            first, self._first = self._first, []
-            return first
-        while lines := self._merge(ended):
-            if kept := [line for line in lines if line.time >= self._since]:
-                return kept
-        return []
-
-    def close(self) -> None:
-        for stream in self._streams:
-            stream.close()
-
-    def _merge(self, ended: bool) -> list[Line]:
-        for stream, waiting in zip(self._streams, self._waiting, strict=True):
-            if not waiting:
-                waiting.extend(stream.read(ended))
-        # Beyond the end of a batch, the rest of its stream may come first.
-        bounds = [
-            waiting[-1].time
-            for stream, waiting in zip(self._streams, self._waiting, strict=True)
-            if stream.more and waiting
-        ]
-        bound = min(bounds, default=None)
-        return list(_in_order(self._waiting, bound))
-
-
-def _in_order(waiting: list[deque[Line]], bound: int | None) -> Iterator[Line]:
-    """Take the lines up to `bound`, oldest first."""
-    last: deque[Line] | None = None
-    while True:
-        heads = [queue for queue in waiting if queue and (bound is None or queue[0].time <= bound)]
-        if not heads:
-            return
-        # The pieces of a line stay together.
-        oldest = (
-            last if last and last in heads and not last[0].starts else min(heads, key=lambda q: q[0].time)
-        )
-        yield oldest.popleft()
-        last = oldest
 
 
 def last_lines(run: AttemptDir, container: str, count: int) -> list[bytes]:
@@ -249,11 +183,6 @@ def last_lines(run: AttemptDir, container: str, count: int) -> list[bytes]:
         log.close()
 
 
-def _line_start(file: BufferedReader, offset: int) -> int:
-    """The start of the line that goes on at `offset`."""
-    return _tail_start(file, offset, 0) if offset else 0
-
-
 def _tail_start(file: BufferedReader, end: int, count: int) -> int:
     """The offset of the last `count` lines before `end`; of the unfinished one for 0."""
     if end <= 0:
@@ -261,8 +190,6 @@ def _tail_start(file: BufferedReader, end: int, count: int) -> int:
     file.seek(end - 1)
     # A newline at the end is that of the last line.
     wanted = count + 1 if file.read(1) == b"\n" else max(count, 1)
-    if count == 0 and wanted == 1:
-        wanted = 1
     position = end
     while position > 0:
         begin = max(0, position - BATCH)

@@ -114,6 +114,7 @@ def build_plan(
         accelerators=site.devices,
         simulated=asked if site.simulate and not site.devices else 0,
         memory_limit=int(quantity.parse(limit)) if limit else 0,
+        one_output=True,
     )
     job = str(pod["metadata"]["uid"])
     return AttemptPlan(
