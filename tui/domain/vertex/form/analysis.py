@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
+from tui.domain.profile.header import top_names
 from tui.domain.profile.source import Path, read
 from tui.domain.spec_format import BodyInput, bodies, first_format, format_of, standing_alone
 from tui.domain.vertex.field_check import camel
@@ -72,9 +73,11 @@ def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analy
     """Check a text that has the wrong shape, as far as it can be checked."""
     problems = tuple(inspect(text, file, name, local=local))
     try:
-        value = read(text, file).value
+        value = read(text, file, several=True).value
     except ProfileInvalid:
         return Analysis(text, problems=problems)
+    if isinstance(value, list) and standing_alone(top_names(value)) is not None:
+        return Analysis(text, value, (), problems, region=region)
     if not isinstance(value, Mapping):
         return Analysis(text, problems=problems)
     names = {camel(str(key)) for key in value}
@@ -83,6 +86,8 @@ def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analy
 
 def _inputs(value: Mapping[str, Any], file: str) -> tuple[BodyInput, ...]:
     """What the body declares, whether the file is valid or not."""
+    if not isinstance(value, Mapping):
+        return ()
     for name, body in value.items():
         if camel(str(name)) in bodies() and isinstance(body, Mapping):
             format = format_of(camel(str(name)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from tui.domain.kubernetes.form import sections as cluster_sections
 from tui.domain.masking import MASK, mask_text, mask_value
 from tui.domain.profile.header import header_fields
 from tui.domain.profile.source import Problem, dotted
@@ -121,6 +122,13 @@ class _Builder:
         if self.state.spec_path:
             self._section(table.SECTIONS[0], ())
             self._parameters()
+        cluster = cluster_sections(self.state.value)
+        if cluster is not None:
+            for section, base in cluster:
+                self._section(section, base)
+            if self.state.spec_path:
+                self._unknown_in((), self.state.value, header_fields())
+            return self._with_problems()
         if own := table.OWN_SECTIONS.get(str(dotted(self.state.spec_path))):
             for section in (*own, *([table.inputs_section(self.state.inputs)] if self.state.inputs else ())):
                 self._section(section, self.state.spec_path)

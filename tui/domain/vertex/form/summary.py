@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui.domain.formatting import pieces
-from tui.domain.spec_format import custom_jobs, is_one
+from tui.domain.spec_format import ReplicaGroup, custom_jobs, groups_of, is_one
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.form.rows import role_of
@@ -17,6 +17,8 @@ from tui.domain.vertex.rules.base import Severity
 
 def roles(job: Mapping[str, Any]) -> str:
     """`primary 1 × a2-highgpu-8g · workers 3 × a2-highgpu-8g · reducers 13 × n1-highcpu-16`."""
+    if groups := groups_of(job):
+        return "   ".join(f"{g.name} {_of(g.replicas)} × {_each(g)}" for g in groups)
     known = custom_jobs(job)
     if not is_one(known):
         return (
@@ -44,6 +46,8 @@ def accelerators(job: Mapping[str, Any]) -> Counter[str]:
 
 def totals(job: Mapping[str, Any]) -> str:
     """`32 A100   4 replicas   SPOT   at most 2d`."""
+    if groups := groups_of(job):
+        return _of_groups(groups)
     if not is_one(custom_jobs(job)):
         return _machines(job)
     spec = job.get("jobSpec") or {}
@@ -54,6 +58,27 @@ def totals(job: Mapping[str, Any]) -> str:
     parts.append(str(scheduling.get("strategy") or "STANDARD"))
     timeout = str(scheduling.get("timeout") or "")
     parts.append(f"at most {duration_text(timeout) or timeout or '7d'}")
+    return "   ".join(parts)
+
+
+def _of(count: int | None) -> str:
+    return "?" if count is None else str(count)
+
+
+def _each(group: ReplicaGroup) -> str:
+    """`8 A100` of a pod, or that it has no GPU."""
+    return f"{_of(group.count)} {group.accelerator}" if group.count != 0 else "no GPU"
+
+
+def _of_groups(groups: Sequence[ReplicaGroup]) -> str:
+    """`32 A100   4 replicas`."""
+    gpus: Counter[str] = Counter()
+    for group in groups:
+        if group.count:
+            gpus[group.accelerator] += group.count * (group.replicas or 1)
+    parts = [", ".join(f"{count} {name}" for name, count in gpus.items()) or "no accelerators"]
+    counts = [group.replicas for group in groups]
+    parts.append("replicas" if None in counts else pieces(sum(count or 0 for count in counts), "replica"))
     return "   ".join(parts)
 
 
