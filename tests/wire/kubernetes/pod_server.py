@@ -266,7 +266,7 @@ class PodServer:
         while True:
             lines = run.lines[at:]
             at += len(lines)
-            data = b"".join(_written(*line) for line in lines if line[0] >= since)
+            data = b"".join(written(*line) for line in lines if line[0] >= since)
             if "limitBytes" in params:
                 data = data[: int(params["limitBytes"])]
             if data:
@@ -294,7 +294,8 @@ def _event(kind: str, obj: dict[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
 
 
-def _written(stamp: int, text: str) -> bytes:
+def written(stamp: int, text: str) -> bytes:
+    """A line as the kubelet writes it."""
     moment = datetime.fromtimestamp(stamp // SECOND, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{stamp % SECOND:09}Z {text}\n".encode()
 

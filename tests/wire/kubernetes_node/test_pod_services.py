@@ -200,7 +200,7 @@ async def _figures(backend: KubernetesBackend, name: str) -> None:
     assert (progress.total_steps, progress.first_loss, progress.last_loss) == (4000, 8.0, 0.2)
     assert [step.step for step in await backend.progress.training_steps(name)] == list(range(1, 41))
     lines = await backend.telemetry.read([job], datetime.now(UTC) - timedelta(minutes=1))
-    assert {(line.replica, line.job_id) for line in lines} == {("master-0", "train")}
+    assert {(line.replica, line.job_id) for line in lines} == {("master-0", name)}
     assert max(line.step or 0 for line in lines) == 40
 
     async def measured() -> bool:

@@ -76,5 +76,5 @@ class KubernetesTelemetry(TelemetryService):
         # Only what may be such a line is parsed.
         marked = (line for line in lines if b'"vxtui"' in line.text)
         entries = (entry for line in marked for entry in entries_of(name, line.stamp, 0, line.text))
-        found = (telemetry_line(replace(entry, job_id=job.id)) for entry in entries)
+        found = (telemetry_line(replace(entry, job_id=job.name)) for entry in entries)
         return [line for line in found if line is not None]

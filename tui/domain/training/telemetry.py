@@ -29,6 +29,7 @@ class TelemetryLine:
 
     timestamp: datetime
     job_id: str
+    """The job's id, or its full name where ids are not unique."""
     replica: str
     step: int | None = None
     gpus: tuple[GpuSample, ...] = ()

@@ -116,7 +116,9 @@ class FleetFeed:
             return False
         self.errors.pop(LOG, None)
         self._lines_at = at
+        # In a cluster a job's id is its name, which jobs of other namespaces may have too.
         names = {runner.id: name for name, runner in running.items()}
+        names |= {runner.name: name for name, runner in running.items()}
         by_job: dict[str, list[int]] = {}
         for at, line in enumerate(lines):
             by_job.setdefault(names.get(line.job_id, ""), []).append(at)
