@@ -273,7 +273,7 @@ class PodServer:
                 yield data[:left]
                 left -= len(data)
             if left <= 0:
-                raise ConnectionError("the stream breaks")
+                raise ConnectionAbortedError("the stream breaks")
             if (
                 params.get("follow") != "true"
                 or (run.code is not None and at >= len(run.lines))
