@@ -206,6 +206,29 @@ def test_an_elastic_job_follows_its_number_of_workers(cluster: Cluster) -> None:
     assert "Succeeded" in conditions(the_job(cluster))
 
 
+@pytest.mark.parametrize(
+    ("queue", "group"), [("", "scheduling.x-k8s.io"), ("research", "scheduling.volcano.sh")]
+)
+def test_a_scheduling_policy_makes_a_gang(cluster: Cluster, queue: str, group: str) -> None:
+    policy = {"minAvailable": 2} | ({"queue": queue} if queue else {})
+    job = json.loads(pytorch_job(2, runPolicy={"schedulingPolicy": policy, "cleanPodPolicy": "All"}))
+    containers = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    containers[0]["resources"] = {"requests": {"cpu": "2"}}
+    cluster.apply(json.dumps(job))
+    cluster.settle()
+    spec = cluster.get("podgroups", "train", group)["spec"]
+    assert spec["minMember"] == 2 and spec["minResources"] == {"cpu": "2"}
+    pod = cluster.get("pods", "train-worker-0")
+    assert pod["spec"]["schedulerName"] == ("volcano" if queue else "scheduler-plugins-scheduler")
+    marks = {**pod["metadata"]["labels"], **pod["metadata"]["annotations"]}
+    assert "train" in (marks.get("scheduling.x-k8s.io/pod-group"), marks.get("scheduling.k8s.io/group-name"))
+    cluster.run()
+    assert cluster.get("podgroups", "train", group)["status"]["phase"] == "Running"
+    cluster.end("train-master-0")
+    cluster.stop()
+    assert cluster.names("podgroups", group) == [] and "SuccessfulDeletePodGroup" in cluster.reasons()
+
+
 def test_another_controllers_job_is_left_alone(cluster: Cluster) -> None:
     cluster.apply(pytorch_job(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}))
     cluster.settle()

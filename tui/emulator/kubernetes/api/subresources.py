@@ -8,6 +8,7 @@ from typing import Any
 from tui.emulator.kubernetes.api.request import Target, whole
 from tui.emulator.kubernetes.errors import NotFound
 from tui.emulator.kubernetes.objects import Objects, rfc3339
+from tui.emulator.kubernetes.operators.kueue.workloads import turn
 from tui.emulator.kubernetes.resources import PODS
 
 Obj = dict[str, Any]
@@ -65,7 +66,7 @@ def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]
         if (one.get("spec") or {}).get("clusterQueue") == cluster_queue
     }
     waiting = [one for one in objects.list(objects.resource("workloads", _KUEUE)) if _waits(one, served)]
-    waiting.sort(key=_turn)
+    waiting.sort(key=turn)
     places: dict[tuple[str, str], int] = {}
     items = []
     for position, workload in enumerate(waiting):
@@ -97,15 +98,3 @@ def _waits(workload: Obj, served: set[tuple[str, str]]) -> bool:
     holds = {one["type"] for one in conditions if one.get("status") == "True"}
     queued = (workload["metadata"]["namespace"], spec.get("queueName")) in served
     return queued and spec.get("active", True) and not holds & {"QuotaReserved", "Finished"}
-
-
-def _turn(workload: Obj) -> tuple[int, str, int]:
-    meta = workload["metadata"]
-    conditions = (workload.get("status") or {}).get("conditions") or []
-    evicted = [
-        one.get("lastTransitionTime", "") for one in conditions
-        if one.get("type") == "Evicted" and one.get("status") == "True"
-        and one.get("reason") == "PodsReadyTimeout"
-    ]  # fmt: skip
-    since = evicted[0] if evicted else meta["creationTimestamp"]
-    return -int((workload.get("spec") or {}).get("priority") or 0), since, int(meta["resourceVersion"])

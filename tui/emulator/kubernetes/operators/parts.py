@@ -13,6 +13,7 @@ from tui.emulator.kubernetes.operators.jobset.controller import JobSetController
 from tui.emulator.kubernetes.operators.kueue.jobs import QueuedJobs
 from tui.emulator.kubernetes.operators.kueue.scheduler import QueueScheduler
 from tui.emulator.kubernetes.operators.mpi.controller import MPIJobController
+from tui.emulator.kubernetes.operators.pod_groups import PodGroupController
 from tui.emulator.kubernetes.operators.seed import create_missing, queue_over, ready_made_runtimes
 from tui.emulator.kubernetes.operators.training.controller import TrainingController
 from tui.emulator.kubernetes.operators.training.kinds import MPI, PYTORCH, TENSORFLOW
@@ -29,6 +30,7 @@ def controllers(objects: Objects, config: KubernetesConfig | None = None) -> Seq
         TrainJobController(objects),
         JobSetController(objects),
         BatchJobController(objects),
+        PodGroupController(objects),
         QueuedJobs(objects),
         QueueScheduler(objects),
         GarbageCollector(objects),

@@ -11,10 +11,12 @@ from tui.emulator.kubernetes.operators import carry_out
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
     controlled,
+    is_controlled_by,
     is_terminating,
     name_of,
     namespace_of,
 )
+from tui.emulator.kubernetes.operators.training.gang import join
 from tui.emulator.kubernetes.operators.training.kinds import (
     MPI,
     OPERATOR,
@@ -63,6 +65,7 @@ class TrainingController(Controller):
         self.jobs = objects.resource(kind.plural, GROUP, "v1")
         self.pods = objects.resource("pods")
         self.services = objects.resource("services")
+        self.pod_groups = [each for each in objects.resources if each.kind == "PodGroup"]
         self.others = tuple(objects.resource(plural) for plural in self.steps.owns)
 
     @property
@@ -106,6 +109,7 @@ class TrainingController(Controller):
     def _carry_out(self, job: Obj, plan: Plan) -> None:
         for each in plan.events:
             self._say(job, each.reason, each.message, warning=each.warning)
+        self._keep_pod_group(job, plan)
         for obj in plan.create:
             self._create(job, obj)
         for obj in plan.update:
@@ -120,6 +124,25 @@ class TrainingController(Controller):
         carry_out.set_status(self.objects, self.jobs, job, plan.status.value)
         if plan.delete_job and carry_out.delete(self.objects, self.jobs, namespace, name_of(job)):
             self._say(job, "SuccessfulDeletePod", f"Deleted job: {name_of(job)}")
+
+    def _keep_pod_group(self, job: Obj, plan: Plan) -> None:
+        """Make, change or delete the group of the job's pods, and let the new pods be its members."""
+        if plan.pod_group is not None:
+            wanted = plan.pod_group
+            for obj in plan.create:
+                if obj["kind"] == "Pod":
+                    join(obj, wanted)
+            if not carry_out.create(self.objects, wanted):
+                group, _, version = wanted["apiVersion"].rpartition("/")
+                resource = self.objects.resource("PodGroup", group, version)
+                carry_out.set_spec(self.objects, resource, wanted, wanted["spec"])
+        if plan.delete_pod_group:
+            for resource in self.pod_groups:
+                found = carry_out.find(self.objects, resource, namespace_of(job), name_of(job))
+                if found is not None and is_controlled_by(found, job):
+                    self._say(job, "JobTerminated", "Job has been terminated. Deleting PodGroup")
+                    carry_out.delete(self.objects, resource, namespace_of(job), name_of(job))
+                    self._say(job, "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name_of(job)}")
 
     def _create(self, job: Obj, obj: Obj) -> None:
         if carry_out.create(self.objects, obj) and obj["kind"] in ("Pod", "Service"):

@@ -15,6 +15,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     seconds_until,
 )
 from tui.emulator.kubernetes.operators.training.abnormal_pods import abnormal
+from tui.emulator.kubernetes.operators.training.gang import pod_group, policy_of
 from tui.emulator.kubernetes.operators.training.kinds import JobKind
 from tui.emulator.kubernetes.operators.training.pods import of_type
 from tui.emulator.kubernetes.operators.training.status import Status
@@ -41,6 +42,8 @@ class Plan:
     update: list[Obj] = field(default_factory=list)
     delete_pods: list[str] = field(default_factory=list)
     delete_services: list[str] = field(default_factory=list)
+    pod_group: Obj | None = None
+    """The group that the pods are members of."""
     delete_pod_group: bool = False
     delete_job: bool = False
     events: list[Happening] = field(default_factory=list)
@@ -106,6 +109,7 @@ def clean_up(seen: Seen, plan: Plan) -> None:
     A job that has not ended, as one that is suspended, keeps none.
     """
     policy = seen.policy["cleanPodPolicy"]
+    plan.delete_pod_group = policy_of(seen.job) is not None
     if plan.status.finished and policy == "None":
         return
     services = {name_of(service) for service in seen.services}
@@ -232,6 +236,7 @@ def plan_job(seen: Seen, reconcile: Step, conclude: Step) -> Plan:
     if message := limit_reached(seen, plan):
         fail(seen, plan, message)
         return plan
+    plan.pod_group = pod_group(seen.kind, seen.job)
     reconcile(seen, plan)
     plan.status.start()
     conclude(seen, plan)

@@ -1,0 +1,82 @@
+"""The PodGroup of a job with a scheduling policy: its pods start together or not at all.
+
+The operator makes PodGroups when it is started with a gang scheduler; here a job asks for one by its
+schedulingPolicy: of Volcano where that names a queue, else of scheduler-plugins.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    annotations_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+)
+from tui.emulator.kubernetes.operators.resources import add, pod_requests, render
+from tui.emulator.kubernetes.operators.training.kinds import REPLICA_TYPE, JobKind
+
+COSCHEDULING, VOLCANO = "scheduling.x-k8s.io/v1alpha1", "scheduling.volcano.sh/v1beta1"
+GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+
+
+def policy_of(job: Obj) -> Obj | None:
+    """The job's scheduling policy."""
+    policy: Obj | None = (job["spec"].get("runPolicy") or {}).get("schedulingPolicy")
+    return policy
+
+
+def pod_group(kind: JobKind, job: Obj) -> Obj | None:
+    """The PodGroup of a job that has its defaults; None without a scheduling policy."""
+    policy = policy_of(job)
+    if policy is None:
+        return None
+    replicas = kind.specs(job)
+    least = policy.get("minAvailable")
+    least = sum(int(each["replicas"]) for each in replicas.values()) if least is None else int(least)
+    resources = policy.get("minResources") or _least_resources(replicas, least)
+    spec: Obj = {"minMember": least} | ({"minResources": resources} if resources else {})
+    if policy.get("queue"):
+        version = VOLCANO
+        spec["queue"] = policy["queue"]
+        if policy.get("priorityClass"):
+            spec["priorityClassName"] = policy["priorityClass"]
+    else:
+        version = COSCHEDULING
+        if policy.get("scheduleTimeoutSeconds") is not None:
+            spec["scheduleTimeoutSeconds"] = policy["scheduleTimeoutSeconds"]
+    metadata: Obj = {
+        "name": name_of(job),
+        "namespace": namespace_of(job),
+        "ownerReferences": [owner_reference(job)],
+    }
+    if annotations_of(job):
+        metadata["annotations"] = dict(annotations_of(job))
+    return {"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+def _least_resources(replicas: dict[str, Any], least: int) -> Obj:
+    """What the first pods ask for together, as many as have to start."""
+    total: dict[str, Decimal] = {}
+    left = least
+    for replica in replicas.values():
+        count = min(left, int(replica["replicas"]))
+        add(total, pod_requests(replica["template"]["spec"]), count)
+        left -= count
+    return {resource: render(resource, amount) for resource, amount in total.items() if amount}
+
+
+def join(pod: Obj, group: Obj) -> None:
+    """Make a new pod a member of its job's group; in place."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    if group["apiVersion"] == VOLCANO:
+        spec["schedulerName"] = spec.get("schedulerName") or "volcano"
+        marks = {GROUP_ANNOTATION: name_of(group), "volcano.sh/task-spec": metadata["labels"][REPLICA_TYPE]}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **marks}
+    else:
+        spec["schedulerName"] = spec.get("schedulerName") or "scheduler-plugins-scheduler"
+        metadata["labels"][GROUP_LABEL] = name_of(group)
