@@ -91,7 +91,7 @@ class Kind:
     compared: str = "tui.domain.comparison.facts:job_facts"
     """What is compared of two of its jobs: a function from a job and its resource to `RunFacts`."""
     page: str = "training"
-    """Path of its jobs' pages in the cloud console, between the region and the id."""
+    """Path of its jobs' pages in the cloud console, after the region; "" where there are none."""
     spec_format: str = ""
     """The `SpecFormat` of that body: fields, form, rules, export and request."""
     objects: tuple[str, ...] = ()

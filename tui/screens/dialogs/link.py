@@ -46,7 +46,8 @@ def show_link(console: ConsoleApp, job: Job) -> None:
     elif pages:
         _choose(console, f"Links of {job.display_name}", pages)
     else:
-        console.notify("A job on this machine has no page in the cloud console.", markup=False)
+        where = "on this machine" if kind_of(job).page else "in a cluster"
+        console.notify(f"A job {where} has no page in the cloud console.", markup=False)
 
 
 def show_resource(console: ConsoleApp, name: str, title: str, path: str) -> None:
@@ -59,9 +60,9 @@ def show_resource(console: ConsoleApp, name: str, title: str, path: str) -> None
 
 
 def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
-    """The job's page in the cloud console; none for a job on this machine."""
+    """The job's page in the cloud console; none for a job on this machine, or of a kind without one."""
     session = console.session
-    if session is None or session.backend.runs_here(job.name):
+    if session is None or session.backend.runs_here(job.name) or not kind_of(job).page:
         return []
     path = f"locations/{job.region}/{kind_of(job).page}/{job.id}"
     return [(f"Page of {job.display_name}", cloud_page(job.name, path))]

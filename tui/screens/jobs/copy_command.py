@@ -1,4 +1,4 @@
-"""Copies the gcloud command that creates a job."""
+"""Copies the gcloud command that creates a job; of a job in a cluster the YAML for `kubectl apply -f`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
+from tui.domain.spec_format import format_of
+from tui.kinds.registry import kind_of
 from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tui.domain.vertex.interchange import Exported
     from tui.screens.console_app import ConsoleApp
 
+GCLOUD, KUBECTL = "gcloud", "kubectl"
 READ_SECONDS = 30.0
 """Seconds that reading a job's specification may take."""
 
@@ -40,7 +43,8 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
             async with asyncio.timeout(READ_SECONDS):
                 resource = await session.backend.job_service(job.name).spec(job.name)
             info = session.backend.info
-            done = await asyncio.to_thread(_command, resource, "" if info.local else info.project)
+            project = "" if info.local else info.project
+            done = await asyncio.to_thread(_command, resource, project, _form(job))
             why = done.problem
         except (BackendError, ProfileInvalid, TimeoutError) as error:
             why = str(error) or f"no answer within {READ_SECONDS:.0f} s"
@@ -49,13 +53,22 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
             console.notify(text, severity="error", markup=False)
             return
         found.append(done)
-    what = "the gcloud command" if len(found) == 1 else pieces(len(found), "gcloud command")
-    console.send_copy("\n".join(each.text for each in found), what)
+    forms = {_form(job) for job in jobs}
+    noun = "gcloud command" if forms == {GCLOUD} else "manifest" if forms == {KUBECTL} else "text"
+    what = f"the {noun}" if len(found) == 1 else pieces(len(found), noun)
+    between = "\n---\n" if forms == {KUBECTL} else "\n"
+    console.send_copy(between.join(each.text.rstrip("\n") for each in found), what)
     for text in dict.fromkeys(note for each in found for note in each.notes):
         console.notify(f"Note: {text}.", markup=False)
 
 
-def _command(resource: Mapping[str, Any], project: str) -> Exported:
+def _form(job: Job) -> str:
+    """In what form a job is copied: what the command line of its service takes."""
+    body = kind_of(job).body
+    return KUBECTL if body and format_of(body).family == "kubernetes" else GCLOUD
+
+
+def _command(resource: Mapping[str, Any], project: str, form: str) -> Exported:
     from tui.domain.vertex.interchange import export_job  # noqa: PLC0415 - not before the first paint
 
-    return export_job(resource, "gcloud", project=project)
+    return export_job(resource, form, project=project)
