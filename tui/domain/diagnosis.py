@@ -124,8 +124,10 @@ def explain_exit(code: int) -> str:
     """What an exit code says: a signal's name, or a code with a meaning of its own."""
     known = {1: "an error of the program", 2: "wrong usage", 75: "left after a checkpoint, to go on later"}
     known |= {76: "the other nodes did not join in time", 77: "another node ended the attempt"}
-    # On Kubeflow the trainer adds 128 to what a restart may help.
-    known |= {128 + code: known[code] for code in (75, 76, 77)}
+    known |= {69: "the place of the checkpoints did not answer", 71: "replicas of the state differed"}
+    known[74] = "the last checkpoint was not saved"
+    # On Kubernetes the trainer adds 128 to what a restart may help.
+    known |= {128 + code: known[code] for code in (69, 71, 74, 75, 76, 77)}
     known |= {126: "the command can't be run", 127: "the command was not found"}
     if code in known:
         return known[code]
