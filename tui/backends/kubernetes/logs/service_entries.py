@@ -122,7 +122,8 @@ def _entry(  # noqa: PLR0917 - what it is and where it stands
     """An entry; times are in whole seconds, and `place` orders those of one second."""
     digest = hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
     own = f"{place:016x}-{digest}"
-    return LogEntry(moment_of(stamp), own, SERVICE, severity, message, payload, nanos=stamp % SECOND % 1000)
+    told = {"message": message, **payload}
+    return LogEntry(moment_of(stamp), own, SERVICE, severity, message, told, nanos=stamp % SECOND % 1000)
 
 
 def _last_change(status: Mapping[str, Any]) -> int | None:
