@@ -14,6 +14,7 @@ MILESTONES = frozenset({
     "phase", "checkpoint", "preempted", "resumed", "guard", "hang", "replicas", "error", "save_failed",
     "done",
 })  # fmt: skip
+_CREATED = "created"
 MAX_EVENTS = 5_000
 """Events kept, the newest ones."""
 
@@ -46,7 +47,7 @@ def state_events(job: Job) -> list[JobEvent]:
     """The changes of state that follow from the job's timestamps."""
     found = []
     if job.create_time is not None:
-        found.append(JobEvent(job.create_time, "state", "", "created", key="created"))
+        found.append(JobEvent(job.create_time, "state", "", "created", key=_CREATED))
     if job.start_time is not None:
         found.append(JobEvent(job.start_time, "state", "", "running", key="running"))
     if job.end_time is not None:
@@ -101,5 +102,6 @@ class JobEvents:
         return sorted([*known, *self._observed, *self._extracted.values()], key=_when)
 
 
-def _when(event: JobEvent) -> datetime:
-    return event.timestamp
+def _when(event: JobEvent) -> tuple[datetime, bool, str]:
+    """Of one moment: the creation, then the log's in its order, then what the job's own times say."""
+    return event.timestamp, event.key != _CREATED, event.key
