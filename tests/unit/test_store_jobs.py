@@ -227,6 +227,22 @@ async def test_a_clock_that_is_set_neither_stops_nor_hurries_a_reading(jump: flo
     assert backend.whole_listings == 2, "all jobs are listed when that is due"
 
 
+async def test_changes_that_come_by_themselves_are_taken_over_each_second() -> None:
+    """Also in a cluster elsewhere, also while nothing runs; a deletion needs no listing of everything."""
+    backend, clock = MemoryBackend([]), Clock()
+    backend.info = replace(backend.info, local=True, watched=True)
+    reader, _, _ = poller(backend, clock)
+    await reader.read_once()
+    assert reader.interval == 1.0
+    clock.on(seconds=20)
+    await reader.read_once()
+    assert backend.whole_listings == 1
+    backend.info = replace(backend.info, local=False)
+    assert reader.interval == 1.0
+    backend.info = replace(backend.info, watched=False)
+    assert reader.interval == 10.0
+
+
 @pytest.mark.parametrize("jump", [600, -600])
 async def test_a_clock_that_is_set_neither_stops_nor_hurries_the_snapshot(
     tmp_path: Path, jump: float

@@ -165,7 +165,9 @@ class Poller:
             return False
         self.error, self.failing_since, self._failures = None, None, 0
         if whole:
-            usual = WHOLE_LOCAL if self._backend.info.local else WHOLE_CLOUD
+            # Where changes come by themselves, deletions do too.
+            info = self._backend.info
+            usual = WHOLE_LOCAL if info.local and not info.watched else WHOLE_CLOUD
             self._whole_due = self._monotonic() + max(usual, WHOLE_REST * self._took)
         return True
 
