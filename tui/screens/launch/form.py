@@ -14,7 +14,7 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
-from tui.domain.vertex.form.choices import Offer, region_choices
+from tui.domain.vertex.form.choices import Choice, Offer, region_choices
 from tui.screens.launch.field import ChoiceInput, LaunchField, ValueInput
 from tui.store.profiles.entries import REGION, Parameter, ProfileEntry
 from tui.store.profiles.launch_values import launch_values
@@ -32,12 +32,16 @@ class LaunchForm(VerticalScroll, can_focus=False):
     class Changed(Message):
         """A value differs."""
 
-    def __init__(self, entry: ProfileEntry, region: str, regions: Sequence[str]) -> None:
+    def __init__(
+        self, entry: ProfileEntry, region: str, regions: Sequence[str], word: str = "region"
+    ) -> None:
+        """`word` is what the context calls a region."""
         super().__init__(id="form")
         self._entry = entry
-        self._regions = Offer(tuple(region_choices(regions)), free=True)
+        own = tuple(Choice(each) for each in regions)
+        self._regions = Offer(tuple(region_choices(regions)) if word == "region" else own, free=True)
         self.name_field = LaunchField("job name", "", "how it is listed")
-        self.region_field = LaunchField("region", region, "where it runs", self._regions)
+        self.region_field = LaunchField(word, region, "where it runs", self._regions)
         offers = entry.offers({}, region)
         self.parameters: dict[str, LaunchField] = {
             p.name: LaunchField(

@@ -93,7 +93,8 @@ class LaunchScreen(FrameScreen):
         self._timer: Timer | None = None
 
     def compose_body(self) -> Iterable[Widget]:
-        form = LaunchForm(self._entry, self._region(), self.console.connection.regions)
+        open_now = self.console.connection
+        form = LaunchForm(self._entry, self._region(), open_now.regions, open_now.context.region_word)
         known = (Static("", id="answer", markup=False), LabelledLines("problems"), Checks())
         yield LaunchRows(form, LabelledLines("shape"), known)
 

@@ -34,6 +34,7 @@ from tui.domain.vertex.rules.base import Severity
 
 MAX_POOLS = 4
 REDUCERS_KEY = "reduction-server"
+_OF_VERTEX = frozenset({"region", "encryptionSpec"})
 TUNING_BODY = "tuningJob"
 
 
@@ -119,10 +120,11 @@ class _Builder:
 
     def rows(self) -> list[Row]:
         spec = self._spec_path()
-        if self.state.spec_path:
-            self._section(table.SECTIONS[0], ())
-            self._parameters()
         cluster = cluster_sections(self.state.value)
+        if self.state.spec_path:
+            head = table.SECTIONS[0]
+            self._section(head if cluster is None else replace(head, fields=self._of_cluster(head)), ())
+            self._parameters()
         if cluster is not None:
             for section, base in cluster:
                 self._section(section, base)
@@ -144,6 +146,14 @@ class _Builder:
                 self._section(section, ())
         self._unknown(spec)
         return self._with_problems()
+
+    def _of_cluster(self, head: Section) -> tuple[FormField, ...]:
+        """The header's fields that a cluster's job has; a namespace stands in the object."""
+        return tuple(
+            each
+            for each in head.fields
+            if each.path[0] not in _OF_VERTEX or self._get(actual(self.state.value, each.path)) is not MISSING
+        )
 
     def _spec_path(self) -> Path:
         return actual(self.state.value, self.state.spec_path)
@@ -241,7 +251,8 @@ class _Builder:
         row = Row(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=each)
         if each.name == "env":
             name, value = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else (item, "")
-            shown = pair_value(name, value)
+            source = item.get("valueFrom") if isinstance(item, Mapping) else None
+            shown = f"from {json_line(source)}" if source else pair_value(name, value)
             self._add(
                 replace(
                     row,
