@@ -10,6 +10,7 @@ from tui.backends.interface import Backend, LaunchRequest
 from tui.domain.job import Job
 from tui.domain.kubernetes.manifest import MANIFEST
 from tui.domain.vertex.preflight import Check, CheckStatus
+from tui.emulator.kubernetes.server import KubernetesEmulator
 
 Obj = dict[str, Any]
 CONFIG: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
@@ -41,15 +42,16 @@ def problem(found: dict[str, Check], id: str) -> Check:
     return found[id]
 
 
-async def test_a_good_launch_has_no_problem_and_leaves_nothing_behind() -> None:
-    async with cluster_backend() as (running, opened):
-        found = await checks(opened, pytorch())
-        assert set(found) == {"served", "permissions", "dry-run", "namespace", "name", "nodes"}
-        assert {check.status for check in found.values()} == {CheckStatus.OK}
-        assert running.objects.list(running.objects.resource("PyTorchJob", "kubeflow.org")) == []
+async def a_good_launch_has_no_problem_and_leaves_nothing_behind(
+    running: KubernetesEmulator, opened: Backend
+) -> None:
+    found = await checks(opened, pytorch())
+    assert set(found) == {"served", "permissions", "dry-run", "namespace", "name", "nodes"}
+    assert {check.status for check in found.values()} == {CheckStatus.OK}
+    assert running.objects.list(running.objects.resource("PyTorchJob", "kubeflow.org")) == []
 
 
-async def test_what_the_pods_need_is_looked_for() -> None:
+async def what_the_pods_need_is_looked_for(running: KubernetesEmulator, opened: Backend) -> None:
     pod = {
         "serviceAccountName": "trainer",
         "volumes": [
@@ -59,63 +61,63 @@ async def test_what_the_pods_need_is_looked_for() -> None:
         ],
     }
     env = [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "token", "key": "k"}}}]
-    async with cluster_backend() as (running, opened):
-        job = pytorch(pod=pod, env=env)
-        found = await checks(opened, job)
-        wanted = {"account:trainer", "claim:data", "configmap:c", "secret:token"}
-        assert wanted <= set(found) and "secret:maybe" not in found
-        assert all(problem(found, each).fatal for each in wanted)
-        assert "there is no PersistentVolumeClaim data in default" in found["claim:data"].sentence
-        add(running, {**CONFIG, "metadata": {"name": "c", "namespace": "default"}})
-        assert (await checks(opened, job))["configmap:c"].status is CheckStatus.OK
-        # What the manifest brings along is none of them.
-        job["manifest"]["objects"].insert(0, CONFIG)
-        found = await checks(opened, job)
-        assert "configmap:c" not in found
-        assert "stays as it is" in found["beside:c"].sentence
+    job = pytorch(pod=pod, env=env)
+    found = await checks(opened, job)
+    wanted = {"account:trainer", "claim:data", "configmap:c", "secret:token"}
+    assert wanted <= set(found) and "secret:maybe" not in found
+    assert all(problem(found, each).fatal for each in wanted)
+    assert "there is no PersistentVolumeClaim data in default" in found["claim:data"].sentence
+    add(running, {**CONFIG, "metadata": {"name": "c", "namespace": "default"}})
+    assert (await checks(opened, job))["configmap:c"].status is CheckStatus.OK
+    # What the manifest brings along is none of them.
+    job["manifest"]["objects"].insert(0, CONFIG)
+    found = await checks(opened, job)
+    assert "configmap:c" not in found
+    assert "stays as it is" in found["beside:c"].sentence
 
 
-async def test_a_taken_name_shows_what_differs_and_offers_a_free_one() -> None:
-    async with cluster_backend() as (_, opened):
-        request = LaunchRequest("default", MANIFEST.resource(pytorch()))
-        await opened.jobs["pytorch_job"].create(request)
-        found = problem(await checks(opened, pytorch(image="i:2")), "name")
-        place = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image"
-        assert f"{place}: i:1 → i:2" in found.sentence
-        assert [(edit.path, edit.value) for edit in found.edits] == [(("displayName",), "bert-2")]
-        same = await checks(opened, pytorch())
-        assert "it is the same job" in problem(same, "name").sentence
-        assert same["dry-run"].status is CheckStatus.UNKNOWN
+async def a_taken_name_shows_what_differs_and_offers_a_free_one(
+    _: KubernetesEmulator, opened: Backend
+) -> None:
+    request = LaunchRequest("default", MANIFEST.resource(pytorch("taken")))
+    await opened.jobs["pytorch_job"].create(request)
+    found = problem(await checks(opened, pytorch("taken", image="i:2")), "name")
+    place = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image"
+    assert f"{place}: i:1 → i:2" in found.sentence
+    assert [(edit.path, edit.value) for edit in found.edits] == [(("displayName",), "taken-2")]
+    same = await checks(opened, pytorch("taken"))
+    assert "it is the same job" in problem(same, "name").sentence
+    assert same["dry-run"].status is CheckStatus.UNKNOWN
 
 
-async def test_what_comes_beside_the_job_is_applied_and_its_change_is_said() -> None:
-    async with cluster_backend() as (running, opened):
-        add(running, {**CONFIG, "metadata": {"name": "c", "namespace": "default"}})
-        job = pytorch()
-        job["manifest"]["objects"].insert(0, {**CONFIG, "data": {"a": "2"}})
-        found = problem(await checks(opened, job), "beside:c")
-        assert "data.a: 1 → 2" in found.sentence and not found.fatal
-        maps = running.objects.resource("configmaps")
-        assert running.objects.get(maps, "default", "c")["data"] == {"a": "1"}
-        await opened.jobs["pytorch_job"].create(LaunchRequest("default", MANIFEST.resource(job)))
-        assert running.objects.get(maps, "default", "c")["data"] == {"a": "2"}
+async def what_comes_beside_the_job_is_applied_and_its_change_is_said(
+    running: KubernetesEmulator, opened: Backend
+) -> None:
+    add(running, {**CONFIG, "metadata": {"name": "d", "namespace": "default"}})
+    job = pytorch("beside")
+    job["manifest"]["objects"].insert(0, {**CONFIG, "metadata": {"name": "d"}, "data": {"a": "2"}})
+    found = problem(await checks(opened, job), "beside:d")
+    assert "data.a: 1 → 2" in found.sentence and not found.fatal
+    maps = running.objects.resource("configmaps")
+    assert running.objects.get(maps, "default", "d")["data"] == {"a": "1"}
+    await opened.jobs["pytorch_job"].create(LaunchRequest("default", MANIFEST.resource(job)))
+    assert running.objects.get(maps, "default", "d")["data"] == {"a": "2"}
 
 
-async def test_nodes_that_fit_are_looked_for() -> None:
-    async with cluster_backend() as (_, opened):
-        selector = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
-        found = problem(await checks(opened, pytorch(pod={"nodeSelector": selector})), "nodes")
-        assert "it is not cloud.google.com/gke-accelerator=nvidia-l4" in found.sentence
-        spot = {
-            "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"},
-            "tolerations": [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}],
-        }
-        gpus = {"limits": {"nvidia.com/gpu": 8}}
-        assert (await checks(opened, pytorch(pod=spot, resources=gpus)))["nodes"].status is CheckStatus.OK
-        many = problem(
-            await checks(opened, pytorch(pod=spot, resources={"limits": {"nvidia.com/gpu": 16}})), "nodes"
-        )
-        assert "it has 8 of nvidia.com/gpu, and 16 is asked for" in many.sentence
+async def nodes_that_fit_are_looked_for(_: KubernetesEmulator, opened: Backend) -> None:
+    selector = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    found = problem(await checks(opened, pytorch(pod={"nodeSelector": selector})), "nodes")
+    assert "it is not cloud.google.com/gke-accelerator=nvidia-l4" in found.sentence
+    spot = {
+        "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-a100"},
+        "tolerations": [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}],
+    }
+    gpus = {"limits": {"nvidia.com/gpu": 8}}
+    assert (await checks(opened, pytorch(pod=spot, resources=gpus)))["nodes"].status is CheckStatus.OK
+    many = problem(
+        await checks(opened, pytorch(pod=spot, resources={"limits": {"nvidia.com/gpu": 16}})), "nodes"
+    )
+    assert "it has 8 of nvidia.com/gpu, and 16 is asked for" in many.sentence
 
 
 async def test_the_server_has_the_last_word() -> None:
@@ -135,7 +137,7 @@ async def test_the_server_has_the_last_word() -> None:
         assert "there is no namespace team-x" in problem(nowhere, "namespace").sentence
 
 
-async def test_a_queue_must_be_there_and_have_the_quota() -> None:
+async def a_queue_must_be_there_and_have_the_quota(running: KubernetesEmulator, opened: Backend) -> None:
     version = "kueue.x-k8s.io/v1beta2"
     flavor = {"name": "a", "resources": [{"name": "cpu", "nominalQuota": "4"}]}
     group = {"coveredResources": ["cpu"], "flavors": [flavor]}
@@ -148,28 +150,43 @@ async def test_a_queue_must_be_there_and_have_the_quota() -> None:
         "spec": {"clusterQueue": "all"},
     }  # fmt: skip
     label = "kueue.x-k8s.io/queue-name"
-    async with cluster_backend() as (running, opened):
-        add(running, above)
-        add(running, queue)
-        found = problem(await checks(opened, pytorch(labels={label: "nope"})), "queue")
-        assert "research" in found.fix
-        small = pytorch(labels={label: "research"}, resources={"requests": {"cpu": "2"}})
-        assert (await checks(opened, small))["queue"].status is CheckStatus.OK
-        large = pytorch(labels={label: "research"}, resources={"requests": {"cpu": "3"}})
-        assert (
-            "6 of cpu is asked for, and its quota is 4"
-            in problem(await checks(opened, large), "queue").sentence
-        )
+    add(running, above)
+    add(running, queue)
+    found = problem(await checks(opened, pytorch(labels={label: "nope"})), "queue")
+    assert "research" in found.fix
+    small = pytorch(labels={label: "research"}, resources={"requests": {"cpu": "2"}})
+    assert (await checks(opened, small))["queue"].status is CheckStatus.OK
+    large = pytorch(labels={label: "research"}, resources={"requests": {"cpu": "3"}})
+    assert (
+        "6 of cpu is asked for, and its quota is 4" in problem(await checks(opened, large), "queue").sentence
+    )
 
 
-async def test_a_runtime_must_be_there() -> None:
+async def a_runtime_must_be_there(_: KubernetesEmulator, opened: Backend) -> None:
     job = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {},
         "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": {"numNodes": 2}},
     }  # fmt: skip
-    async with cluster_backend() as (_, opened):
-        launch: Obj = {"displayName": "bert", "manifest": {"objects": [job]}}
-        assert (await checks(opened, launch))["runtime:torch-distributed"].status is CheckStatus.OK
-        job["spec"] |= {"runtimeRef": {"name": "jax-on-mars"}}
-        found = problem(await checks(opened, launch), "runtime:jax-on-mars")
-        assert "torch-distributed" in found.fix
+    launch: Obj = {"displayName": "bert", "manifest": {"objects": [job]}}
+    assert (await checks(opened, launch))["runtime:torch-distributed"].status is CheckStatus.OK
+    job["spec"] |= {"runtimeRef": {"name": "jax-on-mars"}}
+    found = problem(await checks(opened, launch), "runtime:jax-on-mars")
+    assert "torch-distributed" in found.fix
+
+
+PARTS = (
+    a_good_launch_has_no_problem_and_leaves_nothing_behind,
+    what_the_pods_need_is_looked_for,
+    a_taken_name_shows_what_differs_and_offers_a_free_one,
+    what_comes_beside_the_job_is_applied_and_its_change_is_said,
+    nodes_that_fit_are_looked_for,
+    a_queue_must_be_there_and_have_the_quota,
+    a_runtime_must_be_there,
+)
+
+
+async def test_the_checks_of_a_launch() -> None:
+    """In one cluster: to start one takes longer than all of them."""
+    async with cluster_backend() as (running, opened):
+        for part in PARTS:
+            await part(running, opened)
