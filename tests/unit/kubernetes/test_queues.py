@@ -213,6 +213,19 @@ def test_a_stopped_queue_drains(cluster: Cluster) -> None:
     assert len(cluster.pods()) == 1
 
 
+def test_a_workload_is_taken_out_of_its_queue_and_put_back(cluster: Cluster) -> None:
+    cluster.apply(batch_job("train", gpus=1))
+    cluster.settle()
+    cluster.run()
+    name = workload(cluster, "train")["metadata"]["name"]
+    cluster.change("workloads", name, KUEUE, lambda found: found["spec"].update(active=False))
+    cluster.stop()
+    assert cluster.pods() == [] and conditions(workload(cluster, "train"))["Evicted"] == "Deactivated"
+    assert why(cluster, "train") == ("Suspended", "The workload is deactivated")
+    cluster.change("workloads", name, KUEUE, lambda found: found["spec"].update(active=True))
+    assert len(cluster.pods()) == 1 and "Evicted" not in conditions(workload(cluster, "train"))
+
+
 def test_a_strict_queue_keeps_its_order(cluster: Cluster) -> None:
     resource = cluster.objects.resource("clusterqueues", KUEUE)
     cluster.objects.change(

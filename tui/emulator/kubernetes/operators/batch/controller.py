@@ -11,11 +11,11 @@ from tui.emulator.kubernetes.operators.batch.plan import Plan, plan_job
 from tui.emulator.kubernetes.operators.batch.pods import FINALIZER, is_tracked
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
-    controlled,
-    controller_of,
+    is_controlled_by,
     name_of,
     namespace_of,
 )
+from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.resources import Resource
 from tui.emulator.kubernetes.watching import Event
 
@@ -29,6 +29,7 @@ class BatchJobController(Controller):
         super().__init__(objects)
         self.jobs = objects.resource("jobs", "batch")
         self.pods = objects.resource("pods")
+        self.owned = Owned(objects)
 
     @property
     def name(self) -> str:
@@ -39,21 +40,32 @@ class BatchJobController(Controller):
 
     def keys(self, event: Event) -> Iterable[Key]:
         if event.resource == self.jobs:
-            return (key_of(self.jobs, event.obj),)
-        return owner_keys(event.obj, self.jobs)
+            left = self.owned.of(event.obj, self.pods) if event.type == "DELETED" else ()
+            return [key_of(self.jobs, event.obj), *(key_of(self.pods, pod) for pod in left)]
+        self.owned.see(event)
+        orphan = is_tracked(event.obj) and self._job_of(event.obj) is None
+        return [key_of(self.pods, event.obj)] if orphan else owner_keys(event.obj, self.jobs)
 
     def reconcile(self, key: Key) -> float | None:
-        job = carry_out.find(self.objects, self.jobs, key.namespace, key.name)
-        pods = self.objects.list(self.pods, key.namespace, {"job-name": key.name})
-        for pod in pods:
-            owner = controller_of(pod)
-            if owner is not None and (job is None or owner["uid"] != job["metadata"]["uid"]):
+        if key.resource == self.pods:
+            pod = carry_out.find(self.objects, *key)
+            if pod is not None and self._job_of(pod) is None:
                 self._untrack(pod)  # nobody is left to count it
+            return None
+        job = carry_out.find(self.objects, *key)
         if job is None or job["spec"].get("managedBy") not in (None, MANAGER):
             return None
-        plan = plan_job(job, controlled(pods, job), self.objects.now())
+        plan = plan_job(job, self.owned.of(job, self.pods), self.objects.now())
         self._carry_out(job, plan)
         return plan.again
+
+    def _job_of(self, pod: Obj) -> Obj | None:
+        """The Job that made a pod, if it is still there."""
+        for owner in owner_keys(pod, self.jobs):
+            job = carry_out.find(self.objects, *owner)
+            if job is not None and is_controlled_by(pod, job):
+                return job
+        return None
 
     def _carry_out(self, job: Obj, plan: Plan) -> None:
         carry_out.set_status(self.objects, self.jobs, job, plan.status)
@@ -64,6 +76,7 @@ class BatchJobController(Controller):
                 self._say(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
         for pod in plan.create:
             created = self.objects.create(self.pods, pod)
+            self.owned.add(self.pods, created)
             self._say(job, "Normal", "SuccessfulCreate", f"Created pod: {name_of(created)}")
         for each in plan.events:
             self._say(job, *each)

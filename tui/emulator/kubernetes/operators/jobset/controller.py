@@ -8,7 +8,6 @@ from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_ke
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import carry_out
 from tui.emulator.kubernetes.operators.jobset.child_jobs import (
-    JOBSET_NAME,
     MANAGER,
     claims,
     headless_service,
@@ -18,11 +17,11 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import (
 from tui.emulator.kubernetes.operators.jobset.plan import Plan, plan_jobset
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
-    controlled,
     is_terminating,
     name_of,
     namespace_of,
 )
+from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.resources import Resource
 from tui.emulator.kubernetes.watching import Event
 
@@ -35,6 +34,7 @@ class JobSetController(Controller):
         self.jobsets = objects.resource("jobsets", "jobset.x-k8s.io")
         self.jobs = objects.resource("jobs", "batch")
         self.services = objects.resource("services")
+        self.owned = Owned(objects)
 
     @property
     def name(self) -> str:
@@ -46,6 +46,7 @@ class JobSetController(Controller):
     def keys(self, event: Event) -> Iterable[Key]:
         if event.resource == self.jobsets:
             return (key_of(self.jobsets, event.obj),)
+        self.owned.see(event)
         return owner_keys(event.obj, self.jobsets)
 
     def reconcile(self, key: Key) -> float | None:
@@ -55,7 +56,7 @@ class JobSetController(Controller):
         if stored["spec"].get("managedBy") not in (None, MANAGER):
             return None
         jobset = with_defaults(stored)
-        jobs = controlled(self.objects.list(self.jobs, key.namespace, {JOBSET_NAME: key.name}), jobset)
+        jobs = self.owned.of(jobset, self.jobs)
         plan = plan_jobset(jobset, jobs, self.objects.now())
         self._carry_out(jobset, plan)
         return plan.again
@@ -75,7 +76,8 @@ class JobSetController(Controller):
             for claim in claims(jobset):
                 carry_out.create(self.objects, claim)
         for job in plan.create:
-            carry_out.create(self.objects, job)
+            if carry_out.create(self.objects, job):
+                self.owned.add(self.jobs, job)
         for job, spec in plan.respecify:
             carry_out.set_spec(self.objects, self.jobs, job, spec)
         if plan.delete_jobset:

@@ -13,7 +13,6 @@ from tui.emulator.kubernetes.operators import carry_out, conditions
 from tui.emulator.kubernetes.operators.batch.pods import is_ready, phase_of
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
-    controlled,
     is_controlled_by,
     is_terminating,
     labels_of,
@@ -21,6 +20,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     namespace_of,
 )
 from tui.emulator.kubernetes.operators.mpi import objects as wanted
+from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
 from tui.emulator.kubernetes.operators.training.status import Status
 from tui.emulator.kubernetes.operators.trainjob.controller import ssh_secret
@@ -39,6 +39,7 @@ class MPIJobController(Controller):
         self.jobs = objects.resource("jobs", "batch")
         self.pods = objects.resource("pods")
         self.config_maps = objects.resource("configmaps")
+        self.owned = Owned(objects)
 
     @property
     def name(self) -> str:
@@ -50,6 +51,7 @@ class MPIJobController(Controller):
     def keys(self, event: Event) -> Iterable[Key]:
         if event.resource == self.mpijobs:
             return (key_of(self.mpijobs, event.obj),)
+        self.owned.see(event)
         owners = owner_keys(event.obj, self.mpijobs)
         job = labels_of(event.obj).get(JOB_NAME)
         if event.resource == self.pods and job and not owners:
@@ -78,8 +80,8 @@ class _OneJob:
         self.now: datetime = self.objects.now()
         self.status = Status(MPI, copy.deepcopy(job.get("status") or {}), self.now)
         self.suspended = bool(job["spec"]["runPolicy"].get("suspend"))
-        own = controlled(self.objects.list(self.pods, self.namespace, wanted.labels(job, "worker")), job)
-        self.workers = own
+        self.owned = controller.owned
+        self.workers = self.owned.of(job, self.pods)
 
     @property
     def where(self) -> str:
@@ -131,7 +133,9 @@ class _OneJob:
         known = {name_of(pod) for pod in self.workers}
         for index in range(count):
             if wanted.worker_name(self.job, index) not in known:
-                carry_out.create(self.objects, wanted.worker_pod(self.job, index))
+                pod = wanted.worker_pod(self.job, index)
+                if carry_out.create(self.objects, pod):
+                    self.owned.add(self.pods, pod)
         shift = bool(self.job["spec"].get("runLauncherAsWorker"))
         for pod in self.workers:
             if int(labels_of(pod).get(REPLICA_INDEX, "0")) - shift >= count and not is_terminating(pod):
@@ -170,9 +174,7 @@ class _OneJob:
         counts: dict[str, Obj] = self.status.value.setdefault("replicaStatuses", {})
         launched = 0
         if launcher is not None:
-            pods = controlled(
-                self.objects.list(self.pods, self.namespace, wanted.labels(self.job, "launcher")), launcher
-            )
+            pods = self.owned.of(launcher, self.pods)
             launched = sum(phase_of(pod) == "Running" for pod in pods)
             counts["Launcher"] = _only(failed=(launcher.get("status") or {}).get("failed"))
             self._report_launcher(launcher, pods, counts["Launcher"], launched)

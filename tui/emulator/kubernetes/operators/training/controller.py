@@ -10,12 +10,12 @@ from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import carry_out
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
-    controlled,
     is_controlled_by,
     is_terminating,
     name_of,
     namespace_of,
 )
+from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.gang import join
 from tui.emulator.kubernetes.operators.training.kinds import (
     MPI,
@@ -44,14 +44,16 @@ class Steps:
 
     reconcile: Callable[[Seen, Plan], None]
     conclude: Callable[[Seen, Plan], None]
-    owns: tuple[str, ...] = ()
-    """Plurals of the core types that a job owns besides pods and services."""
+    owns: tuple[tuple[str, str], ...] = ()
+    """What a job owns besides pods and services: plural of the core type, and the end of its name."""
 
 
 STEPS: dict[str, Steps] = {
     PYTORCH.kind: Steps(reconcile_replicas, conclude_pytorch),
     TENSORFLOW.kind: Steps(reconcile_replicas, conclude_tensorflow),
-    MPI.kind: Steps(reconcile_mpi, conclude_mpi, owns=("configmaps", "serviceaccounts")),
+    MPI.kind: Steps(
+        reconcile_mpi, conclude_mpi, owns=(("configmaps", "-config"), ("serviceaccounts", "-launcher"))
+    ),
 }
 
 
@@ -66,7 +68,8 @@ class TrainingController(Controller):
         self.pods = objects.resource("pods")
         self.services = objects.resource("services")
         self.pod_groups = [each for each in objects.resources if each.kind == "PodGroup"]
-        self.others = tuple(objects.resource(plural) for plural in self.steps.owns)
+        self.others = tuple((objects.resource(plural), suffix) for plural, suffix in self.steps.owns)
+        self.owned = Owned(objects)
 
     @property
     def name(self) -> str:
@@ -78,6 +81,7 @@ class TrainingController(Controller):
     def keys(self, event: Event) -> Iterable[Key]:
         if event.resource == self.jobs:
             return (key_of(self.jobs, event.obj),)
+        self.owned.see(event)
         return owner_keys(event.obj, self.jobs)
 
     def reconcile(self, key: Key) -> float | None:
@@ -92,16 +96,16 @@ class TrainingController(Controller):
         return plan.again
 
     def _see(self, job: Obj) -> Seen:
-        namespace, labels = namespace_of(job), self.kind.labels(name_of(job))
+        namespace = namespace_of(job)
         return Seen(
             kind=self.kind,
             job=job,
-            pods=controlled(self.objects.list(self.pods, namespace, labels), job),
-            services=controlled(self.objects.list(self.services, namespace, labels), job),
+            pods=self.owned.of(job, self.pods),
+            services=self.owned.of(job, self.services),
             others={
                 (resource.kind, name_of(obj)): obj
-                for resource in self.others
-                for obj in controlled(self.objects.list(resource, namespace), job)
+                for resource, suffix in self.others
+                if (obj := carry_out.find(self.objects, resource, namespace, name_of(job) + suffix))
             },
             now=self.objects.now(),
         )
@@ -147,6 +151,7 @@ class TrainingController(Controller):
     def _create(self, job: Obj, obj: Obj) -> None:
         if carry_out.create(self.objects, obj) and obj["kind"] in ("Pod", "Service"):
             kind = obj["kind"]
+            self.owned.add(self.pods if kind == "Pod" else self.services, obj)
             self._say(job, f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name_of(obj)}")
 
     def _say(self, job: Obj, reason: str, message: str, *, warning: bool = False) -> None:

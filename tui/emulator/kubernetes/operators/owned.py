@@ -1,0 +1,48 @@
+"""What a controller's objects own, found without a look at every object of the namespace.
+
+Only the controller itself makes what its objects own: what it has seen and what it has made is all there is,
+even while its watch lags behind the store.
+"""
+
+from __future__ import annotations
+
+from tui.emulator.kubernetes.controller import Key, key_of
+from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators.metadata import Obj, controller_of, is_controlled_by, uid_of
+from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.watching import Event
+
+
+class Owned:
+    """The keys of objects by the uid of their owner; the objects themselves are the store's."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._keys: dict[str, dict[Key, None]] = {}
+
+    def see(self, event: Event) -> None:
+        """Take note of a change."""
+        if event.type == "DELETED":
+            owner = controller_of(event.obj)
+            own = self._keys.get(owner["uid"]) if owner is not None else None
+            key = key_of(event.resource, event.obj)
+            # A new object may have its name already.
+            if own is not None and carry_out.find(self._objects, *key) is None:
+                own.pop(key, None)
+                if not own and owner is not None:
+                    del self._keys[owner["uid"]]
+        else:
+            self.add(event.resource, event.obj)
+
+    def add(self, resource: Resource, obj: Obj) -> None:
+        """Take note of an object."""
+        owner = controller_of(obj)
+        if owner is not None:
+            self._keys.setdefault(owner["uid"], {})[key_of(resource, obj)] = None
+
+    def of(self, owner: Obj, resource: Resource) -> list[Obj]:
+        """What `owner` has of a type, in the order of the names."""
+        keys = sorted(key for key in self._keys.get(uid_of(owner), ()) if key.resource == resource)
+        found = (carry_out.find(self._objects, *key) for key in keys)
+        return [obj for obj in found if obj is not None and is_controlled_by(obj, owner)]
