@@ -14,7 +14,7 @@ from textual.widgets import Static
 from tests.ui.double import console
 from tests.ui.job_double import JobBackend, line, step
 from tests.ui.test_job_screen import backend_of, opened, tab
-from tests.ui.test_job_snapshots import TABS, USUAL, _ready
+from tests.ui.test_job_snapshots import TABS, USUAL, ready_screen
 from tests.ui.test_jobs_screen import until
 from tui.config.settings import Settings
 from tui.screens.job.metrics import MetricsPane
@@ -140,5 +140,5 @@ def test_zoomed_with_a_crosshair(tmp_path: Path, snap_compare: Any) -> None:
     backend = backend_of()
     keys = (*TABS["metrics"], "plus", "h", "h", "h", "h", "h", "h")
     app = console(backend, tmp_path, settings=Settings(theme="vxtui-dark"))
-    ready: Callable[..., Any] = partial(_ready, app=app, backend=backend, keys=keys, fail=None)
+    ready: Callable[..., Any] = partial(ready_screen, app=app, backend=backend, keys=keys, fail=None)
     assert snap_compare(app, terminal_size=USUAL, run_before=ready)
