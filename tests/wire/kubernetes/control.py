@@ -51,7 +51,7 @@ async def cluster() -> AsyncIterator[str]:
     if REAL:
         yield REAL
         return
-    async with emulator() as running:
+    async with emulator(node_pools=[]) as running:
         yield str(running.state.kubeconfig)
 
 

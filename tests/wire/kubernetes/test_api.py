@@ -20,7 +20,7 @@ TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/jso
 
 @pytest.fixture
 async def api() -> AsyncIterator[tuple[KubernetesEmulator, httpx.AsyncClient]]:
-    async with emulator(bookmark_seconds=0.05, history=50) as running, client(running) as http:
+    async with emulator(node_pools=[], bookmark_seconds=0.05, history=50) as running, client(running) as http:
         yield running, http
 
 

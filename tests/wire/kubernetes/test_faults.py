@@ -24,12 +24,13 @@ from tui.emulator.paths import StateDirError
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+DENIED = ["create pods/exec", "* secrets kube-*"]
 Api = tuple[KubernetesEmulator, httpx.AsyncClient]
 
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
-    async with emulator(denied=["create pods/exec", "* secrets kube-*"]) as running, client(running) as http:
+    async with emulator(node_pools=[], denied=DENIED) as running, client(running) as http:
         yield running, http
 
 
@@ -117,6 +118,8 @@ async def test_an_error_inside_is_a_status_of_kubernetes(
 
 
 def process(state: KubernetesState) -> subprocess.Popen[bytes]:
+    state.prepare()
+    state.config.write_text("node_pools: []\n")
     return subprocess.Popen([sys.executable, "-m", state.MODULE, "--state-dir", str(state.root)])
 
 

@@ -24,6 +24,8 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("VXTUI_STATE_DIR", path)
         monkeypatch.setenv("VXTUI_CONFIG", f"{path}/config.yaml")
         Path(path, "config.yaml").write_text("contexts: []\n")
+        default_kubernetes_state().prepare()
+        default_kubernetes_state().config.write_text("node_pools: []\n")
         yield Path(path)
         launcher.stop(default_kubernetes_state())
 

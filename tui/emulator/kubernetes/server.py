@@ -147,6 +147,8 @@ class KubernetesEmulator:
         self._spawn(self._expire_events(), "expiry of events")
         await self._serve(api.app(), listener, tls=True)
         await self._serve(admin.app(), _bind_unix(state.socket), tls=False)
+        # First of all at the end: the servers wait for the replies in progress.
+        stack.callback(api.end_watches)
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         write_info(state, self.info())
 

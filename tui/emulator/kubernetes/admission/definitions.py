@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from tui.domain.kubernetes.schema.registry import schema_of
@@ -20,7 +21,7 @@ def store_definitions(objects: Objects) -> None:
     present = {obj["metadata"]["name"] for obj in objects.list(DEFINITIONS)}
     now = rfc3339(objects.now())
     for name, versions in groups.items():
-        spec = _spec(versions)
+        spec = _spec(tuple(versions))
         if name not in present:
             status = _status(versions, now)
             objects.create(DEFINITIONS, {"metadata": {"name": name}, "spec": spec, "status": status})
@@ -28,7 +29,8 @@ def store_definitions(objects: Objects) -> None:
             objects.change(DEFINITIONS, "", name, lambda obj, spec=spec: obj.update(spec=spec))  # type: ignore[misc]
 
 
-def _spec(versions: list[Resource]) -> Obj:
+@cache
+def _spec(versions: tuple[Resource, ...]) -> Obj:
     first = versions[0]
     return {
         "group": first.group,

@@ -69,6 +69,10 @@ class Api:
         inner = Starlette(routes=routes, exception_handlers={ApiError: _refused, Exception: _failed})
         return Gate(inner, self._token, self._access, self._faults)
 
+    def end_watches(self) -> None:
+        """As `Reader.end_watches`."""
+        self._reader.end_watches()
+
     async def _answer(self, request: Request) -> Response:
         target = target_of(request.method, request.url.path, request.query_params)
         if not target.plural:

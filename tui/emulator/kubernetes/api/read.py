@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from weakref import WeakSet
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -23,6 +24,7 @@ class Reader:
 
     def __init__(self, objects: Objects, bookmark_seconds: float) -> None:
         self._objects, self._bookmark_seconds = objects, bookmark_seconds
+        self._streams: WeakSet[WatchStream] = WeakSet()
 
     def get(self, request: Request, resource: Resource, target: Target) -> Response:
         """One object."""
@@ -73,7 +75,14 @@ class Reader:
             is_true(query, "allowWatchBookmarks"), cut_after or whole(query, "timeoutSeconds"),
             self._bookmark_seconds,
         )  # fmt: skip
-        return StreamingResponse(WatchStream(self._objects, watch), media_type="application/json")
+        stream = WatchStream(self._objects, watch)
+        self._streams.add(stream)
+        return StreamingResponse(stream, media_type="application/json")
+
+    def end_watches(self) -> None:
+        """Let every watch end, as the server does before it stops."""
+        for stream in list(self._streams):
+            stream.close()
 
     def _from(self, query: Mapping[str, str]) -> tuple[int, tuple[str, str] | None]:
         """The version that is listed, and the place after which this part begins."""

@@ -23,7 +23,14 @@ from tui.emulator.kubernetes.api.request import (
 )
 from tui.emulator.kubernetes.api.writing.apply import apply_configuration, record_update
 from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, strategic_merge
-from tui.emulator.kubernetes.errors import BadRequest, Conflict, NotFound, UnsupportedMediaType
+from tui.emulator.kubernetes.errors import (
+    BadRequest,
+    Cause,
+    Conflict,
+    Invalid,
+    NotFound,
+    UnsupportedMediaType,
+)
 from tui.emulator.kubernetes.objects import Objects, Propagation, Stored
 from tui.emulator.kubernetes.resources import JOBS, PODS, Resource
 
@@ -69,6 +76,9 @@ class Writer:
         warnings = types.drop_unknown_fields(resource, obj, request.query_params)
         status = target.subresource == "status"
         old = self._objects.get(resource, target.namespace, target.name)
+        if resource.custom and not meta.get("resourceVersion"):
+            why = "Invalid value: 0: must be specified for an update"
+            raise Invalid.of(resource, target.name, [Cause("metadata.resourceVersion", why)])
         self._record(old, obj, request, resource, status=status)
         dry_run = is_dry_run(request.query_params)
         updated = self._objects.update(resource, obj, status=status, dry_run=dry_run)
