@@ -263,7 +263,8 @@ class JobWatch:
         known = uid and (uid == self.job.uid or uid in self.views)
         if not known and not _is_named_after(name, str(about.get("kind") or ""), self.job.object_name):
             return None
-        found = event_entry(event, self.job.object_name)
+        view = self.views.get(str(uid))
+        found = event_entry(event, self.job.object_name, view.pod.replica if view is not None else "")
         if found is None or known or self.job.created is None:
             return found
         # The name alone may be that of a job before this one.

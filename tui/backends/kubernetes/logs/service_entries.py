@@ -28,8 +28,11 @@ _QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartC
 """Conditions of a pod that its events say as well."""
 
 
-def event_entry(event: Mapping[str, Any], job: str) -> LogEntry | None:
-    """An Event in REST form; `job` is the name of the job's own object. `None` without a time."""
+def event_entry(event: Mapping[str, Any], job: str, replica: str = "") -> LogEntry | None:
+    """An Event in REST form; `None` without a time.
+
+    `job` is the name of the job's own object; `replica` the id of the one whose pod the event is about.
+    """
     series = mapping(event.get("series"))
     stamp = _first_time(
         series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"),
@@ -45,8 +48,9 @@ def event_entry(event: Mapping[str, Any], job: str) -> LogEntry | None:
     source = event.get("reportingComponent") or mapping(event.get("source")).get("component") or ""
     said = text(event.get("message"))
     told = f"{reason}: {said}" if reason and said else reason or said
+    told += f" ({count} times)" if isinstance(count, int) and count > 1 else ""
     # A job and the objects that are made for it often have one name.
-    subject = "" if name == job and kind.endswith("Job") else f"{kind} {name}: "
+    subject = "" if name == job and kind.endswith("Job") else f"{replica or f'{kind} {name}'}: "
     severity = Severity.WARNING if event.get("type") == "Warning" else Severity.INFO
     payload = {"reason": reason, "object": f"{kind}/{name}", "component": str(source), "count": count}
     meta = mapping(event.get("metadata"))
