@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.wire.kubernetes.pod_server import JOB, SECOND, PodServer, opened
 from tests.wire.observe import Place, place
 from tui.backends.interface import LogQuery
@@ -93,6 +95,7 @@ async def test_pods_that_were_gone_before_are_read_whole(tmp_path: Path) -> None
     assert not gaps
 
 
+@pytest.mark.slow
 async def test_the_rest_of_a_pod_that_was_deleted_while_its_stream_was_cut(tmp_path: Path) -> None:
     server = PodServer(created=START, replicas=(0, 1))
     pod = server.add("worker", 0, started=START)
@@ -118,6 +121,7 @@ async def test_the_rest_of_a_pod_that_was_deleted_while_its_stream_was_cut(tmp_p
     assert len({entry.key for entry in entries}) == 30
 
 
+@pytest.mark.slow
 async def test_where_cloud_logging_has_nothing_the_gap_says_so(tmp_path: Path) -> None:
     server = PodServer(created=START)
     server.finish(START + 100 * SECOND)
