@@ -66,7 +66,8 @@ class DryRun:
 
     @property
     def parent(self) -> str:
-        return f"projects/{self.project}/locations/{self.request.region}"
+        path = self.format.create_path(self.project, self.request.region, self.request.custom_job)
+        return path.removeprefix("/v1/").lstrip("/").rpartition("/")[0]
 
 
 async def run_checks(backend: Backend, request: Request, seconds: float | None = None) -> list[Check]:

@@ -256,7 +256,7 @@ class LaunchScreen(FrameScreen):
             return
         request = self._prepared.request
         path = self.console.create_path(request)
-        parent = path.removeprefix("/v1/").rpartition("/")[0]
+        parent = path.removeprefix("/v1/").lstrip("/").rpartition("/")[0]
         checks = self.query_one(Checks).checks
         shown = document(
             parent, request_of(request.body, request.custom_job), self._estimate(self._prepared),
