@@ -228,6 +228,7 @@ def test_the_import_of_a_job_is_a_profile_of_it() -> None:
     found = from_resource(served)
     again = of(found.text, found.name)
     assert (found.name, again.display_name, again.wrapped) == ("bert", "bert", True)
+    assert "region" not in again.document.fields
     job = again.render()
     assert job.region == "team-a" and job.resource["metadata"] == {"name": "bert"}
     assert job.resource["spec"] == yaml.safe_load(JOB)["spec"]

@@ -248,7 +248,8 @@ def _value(profile: Profile) -> dict[str, Any]:
     given = profile.document.value
     found: dict[str, Any] = {"displayName": profile.display_name}
     found |= {"description": profile.description} if profile.description else {}
-    found |= {"region": profile.region} if profile.region else {}
+    placed = profile.format.place(profile.body)
+    found |= {"region": profile.region} if profile.region and profile.region != placed else {}
     found |= {"labels": dict(profile.labels)} if profile.labels else {}
     found |= {"parameters": given["parameters"]} if profile.references else {}
     found |= {"package": dict(profile.package)} if profile.package else {}
