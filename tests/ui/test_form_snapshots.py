@@ -16,7 +16,7 @@ from tests.ui.test_app_snapshots import LARGE, PROFILE, SIZES_AND_THEMES, SMALL,
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings
-from tui.domain.vertex.cost import Estimate
+from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.prices import Range
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.profile_form.screen import FormScreen
@@ -120,6 +120,43 @@ def test_the_question_about_a_shared_value(
 ) -> None:
     keys = ["slash", *"environment", "enter", "a", *"NCCL_ALGO=Ring", "enter"]
     look(size, theme, *keys, text=SHARED, shown=ChoiceScreen)
+
+
+MANIFEST = """\
+displayName: bert-{n}
+manifest:
+  apiVersion: kubeflow.org/v1
+  kind: PyTorchJob
+  spec:
+    elasticPolicy: {minReplicas: 1, maxReplicas: 4}
+    pytorchReplicaSpecs:
+      Worker:
+        replicas: 6
+        restartPolicy: ExitCode
+        template:
+          spec:
+            nodeSelector:
+              cloud.google.com/gke-accelerator: nvidia-l4
+              cloud.google.com/gke-spot: "true"
+            containers:
+              - name: pytorch
+                image: us-docker.pkg.dev/p/r/bert:v1
+                args: [--output=gs://b/bert]
+                resources: {limits: {nvidia.com/gpu: 8}, requests: {memory: 64Gi}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [(SMALL, "vxtui-dark"), (USUAL, "vxtui-light"), (LARGE, "vxtui-dark")],
+    ids=["80", "120", "200"],
+)
+def test_the_form_of_a_manifest(
+    look: Callable[..., None], size: tuple[int, int], theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its price is not known, and each problem is at its field."""
+    monkeypatch.setattr("tui.screens.profile_form.estimates.estimate", estimate)
+    look(size, theme, "n", text=MANIFEST)
 
 
 def test_the_diff(look: Callable[..., None]) -> None:
