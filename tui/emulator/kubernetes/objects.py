@@ -62,11 +62,6 @@ def rfc3339(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def rfc3339_micro(at: datetime) -> str:
-    """A time as Kubernetes' `MicroTime` has it."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 class Objects:
     """All objects of one API.
 

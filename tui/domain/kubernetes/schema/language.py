@@ -146,6 +146,9 @@ def replace_references(schema: Schema, replaced: Callable[[str], Schema]) -> Sch
     if "$ref" in schema:
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         found = replaced(schema["$ref"])
+        if beside and "$ref" in found:
+            # Beside a reference nothing counts.
+            found = {"allOf": [found]}
         return {**found, **beside} if beside else found
     copy = dict(schema)
     if "properties" in copy:

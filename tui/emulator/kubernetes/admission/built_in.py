@@ -230,13 +230,7 @@ def _job_causes(spec: Obj, old: Obj | None) -> Iterator[Cause]:
         reason = "FieldValueNotSupported" if policy else "FieldValueRequired"
         said = said if policy else 'Required value: valid values: "OnFailure", "Never"'
         yield Cause("spec.template.spec.restartPolicy", said, reason)
-    for field in (
-        "parallelism",
-        "completions",
-        "backoffLimit",
-        "activeDeadlineSeconds",
-        "ttlSecondsAfterFinished",
-    ):
+    for field in _NOT_NEGATIVE:
         value = spec.get(field)
         if isinstance(value, int) and value < 0:
             yield Cause(f"spec.{field}", f"Invalid value: {value}: must be greater than or equal to 0")

@@ -18,8 +18,6 @@ from tui.emulator.kubernetes.errors import ApiError, Expired, Forbidden, Unautho
 
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that anyone may read."""
-_PROTOCOL = "base64url.bearer.authorization.k8s.io."
-"""Prefix of the WebSocket subprotocol in which a browser's client sends its token."""
 _LOOPBACK = {"127.0.0.1", "localhost", "[::1]", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
 
 

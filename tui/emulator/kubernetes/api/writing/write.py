@@ -39,8 +39,6 @@ _PATCHES = {
     "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 }  # fmt: skip
-TRIES = 5
-"""Of a patch without a resource version, which another change can't refuse."""
 
 
 class Writer:
