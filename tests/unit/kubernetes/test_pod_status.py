@@ -53,7 +53,8 @@ LAST = {"terminated": {"exitCode": 1}}
         ("Never", [ended(1, init=True), waiting()], "Failed"),
         ("OnFailure", [ended(1, init=True), waiting()], "Pending"),
         ("Never", [running(init=True), waiting()], "Pending"),
-        ("Never", [running(init=True, sidecar=True), ended(0)], "Succeeded"),
+        ("Never", [running(init=True, sidecar=True), ended(0)], "Running"),
+        ("Never", [ended(143, init=True, sidecar=True), ended(0)], "Succeeded"),
     ],
 )
 def test_phase(policy: str, containers: list[ContainerState], expected: str) -> None:

@@ -50,10 +50,8 @@ class Pods:
         return dict(self.get(name).get("status") or {})
 
     def container(self, name: str, index: int = 0) -> Obj:
-        found = self.status(name).get("containerStatuses") or [
-            {"state": {}, "lastState": {}, "restartCount": 0}
-        ]
-        return dict(found[index])
+        found = self.status(name).get("containerStatuses")
+        return dict(found[index]) if found else {"state": {}, "lastState": {}, "restartCount": 0}
 
     async def ended(self, name: str) -> Obj:
         """The pod's status once its phase is terminal."""

@@ -112,7 +112,7 @@ async def test_the_next_server_takes_up_the_pods() -> None:
 
                 await until(gone, "the deletion")
                 left = [p for p in running_in(str(state.root)) if p.pid != server.pid]
-                assert [asked(p.cmdline, []) for p in left] == []
+                assert [asked(p.cmdline, [""]) for p in left] == []
         finally:
             server.kill()
             server.wait(LIMIT)

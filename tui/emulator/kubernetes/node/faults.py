@@ -9,6 +9,7 @@ from typing import Any
 
 from tui.emulator.kubernetes.errors import BadRequest
 from tui.emulator.kubernetes.node import quantity
+from tui.emulator.kubernetes.node.disruption import EVICTION_API, condition, disrupt
 from tui.emulator.kubernetes.node.kubelet.images import SlowPull
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.pod import PodWorker
@@ -80,12 +81,8 @@ class NodeFaults:
         worker = self._running(namespace, name)
         low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 83724Ki. "
         message = low + _uses(worker)
-        condition = {
-            "type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
-            "message": message,
-        }  # fmt: skip
         worker.event("Evicted", message, warning=True)
-        worker.stop(0, Verdict("Evicted", message, (condition,)))
+        worker.stop(0, Verdict("Evicted", message, (condition("TerminationByKubelet", message),)))
 
     def preempt(self, node: str, notice: float, back: float) -> list[str]:
         """Reclaim a node as GKE does a Spot machine, `notice` seconds from now; returns the pods on it.
@@ -127,26 +124,11 @@ class NodeFaults:
     def drain(self, node: str) -> list[str]:
         """Cordon a node and evict its pods by the API; returns their names."""
         self.cordon(node)
-        message = "Eviction API: evicting"
         gone = []
         for worker in self._on(node):
-            self.evict_by_api(worker.namespace, worker.name, message)
+            disrupt(self.objects, worker.namespace, worker.name, EVICTION_API, uid=worker.uid)
             gone.append(f"{worker.namespace}/{worker.name}")
         return gone
-
-    def evict_by_api(self, namespace: str, name: str, message: str = "Eviction API: evicting") -> None:
-        """What the subresource `eviction` does: the pod's condition says why, and it is deleted."""
-
-        def edit(obj: dict[str, Any]) -> None:
-            found = obj.setdefault("status", {}).setdefault("conditions", [])
-            found[:] = [each for each in found if each["type"] != "DisruptionTarget"]
-            found.append({
-                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-                "message": message, "lastProbeTime": None, "lastTransitionTime": _now(self.objects),
-            })  # fmt: skip
-
-        self.objects.change(PODS, namespace, name, edit, status=True)
-        self.objects.delete(PODS, namespace, name)
 
     def _on(self, node: str) -> list[PodWorker]:
         """The pods of a node that have not ended."""
@@ -161,10 +143,6 @@ class NodeFaults:
         if worker.ended:
             raise BadRequest(f"pod {namespace}/{name} has ended")
         return worker
-
-
-def _now(objects: Objects) -> str:
-    return objects.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _text(asked: dict[str, Any], key: str) -> str:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import Any, Literal
 
-from tui.emulator.kubernetes.errors import AlreadyExists, NotFound
+from tui.emulator.kubernetes.errors import AlreadyExists, ApiError, NotFound
+from tui.emulator.kubernetes.node.disruption import NODE_GONE, SHUTDOWN, TAINT, condition, disrupt
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
+from tui.emulator.kubernetes.node.kubelet.pod import PodWorker
 from tui.emulator.kubernetes.node.kubelet.status import Verdict
 from tui.emulator.kubernetes.node.kubelet.times import rfc3339
 from tui.emulator.kubernetes.node.pools import Machine, conditions, node_object
+from tui.emulator.kubernetes.node.scheduling import fit
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NODES
+from tui.emulator.kubernetes.resources import NODES, PODS
 from tui.emulator.kubernetes.watching import Event
 
 log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
-SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
@@ -31,14 +34,20 @@ class Nodes:
     def __init__(self, objects: Objects, kubelet: Kubelet) -> None:
         self._objects, self._kubelet = objects, kubelet
         self._tasks: set[asyncio.Task[None]] = set()
+        self._evicting: set[tuple[str, str]] = set()
+        """(pod's uid, taint's key)."""
 
     async def run(self) -> None:
         """Run until cancelled."""
+        self._register_all()
+        # From now on: the nodes that were just replaced are not lost.
         changes = self._objects.watch((NODES,))
         try:
-            self._register_all()
             async for event in changes:
-                self._see(event)
+                try:
+                    self._see(event)
+                except ApiError as error:
+                    log.warning("node %s: %s", event.obj["metadata"]["name"], error)
         finally:
             changes.close()
             for task in self._tasks:
@@ -73,6 +82,8 @@ class Nodes:
             name = event.obj["metadata"]["name"]
             text = f"Node {name} event: Removing Node {name} from Controller"
             self._event(event.obj, "RemovingNode", text)
+            if name in self._kubelet.services.machines and name not in self._kubelet.shutting_down:
+                self._spawn(self._lose(name), f"loss of {name}")
             return
         spec = event.obj.get("spec") or {}
         tainted = any(each["key"] == UNSCHEDULABLE["key"] for each in spec.get("taints") or ())
@@ -81,6 +92,56 @@ class Nodes:
             kind = "NodeNotSchedulable" if not tainted else "NodeSchedulable"
             name = event.obj["metadata"]["name"]
             self._event(event.obj, kind, f"Node {name} status is now: {kind}", component="kubelet")
+        for taint in spec.get("taints") or ():
+            if taint.get("effect") == "NoExecute":
+                self._evict_intolerant(event.obj["metadata"]["name"], taint)
+
+    def _evict_intolerant(self, node: str, taint: dict[str, Any]) -> None:
+        """Delete the pods that do not tolerate the taint, or no longer than some seconds."""
+        for worker in self._on(node):
+            allowed = fit.tolerated_seconds(taint, fit.tolerations(worker.spec))
+            if allowed is not None and (worker.uid, taint["key"]) not in self._evicting:
+                self._evicting.add((worker.uid, taint["key"]))
+                name = f"eviction of {worker.title}"
+                self._spawn(self._evict(worker, taint, allowed), name)
+
+    async def _evict(self, worker: PodWorker, taint: dict[str, Any], wait: float) -> None:
+        try:
+            await asyncio.sleep(wait)
+            node = self._objects.get(NODES, "", worker.spec["nodeName"])
+            if any(each["key"] == taint["key"] for each in node["spec"].get("taints") or ()):
+                worker.event(
+                    "TaintManagerEviction", f"Marking for deletion Pod {worker.namespace}/{worker.name}"
+                )
+                disrupt(self._objects, worker.namespace, worker.name, TAINT, uid=worker.uid)
+        except ApiError as error:
+            log.info("pod %s is not evicted: %s", worker.title, error)
+        finally:
+            self._evicting.discard((worker.uid, taint["key"]))
+
+    async def _lose(self, name: str) -> None:
+        """What follows when someone deletes a node: its pods go, and its machine registers again."""
+        lost = self._on(name)
+        for worker in lost:
+            worker.stop(0, Verdict("", NODE_GONE[1], (condition(*NODE_GONE),)))
+        for worker in lost:
+            await worker.wait_for_end()
+            try:
+                self._objects.delete(PODS, worker.namespace, worker.name, grace=0, uid=worker.uid)
+            except ApiError as error:
+                log.info("pod %s: %s", worker.title, error)
+        await asyncio.sleep(self._kubelet.services.settings.node_return_seconds)
+        self._register(self._kubelet.services.machines[name])
+
+    def _on(self, node: str) -> list[PodWorker]:
+        """The pods of a node that have not ended."""
+        workers = self._kubelet.workers.values()
+        return [each for each in workers if each.spec.get("nodeName") == node and not each.ended]
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def preempt(self, name: str, notice: float, back: float | None) -> None:
         """Reclaim a node: its pods end within half of `notice` seconds, then the node goes, and it comes back
@@ -88,9 +149,7 @@ class Nodes:
         self._objects.get(NODES, "", name)
         if name in self._kubelet.shutting_down:
             return
-        task = asyncio.create_task(self._preempt(name, notice, back), name=f"preemption of {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._spawn(self._preempt(name, notice, back), f"preemption of {name}")
 
     async def _preempt(self, name: str, notice: float, back: float | None) -> None:
         kubelet, loop = self._kubelet, asyncio.get_running_loop()
@@ -100,14 +159,12 @@ class Nodes:
             node = self._shut_down(name)
             self._event(node, "Shutdown", "Shutdown manager detected shutdown event", component="kubelet")
             self._event(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-            condition = {
-                "type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
-                "message": SHUTDOWN,
-            }  # fmt: skip
-            mine = [each for each in kubelet.workers.values() if each.spec.get("nodeName") == name]
+            mine = self._on(name)
             for worker in mine:
-                if not worker.ended:
-                    worker.stop(min(worker.grace, notice / 2), Verdict("Terminated", SHUTDOWN, (condition,)))
+                worker.stop(
+                    min(worker.grace, notice / 2),
+                    Verdict("Terminated", SHUTDOWN, (condition("TerminationByKubelet", SHUTDOWN),)),
+                )
             ends = [asyncio.ensure_future(each.wait_for_end()) for each in mine]
             if ends:
                 await asyncio.wait(ends, timeout=max(0.0, end - loop.time()))

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from tui.emulator.kubernetes.node.disruption import KIND, SHUTDOWN, condition
 from tui.emulator.kubernetes.node.kubelet.folders import PodFolder
 from tui.emulator.kubernetes.node.kubelet.pod import TERMINAL, PodWorker
 from tui.emulator.kubernetes.node.kubelet.process_wait import process_ended
@@ -87,7 +88,8 @@ class Kubelet:
         """A pod that was bound to a node, or is there at the start."""
         node = str(pod["spec"]["nodeName"])
         before = pod.get("status") or {}
-        if node not in self.services.machines and "deletionTimestamp" not in pod["metadata"]:
+        known = node in self.services.machines or self.services.folder.pod(uid).root.exists()
+        if not known and "deletionTimestamp" not in pod["metadata"]:
             # No kubelet runs it: the pod stays pending.
             return
         machine = self.services.machines.get(node)
@@ -102,6 +104,8 @@ class Kubelet:
             return
         if node in self.shutting_down and not self.services.folder.pod(uid).root.exists():
             worker.stop(0, Verdict("NodeShutdown", "Pod was rejected as the node is shutting down."))
+        if verdict := _known_verdict(before):
+            worker.stop(0, verdict)
         if "deletionTimestamp" in pod["metadata"]:
             worker.update(pod)
         self._spawn(uid, self._run(worker))
@@ -144,3 +148,13 @@ class Kubelet:
             # It kills what a dead runner has left.
             await asyncio.to_thread(self.services.runner.status, run)
         await asyncio.to_thread(shutil.rmtree, path, True)
+
+
+def _known_verdict(before: Obj) -> Verdict | None:
+    """The verdict that an ended server was carrying out."""
+    for each in before.get("conditions") or ():
+        if each["type"] == KIND and each["status"] == "True" and each.get("reason") == "TerminationByKubelet":
+            message = str(each.get("message") or "")
+            reason = "Terminated" if message == SHUTDOWN else "Evicted"
+            return Verdict(reason, message, (condition("TerminationByKubelet", message),))
+    return None

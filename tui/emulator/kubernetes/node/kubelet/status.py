@@ -90,7 +90,8 @@ def phase(spec: Obj, containers: Sequence[ContainerState]) -> str:
     stopped = [each for each in main if each not in waiting and not each.running]
     if waiting:
         return "Pending"
-    if any(each.running for each in main):
+    # A sidecar ends after the others.
+    if any(each.running for each in main) or any(each.running for each in init if each.sidecar):
         return "Running"
     if policy == "Always":
         return "Running"
@@ -187,7 +188,8 @@ def pod_status(
         extra = fate.verdict.conditions
         if fate.ended:
             found = "Failed"
-            status |= {"reason": fate.verdict.reason, "message": fate.verdict.message}
+            said = {"reason": fate.verdict.reason, "message": fate.verdict.message}
+            status |= {key: text for key, text in said.items() if text}
     status |= {
         "phase": found,
         "conditions": conditions(pod, containers, found, extra, now),

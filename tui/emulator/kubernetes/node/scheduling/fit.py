@@ -116,6 +116,21 @@ def tolerations(spec: Obj) -> list[Obj]:
 
 def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
     """Whether one of the tolerations is for this taint."""
+    return bool(_tolerating(taint, tolerating))
+
+
+def tolerated_seconds(taint: Obj, tolerating: Iterable[Obj]) -> float | None:
+    """How long a pod may stay on a node with this taint; None for ever."""
+    found = _tolerating(taint, tolerating)
+    if not found:
+        return 0.0
+    limits = [each["tolerationSeconds"] for each in found if each.get("tolerationSeconds") is not None]
+    return max(0.0, float(min(limits))) if limits else None
+
+
+def _tolerating(taint: Obj, tolerating: Iterable[Obj]) -> list[Obj]:
+    """The tolerations that are for this taint."""
+    result = []
     for each in tolerating:
         if each.get("effect") and each["effect"] != taint.get("effect"):
             continue
@@ -126,8 +141,8 @@ def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
         if not key and not exists:
             continue
         if exists or (each.get("value") or "") == (taint.get("value") or ""):
-            return True
-    return False
+            result.append(each)
+    return result
 
 
 def refusal(pod: Obj, room: NodeRoom) -> Refusal | None:

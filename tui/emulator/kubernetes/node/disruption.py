@@ -1,0 +1,41 @@
+"""Why a pod ends that did not fail by itself: the condition DisruptionTarget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.emulator.kubernetes.objects import Objects, rfc3339
+from tui.emulator.kubernetes.resources import PODS
+
+KIND = "DisruptionTarget"
+SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
+EVICTION_API = "EvictionByEvictionAPI", "Eviction API: evicting"
+TAINT = "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
+NODE_GONE = "DeletionByPodGC", "PodGC: node no longer exists"
+
+
+def condition(reason: str, message: str) -> dict[str, str]:
+    """The condition as a kubelet reports it."""
+    return {"type": KIND, "status": "True", "reason": reason, "message": message}
+
+
+def disrupt(
+    objects: Objects,
+    namespace: str,
+    name: str,
+    why: tuple[str, str],
+    *,
+    grace: float | None = None,
+    uid: str = "",
+) -> None:
+    """Delete a pod for a reason, which its condition says meanwhile. Raises NotFound, Conflict."""
+    now = rfc3339(objects.now())
+
+    def edit(obj: dict[str, Any]) -> None:
+        found = obj.setdefault("status", {}).setdefault("conditions", [])
+        found[:] = [each for each in found if each["type"] != KIND]
+        found.append({**condition(*why), "lastProbeTime": None, "lastTransitionTime": now})
+
+    if not uid or objects.get(PODS, namespace, name)["metadata"]["uid"] == uid:
+        objects.change(PODS, namespace, name, edit, status=True)
+    objects.delete(PODS, namespace, name, grace=grace, uid=uid)
