@@ -19,7 +19,9 @@ from tests.processes import asked, end, running_in
 from tests.waiting import LIMIT, until, wait_for
 from tests.wire.kubernetes.control import state_dir
 from tests.wire.kubernetes_node.pods import FAST, pod, python, shell
+from tui.emulator.kubernetes.config import KubernetesConfig
 from tui.emulator.kubernetes.paths import KubernetesState
+from tui.emulator.kubernetes.server import KubernetesEmulator
 
 PODS = "/api/v1/namespaces/default/pods"
 WAITS = """
@@ -83,8 +85,10 @@ async def test_the_next_server_takes_up_the_pods() -> None:
             sleeper.kill()
             (state.root / "claims" / "default" / "data" / "go").write_text("4")
             wait_for(lambda: len(running_in(str(state.root))) == 0, "the end of the processes")
-            server = await asyncio.to_thread(start, state)
-            async with connect(state) as client:
+            async with (
+                KubernetesEmulator(state, KubernetesConfig.model_validate(FAST)),
+                connect(state) as client,
+            ):
 
                 async def ended() -> bool:
                     return [(await status(client, n)).get("phase") for n in ("ends", "stays")] == [
@@ -111,7 +115,7 @@ async def test_the_next_server_takes_up_the_pods() -> None:
                     return (await client.get(f"{PODS}/again")).status_code == 404
 
                 await until(gone, "the deletion")
-                left = [p for p in running_in(str(state.root)) if p.pid != server.pid]
+                left = running_in(str(state.root))
                 assert [asked(p.cmdline, [""]) for p in left] == []
         finally:
             server.kill()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.waiting import until
 from tests.wire.kubernetes.control import client, needs_kubectl, program
 from tests.wire.kubernetes_node.pods import Pods, cluster, python, shell
@@ -99,6 +101,7 @@ async def test_two_pods_of_a_job_meet_by_name_and_two_jobs_don_t_mix() -> None:
         await until(lambda: json.loads(ports.read_text()) == {}, "the ports to be free")
 
 
+@pytest.mark.slow
 async def test_volumes_are_folders() -> None:
     volumes = [
         {"name": "settings", "configMap": {"name": "settings",
@@ -132,6 +135,7 @@ async def test_volumes_are_folders() -> None:
         assert lines == ["k: v", 'a="b"', "x", "x", "shared"]
 
 
+@pytest.mark.slow
 @needs_kubectl
 async def test_usage_is_measured_and_accelerators_are_simulated() -> None:
     async with cluster() as pods, client(pods.emulator) as http:

@@ -10,6 +10,7 @@ import subprocess
 
 import kr8s.asyncio
 import kr8s.asyncio.objects
+import pytest
 
 from tests.processes import asked, running_in
 from tests.waiting import LIMIT, until
@@ -40,6 +41,7 @@ async def test_kubectl_exec_has_streams_input_and_the_exit_code() -> None:
         assert "container x is not valid for pod p" in text
 
 
+@pytest.mark.slow
 @needs_kubectl
 async def test_kubectl_exec_on_a_terminal() -> None:
     async with cluster() as pods:
@@ -85,6 +87,7 @@ async def test_kr8s_exec() -> None:
         assert failed.returncode == 3
 
 
+@pytest.mark.slow
 async def test_without_a_websocket_the_reply_says_so() -> None:
     async with cluster() as pods, client(pods.emulator) as http:
         pods.create("p", shell("exec sleep 600"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.waiting import until
 from tests.wire.kubernetes.control import needs_kubectl, program
 from tests.wire.kubernetes_node.pods import Obj, Pods, cluster, python, shell
@@ -96,6 +98,7 @@ async def test_memory_above_the_limit_kills_the_container() -> None:
         assert pods.container("forced")["lastState"]["terminated"]["reason"] == "OOMKilled"
 
 
+@pytest.mark.slow
 async def test_images_that_are_slow_or_missing() -> None:
     async with cluster(missing_images=["registry/gone:*"]) as pods:
         pods.emulator.node.faults.slow_pull("python:*", 600, 600)
@@ -111,6 +114,7 @@ async def test_images_that_are_slow_or_missing() -> None:
         assert pods.status("slow")["phase"] == "Pending"
 
 
+@pytest.mark.slow
 @needs_kubectl
 async def test_kubectl_drains_a_node() -> None:
     async with cluster() as pods:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.processes import asked, running_in
 from tests.waiting import until
 from tests.wire.kubernetes_node.pods import cluster, python, shell
@@ -11,6 +13,7 @@ from tui.emulator.kubernetes.resources import NODES, PODS
 POLITE = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\ntime.sleep(600)"
 
 
+@pytest.mark.slow
 async def test_a_deadline_ends_a_pod() -> None:
     async with cluster() as pods:
         pods.create("p", shell("exec sleep 600"), activeDeadlineSeconds=1, restartPolicy="Always")
@@ -20,6 +23,7 @@ async def test_a_deadline_ends_a_pod() -> None:
         assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
 
 
+@pytest.mark.slow
 async def test_a_sidecar_runs_beside_the_others_and_ends_after_them() -> None:
     async with cluster() as pods:
         mounts = [{"name": "d", "mountPath": "/d"}]
@@ -31,6 +35,7 @@ async def test_a_sidecar_runs_beside_the_others_and_ends_after_them() -> None:
         assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
 
 
+@pytest.mark.slow
 async def test_a_failed_init_container_keeps_the_others_from_starting() -> None:
     async with cluster() as pods:
         pods.create("p", shell("true"), initContainers=[shell("exit 3", "first"), shell("true", "second")])
@@ -40,6 +45,7 @@ async def test_a_failed_init_container_keeps_the_others_from_starting() -> None:
         assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
 
 
+@pytest.mark.slow
 async def test_a_pod_that_has_not_started_is_deleted_at_once() -> None:
     async with cluster(missing_images=["gone"]) as pods:
         pods.create("image", {"name": "main", "image": "gone", "command": ["true"]})
@@ -61,6 +67,7 @@ async def test_a_pod_that_has_not_started_is_deleted_at_once() -> None:
             await pods.gone(name)
 
 
+@pytest.mark.slow
 async def test_a_pod_that_is_deleted_by_force_is_gone_at_once_and_ends_soon() -> None:
     async with cluster() as pods:
         stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
@@ -73,6 +80,7 @@ async def test_a_pod_that_is_deleted_by_force_is_gone_at_once_and_ends_soon() ->
         await until(lambda: list(folder.iterdir()) == [], "the files to go")
 
 
+@pytest.mark.slow
 async def test_an_always_container_that_is_polite_restarts_until_its_pod_is_deleted() -> None:
     async with cluster() as pods:
         pods.create("p", shell("exit 0", "quick"), python(POLITE), restartPolicy="Always")
@@ -87,7 +95,7 @@ async def test_a_runner_that_is_killed_leaves_nothing_and_its_container_restarts
         pods.create("p", shell("exec sleep 600"), restartPolicy="OnFailure")
         await pods.runs("p")
         place = str(pods.emulator.state.root)
-        (runner,) = [p for p in running_in(place) if "tui.emulator.runner.attempt" in asked(p.cmdline, [])]
+        (runner,) = [p for p in running_in(place) if "tui.emulator.runner.attempt" in asked(p.cmdline, [""])]
         runner.kill()
         await until(lambda: pods.container("p")["restartCount"] == 1, "the restart")
         last = pods.container("p")["lastState"]["terminated"]
@@ -96,6 +104,7 @@ async def test_a_runner_that_is_killed_leaves_nothing_and_its_container_restarts
         assert len([p for p in pods.left() if asked(p.name, "") == "sleep"]) == 1
 
 
+@pytest.mark.slow
 async def test_a_deleted_node_takes_its_pods_along_and_a_tainted_one_sends_them_away() -> None:
     async with cluster(node_return_seconds=0.2) as pods:
         pods.create("p", shell("exec sleep 600"))
@@ -124,6 +133,7 @@ async def test_a_deleted_node_takes_its_pods_along_and_a_tainted_one_sends_them_
         assert "running" in pods.container("r")["state"]
 
 
+@pytest.mark.slow
 async def test_working_directory_home_and_files_are_the_containers_own() -> None:
     async with cluster() as pods:
         pods.create("p", shell("touch here; exec sleep 600", workingDir="/app"))

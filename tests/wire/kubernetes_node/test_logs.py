@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
+
 from tests.waiting import until
 from tests.wire.kubernetes.control import client, needs_kubectl, program
 from tests.wire.kubernetes_node.pods import cluster, python, shell
@@ -80,6 +82,7 @@ async def test_the_log_before_and_the_refusals_in_the_kubelets_words() -> None:
         assert "tailLines: Invalid value: -1" in await read("p", container="main", tailLines="-1")
 
 
+@pytest.mark.slow
 async def test_the_run_before_is_kept() -> None:
     async with cluster(crash_back_off_seconds=0.1) as pods, client(pods.emulator) as http:
         code = "test -e /d/n && { echo second; exec sleep 600; }; echo first; touch /d/n; exit 1"
@@ -96,6 +99,7 @@ async def test_the_run_before_is_kept() -> None:
         assert await read(previous="true") == "first\n"
 
 
+@pytest.mark.slow
 async def test_a_follow_ends_when_its_pod_is_deleted() -> None:
     async with cluster() as pods, client(pods.emulator) as http:
         pods.create("p", shell("echo hello; exec sleep 600"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.waiting import until
 from tests.wire.kubernetes_node.pods import cluster, python, shell
 from tui.emulator.kubernetes.node.serving.logs import LogOptions, read_log
@@ -53,6 +55,7 @@ async def test_init_containers_run_in_order_and_volumes_are_shared() -> None:
         assert b"".join(log) == b"one\ntwo\none\ntwo\n"
 
 
+@pytest.mark.slow
 async def test_a_container_that_fails_again_and_again_backs_off() -> None:
     async with cluster(crash_back_off_seconds=0.5) as pods:
         pods.create("p", shell("exit 5"), restartPolicy="OnFailure")

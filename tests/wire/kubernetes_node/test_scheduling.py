@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.waiting import until
 from tests.wire.kubernetes_node.pods import Obj, Pods, cluster, shell
 from tui.emulator.kubernetes.resources import PODS
@@ -18,6 +20,7 @@ def scheduled(pods: Pods, name: str) -> Obj:
     return next((dict(each) for each in conditions if each["type"] == "PodScheduled"), {})
 
 
+@pytest.mark.slow
 async def test_room_is_given_when_it_gets_free() -> None:
     async with cluster(**SMALL) as pods:
         for index in range(3):
@@ -37,6 +40,7 @@ async def test_room_is_given_when_it_gets_free() -> None:
         assert scheduled(pods, "p2")["status"] == "True"
 
 
+@pytest.mark.slow
 async def test_a_gated_pod_waits_and_a_more_important_one_goes_first() -> None:
     async with cluster(**SMALL) as pods:
         gate = [{"name": "kueue.x-k8s.io/admission"}]
