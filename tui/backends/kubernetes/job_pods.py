@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
+from time import monotonic
 from typing import Any, cast
 
 from tui.backends.errors import BackendError, InvalidRequest
@@ -18,6 +20,8 @@ from tui.domain.kubernetes.pods import reduced
 from tui.domain.kubernetes.workloads import elements, whole
 
 Obj = Mapping[str, Any]
+RECENT = 8.0
+"""Seconds for which the pods of a job are taken to be the same."""
 _OPERATOR_LABEL = "training.kubeflow.org/job-name"
 _LABELS = {
     "train_job": "jobset.sigs.k8s.io/jobset-name",
@@ -34,6 +38,7 @@ class JobPods:
         self._connection = connection
         self._served = served
         self._jobs = jobs
+        self._recent: dict[str, tuple[float, datetime | None, list[tuple[LoggedPod, Obj]]]] = {}
 
     async def job(self, name: str) -> Job:
         """The job. Raises NotFound."""
@@ -86,6 +91,17 @@ class JobPods:
         own = [each for each in items(mapping(found).get("items")) if belongs(each, who)]
         own.sort(key=lambda each: str(mapping(each.get("metadata")).get("creationTimestamp") or ""))
         return [(read_pod(each, replica_of), each) for each in own]
+
+    async def recent_pods(self, job: Job) -> list[tuple[LoggedPod, Obj]]:
+        """The same as they were a few seconds ago: for figures, which are read again and again."""
+        at, created, known = self._recent.get(job.name, (0.0, None, []))
+        if known and created == job.create_time and monotonic() - at < RECENT:
+            return known
+        found = await self.pod_objects(job.name, job)
+        limit = monotonic() - RECENT
+        self._recent = {name: each for name, each in self._recent.items() if each[0] > limit}
+        self._recent[job.name] = monotonic(), job.create_time, found
+        return found
 
     def place(self, name: str) -> JobName:
         """The parts of a job's name. Raises InvalidRequest."""

@@ -20,8 +20,6 @@ MOST_PODS_LOCAL, MOST_PODS = 256, 128
 """Logs that one read asks for: on this machine, and of a cluster elsewhere; others come in the next."""
 LINES = 300
 """Newest lines of a pod that are looked at."""
-NAMES_SECONDS = 10.0
-"""For so long the pods of a job are taken to be the same."""
 
 
 class KubernetesTelemetry(TelemetryService):
@@ -31,7 +29,6 @@ class KubernetesTelemetry(TelemetryService):
         self._pods = pods
         self._newest = newest
         self._most = MOST_PODS_LOCAL if local else MOST_PODS
-        self._names: dict[str, tuple[float, tuple[ContainerName, ...]]] = {}
         self._read_at: dict[str, float] = {}
         """When a pod was last read, by its uid."""
 
@@ -51,16 +48,11 @@ class KubernetesTelemetry(TelemetryService):
 
     async def _containers(self, job: Job) -> tuple[ContainerName, ...]:
         """The containers of the job that train and run."""
-        at, names = self._names.get(job.name, (0.0, ()))
-        if names and monotonic() - at < NAMES_SECONDS:
-            return names
         try:
-            pods = await self._pods.pods(job.name, job)
+            pods = await self._pods.recent_pods(job)
         except NotFound:
             return ()
-        names = tuple(pod.container(pod.main) for pod in pods if pod.containers[pod.main].running)
-        self._names[job.name] = (monotonic(), names)
-        return names
+        return tuple(pod.container(pod.main) for pod, _ in pods if pod.containers[pod.main].running)
 
     async def _lines(
         self, job: Job, name: ContainerName, since: datetime

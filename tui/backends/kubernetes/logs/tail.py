@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound, QuotaExceeded, Unavailable
@@ -46,14 +46,6 @@ class Pace:
 
 LOCAL = Pace(state_poll=0.5, drain=3.0, settle=0.5)
 CLOUD = Pace(state_poll=3.0, drain=15.0, settle=3.0)
-
-
-@dataclass(slots=True)
-class _Ending:
-    """The job has ended, and when that was seen (event loop's time)."""
-
-    at: float
-    deleted: bool = False
 
 
 @dataclass(slots=True)
@@ -97,7 +89,8 @@ class Tail:
         self._told: set[str] = set()
         """Ids of entries of the service that were delivered."""
         self._job: Job | None = None
-        self._ending: _Ending | None = None
+        self._ended_at: float | None = None
+        """When the job was first seen to have ended."""
         self._watch: JobWatch | None = None
         self._said = ""
         self._blind_since: float | None = None
@@ -150,7 +143,7 @@ class Tail:
         job = identity(name, found[0], self._access.selector(name))
         self._watch = JobWatch(self._connection, job, self._access, replica_of, self._open_pod, self._tell)
         if shown.state.terminal:
-            self._ending = _Ending(self.now())
+            self._ended_at = self.now()
         try:
             self._start(self._watch.run(events=self._selection.service))
             self._start(self._look())
@@ -183,7 +176,7 @@ class Tail:
         """Until something has come, or what waits is due."""
         if not self._merge.waiting:
             with suppress(TimeoutError):
-                async with asyncio.timeout(TICK * 3 if self._ending else 1.0):
+                async with asyncio.timeout(TICK * 3 if self._ended_at else 1.0):
                     await self._wake.wait()
         self._wake.clear()
         await asyncio.sleep(TICK)
@@ -291,7 +284,7 @@ class Tail:
         watch = self._watch
         assert watch is not None
         while True:
-            ended = self._ending is not None
+            ended = self._ended_at is not None
             try:
                 self._tell(await watch.job_entries())
                 self._job = await self._access.job(self._query.job_name)
@@ -299,10 +292,10 @@ class Tail:
                     # What its conditions said when it had ended is told.
                     return
                 if self._job.state.terminal:
-                    self._ending = _Ending(self.now())
+                    self._ended_at = self.now()
                     continue
             except NotFound:
-                self._ending = self._ending or _Ending(self.now(), deleted=True)
+                self._ended_at = self._ended_at or self.now()
                 return
             except (Unavailable, QuotaExceeded):
                 # The watch of the pods says so too, and knows for how long.
@@ -310,21 +303,18 @@ class Tail:
             await asyncio.sleep(self._pace.state_poll)
 
     async def _is_done(self) -> bool:
-        ending, watch = self._ending, self._watch
+        ended, watch = self._ended_at, self._watch
         if watch is None or not watch.synced or self._gaps or self._merge.waiting:
             return False
+        readers = self._containers.readers.values()
         if self._once:
-            if not watch.events_known or not all(
-                reader.complete for reader in self._containers.readers.values()
-            ):
+            if not (watch.events_known and all(reader.complete for reader in readers)):
                 return False
-        else:
-            if self._query.until is not None and datetime.now(UTC) > self._query.until:
-                ending = ending or _Ending(self.now())
-            if ending is None or self.now() - ending.at < self._pace.settle:
+        elif not self._is_past():
+            if ended is None or self.now() - ended < self._pace.settle:
                 return False
-            for reader in self._containers.readers.values():
-                quiet_since = max(reader.source.active_at, ending.at)
+            for reader in readers:
+                quiet_since = max(reader.source.active_at, ended)
                 if not reader.complete and self.now() - quiet_since < self._pace.drain:
                     return False
         if self._remaining is None:
@@ -333,6 +323,11 @@ class Tail:
             work = self._remains.of_missing(self._job, watch.job, replicas, self._selection, self)
             self._remaining = self._start(work)
         return self._remaining.done()
+
+    def _is_past(self) -> bool:
+        """Nothing that comes is asked for any more."""
+        until = self._query.until
+        return until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.drain)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -76,7 +76,7 @@ class KubernetesMetrics(MetricService):
         reads = []
         if works and {CPU, MEMORY} & {*asked}:
             reads.append(self._read_usage(job, problems))
-        if works and {GPU, GPU_MEMORY} & {*asked}:
+        if works and job.accelerators and {GPU, GPU_MEMORY} & {*asked}:
             reads.append(self._read_trainer(job, since, now))
         await asyncio.gather(*reads)
         found = self._samples.series(job, asked, since)
@@ -98,7 +98,7 @@ class KubernetesMetrics(MetricService):
     async def _read_usage(self, job: Job, problems: dict[str, str]) -> None:
         """Take a sample of CPU and memory now."""
         try:
-            pods = await self._pods.pod_objects(job.name, job)
+            pods = await self._pods.recent_pods(job)
             samples, problem = await self._usage.read(self._pods.selector(job.name), pods)
         except BackendError as error:
             problem, samples = error.message, []
