@@ -42,8 +42,9 @@ def _cluster(context: Context) -> Backend:
     from tui.emulator.kubernetes.paths import default_kubernetes_state
 
     info = ContextInfo(
-        context.name, context.project, tuple(context.regions), local=context.emulated, watched=True
-    )
+        context.name, context.project, tuple(context.regions), local=context.emulated,
+        family="kubernetes", watched=True,
+    )  # fmt: skip
     cluster: Cluster
     if context.emulated:
         cluster = LocalCluster(default_kubernetes_state())

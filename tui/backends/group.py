@@ -53,7 +53,8 @@ class GroupBackend(Backend):
 
     def __init__(self, name: str, members: Sequence[Backend]) -> None:
         regions = tuple(f"{m.info.name}/{region}" for m in members for region in m.info.regions)
-        self.info = ContextInfo(name, "several", regions, local=all(m.info.local for m in members))
+        local, family = all(m.info.local for m in members), members[0].info.family
+        self.info = ContextInfo(name, "several", regions, local=local, family=family)
         self.members = tuple(members)
         self.owners: dict[str, Backend] = {}
         """The member that listed a job, by the job's full name."""

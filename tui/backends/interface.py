@@ -155,6 +155,8 @@ class ContextInfo:
     regions: tuple[str, ...]
     endpoint: str = ""
     local: bool = False
+    family: str = "vertex"
+    """Of its services, as in `Kind.services`; a group has the first member's."""
     watched: bool = False
     """Changes of jobs come by themselves: to ask for them costs nothing."""
 

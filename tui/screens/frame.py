@@ -177,7 +177,8 @@ class FrameScreen(ErrorBoundary, Screen[None]):
             return f"{refusal(found, read_only)} {read_only.fix}"
         if (found.needs or found.local) and session is None and not self.runs_unconnected(found):
             return not_connected(self.app)
-        if session is not None and found.local and not session.backend.info.local:
+        info = session.backend.info if session is not None else None
+        if info is not None and found.local and not (info.local and info.family == "vertex"):
             return f"{found.title} is possible on the emulator alone."
         if found.needs == "jobs.create" and (reason := self.group_reason()):
             return reason

@@ -220,7 +220,7 @@ def _question(request: Request, context: Context, fatal: Sequence[Check], price:
     """The question before a launch: the job, what it costs, and why it would fail."""
     body = request.custom_job
     what = f"Launch {body['displayName']} ({size_of(body)}) in {context.name}, {request.region}"
-    cost = f"Price: {price_words(price, billed=context.kind != 'local')}"
+    cost = f"Price: {price_words(price, billed=context.billed)}"
     return sentences(f"{what} anyway?" if fatal else f"{what}?", cost, *(check.words for check in fatal))
 
 

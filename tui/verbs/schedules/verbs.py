@@ -115,7 +115,7 @@ async def create(  # noqa: PLR0917 - one for each option
         words = Schedule("", name, place, "", "", cron).when
         _must_be_new(name, (await backend.schedules.list_all()).items)
         context = run.one_context
-        price = price_words(DryRun(context.project, request).price, billed=context.kind != "local")
+        price = price_words(DryRun(context.project, request).price, billed=context.billed)
         await confirmed(
             f"Create the schedule {name} in {place} ({words})? First runs: {first or 'none'}. "
             f"Price of each: {price}.",
