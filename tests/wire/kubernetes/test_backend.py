@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,10 +20,11 @@ from tests.wire.kubernetes.backends import (
     template,
 )
 from tests.wire.kubernetes.control import emulator
-from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, PermissionDenied
+from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, PermissionDenied, Unavailable
 from tui.backends.group import GroupBackend
 from tui.backends.interface import LaunchRequest
 from tui.domain.states import JobState
+from tui.store.jobs.table import JobStore, RegionStatus
 
 NAME = "clusters/local-k8s/namespaces/default/pytorchjobs/bert"
 
@@ -258,6 +260,57 @@ async def test_cuts_and_expired_versions_lose_nothing() -> None:
             return set(await listed(service)) == alive
 
         await until(equal, "the same jobs as in the cluster")
+
+
+async def test_what_can_not_be_read_says_since_when_and_its_jobs_stay() -> None:
+    async with cluster_backend() as (running, opened):
+        add(running, pytorch_job(workers=0))
+        store, minute = JobStore(), datetime(2026, 11, 25, 19, tzinfo=UTC)
+
+        async def read(*, changes: bool = True) -> RegionStatus:
+            nonlocal minute
+            minute += timedelta(minutes=1)
+            store.begin()
+            async for page in opened.list_jobs(changes=changes):
+                store.apply(page, minute)
+            store.finish(minute)
+            return store.regions["default"]
+
+        assert (await read(changes=False)).error is None
+        # Kueue's Workloads and the other kinds go on: only this kind can't be read.
+        running.faults.add({"verb": "list", "resource": "pytorchjobs.kubeflow.org", "code": 503})
+        running.faults.add({"verb": "watch", "resource": "pytorchjobs.kubeflow.org", "code": 503})
+        for watched in opened.cluster.watch.of_kind("pytorch_job"):
+            running.faults.add({"verb": "watch", "resource": watched.type.what, "kind": "cut", "after": 0.0})
+        running.objects.forget_history()
+        await opened.cluster.connection.aclose()
+        await opened.cluster.connection.open()
+
+        async def fails() -> RegionStatus | None:
+            found = await read()
+            return found if found.error else None
+
+        first = await until(fails, "the error")
+        again = await read(changes=False)
+        assert isinstance(again.error, Unavailable) and again.failing_since == first.failing_since
+        assert list(store.jobs) == [NAME]
+
+
+async def test_events_of_the_autoscaler_are_among_the_reasons() -> None:
+    async with cluster_backend() as (running, opened):
+        add(running, pytorch_job(workers=0))
+        pods = running.objects.resource("pods")
+        await until(lambda: running.objects.list(pods), "its pod")
+        (pod,) = running.objects.list(pods)
+        said = "pod didn't trigger scale-up: 1 max node group size reached"
+        running.objects.event(pod, "NotTriggerScaleUp", said, component="cluster-autoscaler")
+        service = opened.jobs["pytorch_job"]
+        (single,) = await opened.find_jobs("bert")
+        await listed(service)
+        await until(lambda: opened.cluster.watch.live("pytorch_job", "default"), "the watch")
+        watched = await service.get(NAME)
+        for job in (single, watched):
+            assert any("has its greatest size" in reason for reason in job.waiting), job.waiting
 
 
 async def test_two_clusters_in_one_group() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.connection import CHANGE, MERGE_PATCH
 from tui.backends.kubernetes.discovery import ApiType
 from tui.backends.kubernetes.jobs.creation import JobCreation
-from tui.backends.kubernetes.jobs.single import SingleReader
+from tui.backends.kubernetes.jobs.single import MAY_WAIT, SingleReader
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, Place
 from tui.domain.job import Job
 from tui.domain.kubernetes.changes import scale_patch, scale_problem, suspend_patch
@@ -23,6 +24,8 @@ from tui.domain.kubernetes.workloads import WORKLOADS, at
 
 FIRST_LIST_SECONDS = 30.0
 """Longest wait for the first list of a kind."""
+EVENTS_SECONDS = 5.0
+MOST_REMEMBERED = 50
 GONE_SECONDS = 60.0
 """Longest wait for a job's end after it was deleted: its pods have their grace period."""
 
@@ -35,6 +38,8 @@ class KubernetesJobs(JobService):
         self._workload = next(each for each in WORKLOADS if each.key == kind)
         self._single = SingleReader(cluster, self._workload)
         self._creation = JobCreation(cluster, self._workload, self._single)
+        self._waiting: dict[Place, tuple[float, tuple[str, ...]]] = {}
+        """Why a job waits, with its Events, and when that was read."""
         self._seen: set[str] = set()
         """Namespaces that have had such jobs."""
 
@@ -84,11 +89,15 @@ class KubernetesJobs(JobService):
             await each.reflector.settled(max(0.0, left))
 
     def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
-        """The jobs at these places as a page for each namespace; those that can't be read now say so."""
+        """The jobs at these places as a page for each namespace; what can't be read now says so instead."""
         watch, key = self._cluster.watch, self._workload.key
+        failing = {scope: watch.error(key, scope) or watch.unlisted(key, scope) for scope in watch.scopes}
         jobs: dict[str, list[Job]] = {}
         gone: dict[str, list[str]] = {}
         for place in places:
+            if failing.get(place[0], failing.get(EVERYWHERE)) is not None:
+                watch.put_back(key, [place])
+                continue
             job = watch.job(place)
             if job is not None:
                 jobs.setdefault(place[0], []).append(job)
@@ -96,23 +105,20 @@ class KubernetesJobs(JobService):
                 gone.setdefault(place[0], []).append(str(self._name(place)))
         self._seen |= jobs.keys()
         pages = []
-        for scope in watch.scopes:
-            error = watch.error(key, scope) or watch.unlisted(key, scope)
-            namespaces = sorted(self._seen) if scope == EVERYWHERE else [scope]
-            namespaces = namespaces or list(self._cluster.info.regions[:1])
-            for namespace in namespaces:
-                pages.append(
-                    JobPage(
-                        namespace,
-                        tuple(sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))),
-                        read_at=watch.as_of(key, scope) or datetime.now(UTC),
-                        whole=whole and error is None,
-                        gone=tuple(gone.get(namespace, ())),
-                    )
-                )
+        for scope, error in failing.items():
+            for namespace in self._namespaces(scope):
                 if error is not None:
                     pages.append(JobPage(namespace, error=error))
+                    continue
+                found = sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))
+                read_at = watch.as_of(key, scope) or datetime.now(UTC)
+                went = tuple(gone.get(namespace, ()))
+                pages.append(JobPage(namespace, tuple(found), read_at=read_at, whole=whole, gone=went))
         return pages
+
+    def _namespaces(self, scope: str) -> Sequence[str]:
+        """The namespaces of a scope that have pages: of all of them those with jobs."""
+        return [scope] if scope != EVERYWHERE else sorted(self._seen) or self._cluster.info.regions[:1]
 
     async def get(self, name: str) -> Job:
         found = self._parsed(name)
@@ -123,8 +129,21 @@ class KubernetesJobs(JobService):
                 raise NotFound(
                     f"There is no {self._workload.kind} {found.name} in {found.namespace} any more."
                 )
-            return job
+            return await self._with_events(found, job)
         return await self._single.job(found)
+
+    async def _with_events(self, name: JobName, job: Job) -> Job:
+        """The job with what Events say of its wait; they are read every few seconds, not watched."""
+        place = self._place(name)
+        obj = self._cluster.watch.object_at(place)
+        if job.state not in MAY_WAIT or obj is None:
+            return job
+        now = asyncio.get_running_loop().time()
+        read_at, waiting = self._waiting.get(place, (-EVENTS_SECONDS, ()))
+        if now - read_at >= EVENTS_SECONDS:
+            waiting = await self._single.waiting(name, obj, self._cluster.watch.pods_of(place))
+            self._waiting = {**dict(list(self._waiting.items())[-MOST_REMEMBERED:]), place: (now, waiting)}
+        return replace(job, waiting=waiting)
 
     async def spec(self, name: str) -> dict[str, Any]:
         _, obj = await self._single.object(self._parsed(name))

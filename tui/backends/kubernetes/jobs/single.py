@@ -19,7 +19,7 @@ from tui.domain.kubernetes.workloads import Workload, at, fields
 from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
-_MAY_WAIT = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
+MAY_WAIT = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 _POD_LABELS = {
     "train_job": "jobset.sigs.k8s.io/jobset-name",
     "job_set": "jobset.sigs.k8s.io/jobset-name",
@@ -60,7 +60,7 @@ class SingleReader:
         cluster, context = self._cluster.connection.login.cluster, self._cluster.info.name
         found = Found(pods=pods, job_set=job_set, runtime=runtime)
         job = job_of(obj, self._workload, context, cluster, found)
-        if job.state not in _MAY_WAIT:
+        if job.state not in MAY_WAIT:
             return job
         waiting = await self.waiting(name, obj, pods)
         found = Found(pods=pods, job_set=job_set, runtime=runtime, waiting=waiting)
