@@ -34,6 +34,8 @@ def test_it_trains_to_the_end(name: str) -> None:
     with home() as place:
         job = launch(place, name)
         assert job["progress"]["step"] == 6
+        again = place.run(*CLUSTER, "launch", name, "--name", job["id"], "--yes")
+        assert again.returncode == 2 and f"{job['id']} already" in again.stderr
         log = place.run(*CLUSTER, "logs", job["id"]).stdout
         assert "step 6/6" in log and "done: 6 steps" in log
 

@@ -55,7 +55,11 @@ PATIENCE = 600.0
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
-@click.option("--region", metavar="REGION", help="Launch in this region instead of the profile's.")
+@click.option(
+    "--region", "--namespace", "-n", "region", metavar="REGION",
+    help="Launch in this region, or namespace of a cluster, instead of the profile's.",
+)  # fmt: skip
+@click.option("--name", metavar="NAME", help="Name of the job instead of the profile's; {n} counts.")
 @click.option("--dry-run", is_flag=True, help="Run all checks and print the exact request; send nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the job to end; exit 0 only if it succeeded.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -67,6 +71,7 @@ async def launch(  # noqa: PLR0917 - one for each option
     profile: str,
     assignments: tuple[str, ...],
     region: str | None,
+    name: str | None,
     dry_run: bool,
     wait: bool,
     yes: bool,
@@ -82,6 +87,8 @@ async def launch(  # noqa: PLR0917 - one for each option
     check_regions([region] if region else [], context)
     checked = check(run, profile, assignments, region or "")
     request = checked.request
+    if name:
+        request = replace(request, custom_job={**request.custom_job, "displayName": name})
     if not checked.errors:
         request = await _named(run, find(profile, profile_folder(run.settings)), request, dry_run=dry_run)
     package = None
@@ -158,6 +165,7 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     """
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):
+        _must_be_a_name(template)
         return request
     facts = await asyncio.to_thread(name_facts, profile, now(), template)
     beginning, taken = prefix(template, facts), list[str]()
@@ -170,10 +178,15 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
                 raise
             note("note: the jobs can't be listed, so the number in the name is 1; the checks say why.")
     name = expand(template, facts, taken)
+    _must_be_a_name(name)
+    return replace(request, custom_job={**request.custom_job, "displayName": name})
+
+
+def _must_be_a_name(name: str) -> None:
+    """Raises Failure for a name that the service would refuse."""
     problem = name_problem(name)
     if problem is not None:
         raise Failure(f"{name}: {problem[0]}", fix=problem[1], code="INVALID_PROFILE")
-    return replace(request, custom_job={**request.custom_job, "displayName": name})
 
 
 async def named_offline(run: Run, reference: str, request: Request) -> Request:

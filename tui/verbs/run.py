@@ -272,7 +272,12 @@ async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
 
 
 def check_regions(regions: Iterable[str], context: Context) -> None:
-    """Raises Failure for a region that neither trains jobs nor is one of the context's."""
+    """Raises Failure for a region that neither trains jobs nor is one of the context's.
+
+    Which namespaces a cluster has only the cluster knows.
+    """
+    if context.kind == "kubernetes":
+        return
     for region in regions:
         problem = catalog.unknown_region(region) if region not in context.regions else None
         if problem is not None:
