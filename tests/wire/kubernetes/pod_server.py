@@ -301,11 +301,11 @@ def written(stamp: int, text: str) -> bytes:
 
 
 @asynccontextmanager
-async def opened(server: PodServer, folder: Path, project: str = "") -> AsyncIterator[KubernetesBackend]:
-    """A backend connected to it."""
+async def opened(server: PodServer, folder: Path, *, local: bool = True) -> AsyncIterator[KubernetesBackend]:
+    """A backend connected to it; `local`: as often as it asks a cluster of this machine."""
     async with serving(server.answer) as url:
-        info = ContextInfo("cluster", project, ("team",), local=True, watched=True)
+        info = ContextInfo("cluster", "", ("team",), local=local, watched=True)
         cluster = KubeconfigCluster(kubeconfig(folder, url))
-        cluster.local = True
+        cluster.local = local
         async with KubernetesBackend(info, cluster, ("team",)) as backend:
             yield backend

@@ -1,0 +1,70 @@
+"""The progress of a list of jobs costs a bounded number of requests."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from tests.wire.kubernetes.pod_server import JOB, PodServer, opened, written
+from tui.domain.job import Job
+from tui.domain.states import JobState
+
+JOBS = 90
+
+
+class ManyJobs(PodServer):
+    """Any job has one pod, whose log says a step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+
+    async def answer(self, request: Request) -> Response:
+        *_, kind, name = request.url.path.split("/")
+        if kind == "pytorchjobs":
+            self.asked["job"] += 1
+            return JSONResponse(
+                {"kind": "PyTorchJob", "metadata": {"name": name, "namespace": "team", "uid": name}}
+            )
+        if name == "pods":
+            self.asked["pods"] += 1
+            job = request.query_params["labelSelector"].rpartition("=")[2]
+            pod = self.add("master", 0).object(1)
+            pod["metadata"] |= {"name": f"{job}-master-0", "uid": job}
+            pod["metadata"]["ownerReferences"][0] |= {"name": job, "uid": job}
+            return JSONResponse({"items": [pod]})
+        if name == "log":
+            self.asked["log"] += 1
+            self.asked["head"] += "limitBytes" in request.query_params
+            fields = {"kind": "step", "step": 7, "total_steps": 10, "loss": 2.5}
+            line = written(10**18, json.dumps({"message": "m", "vxtui": fields}))
+            return PlainTextResponse(line * (1 if "limitBytes" in request.query_params else 200))
+        return await super().answer(request)
+
+
+async def test_the_progress_of_many_jobs_is_read_in_turns(tmp_path: Path) -> None:
+    server = ManyJobs()
+    jobs = [
+        Job(
+            JOB.replace("/train", f"/job-{n}"), f"job-{n}", f"job-{n}", JobState.RUNNING, "Running", "c",
+            "team", "pytorch_job", create_time=datetime(2026, 1, 1, tzinfo=UTC),
+        )
+        for n in range(JOBS)
+    ]  # fmt: skip
+    async with opened(server, tmp_path, local=False) as backend:
+        server.asked.clear()
+        told = []
+        for _ in range(3):
+            found = await backend.progress.read(jobs)
+            assert found.keys() == {job.name for job in jobs}
+            told.append(sum(progress.step == 7 for progress in found.values()))
+        # 40 at once; of each the pod is asked for once, and a few first losses a round.
+        assert told == [40, 80, 90]
+        assert server.asked["pods"] == JOBS
+        assert server.asked["log"] - server.asked["head"] == 3 * 40
+        assert server.asked["head"] <= 3 * 4
