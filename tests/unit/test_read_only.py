@@ -149,7 +149,8 @@ def arguments(command: click.Command, declared: Declared) -> list[str]:
     found = []
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
-            found += ["nothing"] if parameter.required else []
+            word = "1" if isinstance(parameter.type, click.IntRange) else "nothing"
+            found += [word] if parameter.required else []
         elif parameter.required:
             kind = parameter.type
             found += [parameter.opts[0], kind.choices[0] if isinstance(kind, click.Choice) else "1"]
@@ -203,7 +204,8 @@ def test_what_changes_nothing_is_not_refused(place: Path) -> None:
     assert done.exit_code == 0
     found: list[Mapping[str, Any]] = json.loads(done.output)["contexts"]
     assert {c["name"]: c["read_only"] for c in found} == {
-        "research": False, "production": True, "both": False, "closed": True, "local": False, "all": False,
+        "research": False, "production": True, "both": False, "closed": True, "local": False,
+            "local-k8s": False, "all": False,
     }  # fmt: skip
 
 
