@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tui.emulator.kubernetes.errors import AlreadyExists, Conflict, Expired, Invalid, NotFound
+from tui.emulator.kubernetes.database import DatabaseError
+from tui.emulator.kubernetes.errors import AlreadyExists, Conflict, Expired, Invalid, NotFound, StorageFull
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, PODS
 
@@ -148,6 +150,47 @@ async def test_everything_is_there_after_the_process(tmp_path: Path) -> None:
     assert second.create(PODS, pod("c"))["metadata"]["resourceVersion"] == "4"
     first.close()
     second.close()
+
+
+async def test_a_full_disk_refuses_a_change_and_loses_none(tmp_path: Path) -> None:
+    objects = Objects(tmp_path / "state.db")
+    objects.open()
+    first = objects.create(PODS, pod())
+    database = objects._database._db
+    assert database is not None
+    database.execute("PRAGMA max_page_count = 1")
+    changes = objects.watch([PODS])
+    large = pod("large", image="x" * 100_000)
+    with pytest.raises(StorageFull, match="full"):
+        objects.create(PODS, large)
+    assert objects.list(PODS) == [first] and changes.take() == []
+    database.execute("PRAGMA max_page_count = 1000000")
+    objects.create(PODS, large)
+    objects.close()
+    again = Objects(tmp_path / "state.db")
+    again.open()
+    assert len(again.list(PODS)) == 2
+    again.close()
+
+
+async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(DatabaseError, match=r"state\.db can't be read: .*; move it away"):
+        Objects(path).open()
+    path.unlink()
+    objects = Objects(path)
+    objects.open()
+    objects.create(PODS, pod())
+    objects.close()
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE objects SET data = '{'")
+    with pytest.raises(DatabaseError, match="an object of pods that can't be read"):
+        Objects(path).open()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(DatabaseError, match="another version of vxtui"):
+        Objects(path).open()
 
 
 async def test_a_repeated_event_is_counted_and_goes_after_an_hour(tmp_path: Path) -> None:

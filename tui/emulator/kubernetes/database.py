@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tui.emulator.kubernetes.errors import StorageFull
 from tui.emulator.kubernetes.resources import Resource
@@ -35,6 +37,15 @@ class Row:
     version: str
     plural: str
     data: bytes
+
+
+@dataclass(slots=True)
+class Stored:
+    """An object with its JSON, which lists and watches send as it is."""
+
+    obj: dict[str, Any]
+    raw: bytes
+    version: int
 
 
 class ObjectDatabase:
@@ -76,6 +87,17 @@ class ObjectDatabase:
         assert self._db is not None
         for row in self._db.execute("SELECT grp, version, plural, data FROM objects"):
             yield Row(*row)
+
+    def read(self, row: Row) -> Stored:
+        """The object of a row. Raises DatabaseError."""
+        try:
+            obj = json.loads(row.data)
+            return Stored(obj, row.data, int(obj["metadata"]["resourceVersion"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DatabaseError(
+                f"{self.path} has an object of {row.plural} that can't be read: {error!r}; move it away, or "
+                "choose another state directory"
+            ) from error
 
     def put(self, resource: Resource, namespace: str, name: str, data: bytes, last: int) -> None:
         """Insert or replace one object. Raises StorageFull, and then nothing was written."""

@@ -11,12 +11,11 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from tui.emulator.kubernetes.database import ObjectDatabase
+from tui.emulator.kubernetes.database import ObjectDatabase, Stored
 from tui.emulator.kubernetes.errors import (
     AlreadyExists,
     BadRequest,
@@ -41,15 +40,6 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 Admission = Callable[[Resource, Obj, Obj | None], None]
 """Completes and checks an object before it is stored; gets the stored one too. Raises ApiError."""
-
-
-@dataclass(slots=True)
-class Stored:
-    """An object with its JSON, which lists and watches send as it is."""
-
-    obj: Obj
-    raw: bytes
-    version: int
 
 
 # In the class, `list` is its method.
@@ -95,9 +85,8 @@ class Objects:
         for row in self._database.rows():
             resource = by_type.get((row.group, row.version, row.plural))
             if resource is not None:
-                obj = json.loads(row.data)
-                version = int(obj["metadata"]["resourceVersion"])
-                self._tables[resource][_key(obj)] = Stored(obj, row.data, version)
+                stored = self._database.read(row)
+                self._tables[resource][_key(stored.obj)] = stored
         self._bus.start(self.version)
         self._counted = {_said(one.obj): _key(one.obj) for one in self._tables.get(EVENTS, {}).values()}
 
