@@ -8,6 +8,7 @@ a line has the same time whenever and from wherever it is read.
 from __future__ import annotations
 
 import bisect
+import os
 import struct
 from array import array
 from io import BufferedReader
@@ -46,6 +47,8 @@ class _Stamps:
     def load(self) -> None:
         """Read those that are new."""
         try:
+            if os.stat(self._path).st_size == self._read:  # noqa: PTH116 - ten times a second for each follower
+                return
             with self._path.open("rb") as file:
                 file.seek(self._read)
                 data = file.read()
@@ -115,6 +118,8 @@ class RunLog:
         self._stamps.load()
         limit = self._limit(file, ended)
         lines: list[Line] = []
+        if limit <= self._offset:
+            return lines
         file.seek(self._offset)
         first = self._offset
         while self._offset < limit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,13 +23,15 @@ log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 TERMINAL = {"Succeeded", "Failed"}
+LONG_PASS = 0.01
+"""Seconds; after a longer pass other work comes first."""
 RETRY_SECONDS = 1.0
 """After a pass that failed."""
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 class Scheduler:
-    """One pass over all pending pods after each change that can matter."""
+    """One pass over the pods that may fit after each change that can matter."""
 
     name = "scheduler"
 
@@ -38,62 +41,118 @@ class Scheduler:
             group: objects.resource("podgroups", group) for group in (gang.COSCHEDULING, gang.VOLCANO)
         }
         self._claims = objects.resource("persistentvolumeclaims")
-        self._pods: dict[str, Obj] = {}
-        """Every pod that has not ended, by uid."""
+        self._rooms: dict[str, NodeRoom] = {}
+        """Every node, with the pods that are bound to it."""
+        self._bound: dict[str, Obj] = {}
+        """Pods with a node that have not ended, by uid."""
+        self._pending: dict[str, Obj] = {}
+        """Pods without a node, by uid."""
         self._said: dict[str, str] = {}
         """The last refusal of each pending pod, by uid."""
+        self._freed = True
+        """A pod that was refused may fit now."""
 
     async def run(self) -> None:
         """Run until cancelled."""
         changes = self._objects.watch((PODS, NODES, self._claims, *self._groups.values()))
         try:
-            for pod in self._objects.list(PODS):
-                self._see(Event("ADDED", PODS, pod))
+            for resource in (NODES, PODS):
+                for obj in self._objects.list(resource):
+                    self._see(Event("ADDED", resource, obj))
             while not changes.closed:
+                began = time.perf_counter()
                 try:
                     self._schedule()
                 except (ApiError, NotAQuantity) as error:
                     log.warning("pods could not be scheduled: %s", error)
+                    self._freed = True
                     await asyncio.sleep(RETRY_SECONDS)
-                while True:
+                # A pass over thousands of pods gives the others their turn, and waits for more to do.
+                took = time.perf_counter() - began
+                await asyncio.sleep(min(1.0, 5 * took) if took > LONG_PASS else 0)
+                matters = False
+                while not matters and not changes.closed:
                     await changes.wait()
-                    matters = [self._see(event) for event in changes.take()]
-                    if any(matters) or changes.closed:
-                        break
+                    found = [self._see(event) for event in changes.take()]
+                    matters = any(found)
         finally:
             changes.close()
 
     def _see(self, event: Event) -> bool:
         """Take note of a change; True when it may make a pod schedulable."""
-        if event.resource is not PODS:
-            return event.resource is not NODES or _node_matters(event)
+        if event.resource is NODES:
+            if not _node_matters(event):
+                return False
+            self._note_node(event)
+        elif event.resource is PODS:
+            return self._note_pod(event)
+        self._freed = True
+        return True
+
+    def _note_node(self, event: Event) -> None:
+        name = str(event.obj["metadata"]["name"])
+        if event.type == "DELETED":
+            self._rooms.pop(name, None)
+            return
+        room = self._rooms[name] = NodeRoom(event.obj)
+        for pod in self._bound.values():
+            if pod["spec"]["nodeName"] == name:
+                room.add(pod)
+
+    def _note_pod(self, event: Event) -> bool:
         pod, uid = event.obj, str(event.obj["metadata"]["uid"])
-        known = self._pods.get(uid)
         if event.type == "DELETED" or (pod.get("status") or {}).get("phase") in TERMINAL:
             self._said.pop(uid, None)
-            return self._pods.pop(uid, None) is not None
-        self._pods[uid] = pod
+            was_pending = self._pending.pop(uid, None) is not None
+            return self._unbind(uid) or was_pending
         if pod["spec"].get("nodeName"):
-            self._said.pop(uid, None)
+            self._note_bound(pod)
             return False
-        return (
-            known is None
-            or known["spec"] != pod["spec"]
-            or known["metadata"].get("labels") != pod["metadata"].get("labels")
-        )
+        if uid in self._bound:
+            # An event from before its binding.
+            return False
+        if "deletionTimestamp" in pod["metadata"]:
+            self._pending.pop(uid, None)
+            return False
+        known = self._pending.get(uid)
+        self._pending[uid] = pod
+        same = known is not None and _wants(known) == _wants(pod)
+        if not same:
+            self._said.pop(uid, None)
+        return not same
+
+    def _note_bound(self, pod: Obj) -> None:
+        uid = str(pod["metadata"]["uid"])
+        self._said.pop(uid, None)
+        self._pending.pop(uid, None)
+        if uid not in self._bound and (room := self._rooms.get(pod["spec"]["nodeName"])) is not None:
+            room.add(pod)
+        self._bound[uid] = pod
+
+    def _unbind(self, uid: str) -> bool:
+        """Give a pod's room back; True where it had some."""
+        pod = self._bound.pop(uid, None)
+        if pod is None:
+            return False
+        if (room := self._rooms.get(pod["spec"]["nodeName"])) is not None:
+            room.add(pod, -1)
+        self._freed = True
+        return True
 
     def _schedule(self) -> None:
-        pending = [
-            pod for pod in self._pods.values()
-            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+        # A pod that was refused fits no better before something gets free; a gang may have grown.
+        due = [
+            pod for uid, pod in self._pending.items()
+            if self._freed or uid not in self._said or GroupKey.of(pod)
         ]  # fmt: skip
-        if not pending:
+        self._freed = False
+        if not due:
             return
-        rooms = self._rooms()
-        pending.sort(key=_order)
+        rooms = list(self._rooms.values())
+        due.sort(key=_order)
         done: set[GroupKey] = set()
         hopeless: dict[str, str] = {}
-        ready = self._ungated(pending)
+        ready = self._ungated(due)
         for pod in ready:
             key = GroupKey.of(pod)
             if key is None:
@@ -101,13 +160,6 @@ class Scheduler:
             elif key not in done:
                 done.add(key)
                 self._schedule_group(key, [p for p in ready if GroupKey.of(p) == key], rooms)
-
-    def _rooms(self) -> list[NodeRoom]:
-        rooms = {node["metadata"]["name"]: NodeRoom(node) for node in self._objects.list(NODES)}
-        for pod in self._pods.values():
-            if (room := rooms.get(pod["spec"].get("nodeName", ""))) is not None:
-                room.add(pod)
-        return list(rooms.values())
 
     def _schedule_one(self, pod: Obj, rooms: Sequence[NodeRoom], hopeless: dict[str, str]) -> None:
         # In one pass nothing gets free, so what was refused once is refused again.
@@ -117,7 +169,6 @@ class Scheduler:
             return
         room, (refusals, lacking) = self._fit(pod, rooms)
         if room is not None:
-            room.add(pod)
             self._bind(pod, room.name)
             return
         hopeless[alike] = fit.explain(refusals, lacking)
@@ -131,10 +182,11 @@ class Scheduler:
             for pod in ready:
                 self._refuse(pod, f"PodGroup not found: {key.namespace}/{key.name}")
             return
-        members = [pod for pod in self._pods.values() if GroupKey.of(pod) == key]
+        bound = sum(GroupKey.of(pod) == key for pod in self._bound.values())
+        members = bound + sum(GroupKey.of(pod) == key for pod in self._pending.values())
         minimum = int((group.get("spec") or {}).get("minMember") or 1)
-        attempt = Attempt(key, minimum, len(members), len(ready))
-        if len(members) < minimum:
+        attempt = Attempt(key, minimum, members, len(ready))
+        if members < minimum:
             for pod in ready:
                 self._refuse(pod, attempt.too_few(pod, len(rooms)))
             return
@@ -147,12 +199,9 @@ class Scheduler:
             else:
                 room.add(pod)
                 placed.append((pod, room))
-        bound = sum(1 for pod in members if pod["spec"].get("nodeName"))
         enough = bound + len(placed) >= minimum
-        by_name = {room.name: room for room in rooms}
         for pod, room in placed:
             if enough:
-                by_name[room.name].add(pod)
                 self._bind(pod, room.name)
             else:
                 self._refuse(pod, attempt.held_up())
@@ -212,8 +261,7 @@ class Scheduler:
             changed = self._objects.change(PODS, namespace, name, bound)
         except NotFound:
             return
-        self._pods[meta["uid"]] = changed
-        self._said.pop(meta["uid"], None)
+        self._note_bound(changed)
         text = f"Successfully assigned {namespace}/{name} to {node}"
         self._objects.event(changed, "Scheduled", text, component=_component(pod), action="Binding")
 
@@ -236,11 +284,10 @@ class Scheduler:
 
         meta = pod["metadata"]
         try:
-            self._pods[meta["uid"]] = self._objects.change(
-                PODS, meta["namespace"], meta["name"], edit, status=True
-            )
+            changed = self._objects.change(PODS, meta["namespace"], meta["name"], edit, status=True)
+            self._pending[meta["uid"]] = changed
         except NotFound:
-            self._pods.pop(meta["uid"], None)
+            self._pending.pop(meta["uid"], None)
 
 
 def _set_condition(pod: Obj, wanted: dict[str, Any]) -> None:
@@ -273,6 +320,11 @@ def _scheduling_key(pod: Obj) -> str:
     parts = [sorted(fit.requests(spec).items()), fit.host_ports(spec), spec.get("nodeSelector"), affinity,
              spec.get("tolerations"), claims, pod["metadata"]["namespace"]]  # fmt: skip
     return json.dumps(parts, sort_keys=True)
+
+
+def _wants(pod: Obj) -> tuple[Any, ...]:
+    """What of a pod can make it schedulable when it changes."""
+    return pod["spec"], pod["metadata"].get("labels"), pod["metadata"].get("annotations")
 
 
 def _node_matters(event: Event) -> bool:

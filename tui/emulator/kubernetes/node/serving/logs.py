@@ -17,7 +17,7 @@ from tui.emulator.kubernetes.node.log_files import Line, RunLog
 from tui.emulator.kubernetes.resources import PODS
 from tui.emulator.paths import AttemptDir
 
-FOLLOW_SECONDS = 0.05
+FOLLOW_SECONDS = 0.1
 """Between two looks for new lines."""
 _TRUE = {"true", "1", "t", "T", "TRUE", "True", ""}
 
