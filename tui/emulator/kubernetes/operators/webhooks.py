@@ -24,6 +24,8 @@ RESERVED_MPI = {
     "OMPI_MCA_orte_keep_fqdn_hostnames",
     "OMPI_MCA_orte_set_default_slots",
 }
+# The groups of the operators' types.
+GROUPS = {"kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kueue.x-k8s.io"}
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 Check = Callable[[Obj, Obj | None], Iterator[str]]
@@ -57,6 +59,8 @@ class Webhooks:
         """Raises what the API raises, and Forbidden."""
         key = (resource.group, resource.plural)
         queued = self._queued.get(key)
+        if resource.group in GROUPS and isinstance(obj.get("spec"), dict):
+            obj["spec"] = _without_nulls(obj["spec"])
         if old is None and queued is not None and _waits_in_a_queue(obj):
             queued.suspend(obj, True)
         self._api(resource, obj, old)
@@ -87,9 +91,9 @@ class Webhooks:
             return
         policy = runtime["spec"].get("mlPolicy") or {}
         reserved = RESERVED_MPI if "mpi" in policy else RESERVED if "torch" in policy else set()
-        given = {each["name"] for each in (job["spec"].get("trainer") or {}).get("env") or ()}
+        given = {each.get("name") for each in (job["spec"].get("trainer") or {}).get("env") or ()}
         if given & reserved:
-            named = " ".join(sorted(given & reserved))
+            named = " ".join(sorted(reserved & given))
             rule = "must not have reserved envs, invalid envs configured"
             yield f"spec.trainer.env: Invalid value: {rule}: [{named}]"
         template = (runtime["spec"].get("template") or {}).get("spec") or {}
@@ -99,6 +103,15 @@ class Webhooks:
             if any(each.get("name") not in known for each in spec.get("replicatedJobs") or ()):
                 rule = "must not have replicated job that doesn't exist in the runtime job template"
                 yield f"spec.runtimePatches: Invalid value: {rule}"
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value as a program reads it that takes null for what is not there."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [{} if each is None else _without_nulls(each) for each in value]
+    return value
 
 
 def _waits_in_a_queue(obj: Obj) -> bool:
@@ -185,14 +198,17 @@ def _jobset(jobset: Obj, old: Obj | None) -> Iterator[str]:
     if jobs and jobs[0].get("dependsOn"):
         yield "DependsOn can't be set for the first ReplicatedJob"
     before: set[str] = set()
-    for job in jobs:
+    for index, job in enumerate(jobs):
+        if not job["template"]["spec"]["template"]["spec"].get("containers"):
+            where = f"spec.replicatedJobs[{index}].template.spec.template.spec.containers"
+            yield f"{where}: Required value"
         for dependency in job.get("dependsOn") or ():
             if dependency.get("name") not in before:
                 yield (
-                    f"replicatedJob: {job['name']} cannot depend on replicatedJob: {dependency.get('name')}, "
-                    "because it doesn't exist or is after it"
+                    f"replicatedJob: {job.get('name')} cannot depend on replicatedJob: "
+                    f"{dependency.get('name')}, because it doesn't exist or is after it"
                 )
-        before.add(job["name"])
+        before.add(job.get("name", ""))
     for target in (jobset["spec"].get("successPolicy") or {}).get("targetReplicatedJobs") or ():
         if target not in before:
             yield (f"invalid replicatedJob name '{target}' does not appear in .spec.ReplicatedJobs")

@@ -41,9 +41,9 @@ def with_defaults(jobset: Mapping[str, Any]) -> Obj:
     for replicated in spec.get("replicatedJobs") or ():
         replicated.setdefault("replicas", 1)
         replicated["groupName"] = replicated.get("groupName") or "default"
-        job = replicated["template"]["spec"]
+        job = replicated.setdefault("template", {}).setdefault("spec", {})
         job["completionMode"] = job.get("completionMode") or "Indexed"
-        pod = job["template"]["spec"]
+        pod = job.setdefault("template", {}).setdefault("spec", {})
         pod["restartPolicy"] = pod.get("restartPolicy") or "OnFailure"
     return filled
 

@@ -99,7 +99,7 @@ class Quotas:
 
     def missing_flavors(self, queue: Queue) -> list[str]:
         """The flavors that the queue names and nobody has created."""
-        named = [flavor["name"] for group in queue.groups for flavor in group.get("flavors") or ()]
+        named = [flavor.get("name", "") for group in queue.groups for flavor in group.get("flavors") or ()]
         return [name for name in named if name not in self.flavors]
 
 
@@ -109,7 +109,7 @@ def _limits(obj: Obj) -> dict[FlavorResource, Limit]:
         for flavor in group.get("flavors") or ():
             for resource in flavor.get("resources") or ():
                 borrowing = resource.get("borrowingLimit")
-                limits[flavor["name"], resource["name"]] = Limit(
+                limits[flavor.get("name", ""), resource.get("name", "")] = Limit(
                     quantity.parse(resource.get("nominalQuota") or "0"),
                     None if borrowing is None else quantity.parse(borrowing),
                 )

@@ -20,6 +20,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     namespace_of,
 )
 from tui.emulator.kubernetes.operators.mpi import objects as wanted
+from tui.emulator.kubernetes.operators.mpi.validation import errors_of_v2beta1
 from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
 from tui.emulator.kubernetes.operators.training.status import Status
@@ -64,8 +65,15 @@ class MPIJobController(Controller):
         if stored is None or is_terminating(stored):
             return None
         job = wanted.with_defaults(stored)
-        if job["spec"]["runPolicy"].get("managedBy") in (None, wanted.MANAGER):
-            _OneJob(self, job).reconcile()
+        if job["spec"]["runPolicy"].get("managedBy") not in (None, wanted.MANAGER):
+            return None
+        errors = list(errors_of_v2beta1(job))
+        if errors:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            message = f"Found validation errors: {text}"[:1024]
+            self.objects.event(stored, "ValidationError", message, type="Warning", component=self.name)
+            return None
+        _OneJob(self, job).reconcile()
         return None
 
 

@@ -15,6 +15,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     name_of,
     namespace_of,
 )
+from tui.emulator.kubernetes.operators.mpi.validation import error_of_v1
 from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.gang import join
 from tui.emulator.kubernetes.operators.training.kinds import (
@@ -89,6 +90,10 @@ class TrainingController(Controller):
         if stored is None or is_terminating(stored):
             return None
         if (stored["spec"].get("runPolicy") or {}).get("managedBy") not in (None, OPERATOR):
+            return None
+        if self.kind is MPI and (error := error_of_v1(stored["spec"])):
+            text = f"MPIJob failed validation because {error}"
+            self._say(stored, "MPIJobFailedValidation", text, warning=True)
             return None
         seen = self._see(with_defaults(self.kind, stored))
         plan = plan_job(seen, self.steps.reconcile, self.steps.conclude)

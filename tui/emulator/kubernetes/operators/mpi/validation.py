@@ -1,0 +1,70 @@
+"""What the operators refuse in an MPIJob, by an event: neither has a webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.emulator.kubernetes.operators.metadata import name_of
+
+TYPES = ("Launcher", "Worker")
+_RESTARTS = ("Never", "OnFailure")
+
+
+def _containers(replica: Any) -> list[Mapping[str, Any]]:
+    """The containers of a replica; none where a part of the way there is missing."""
+    template = (replica or {}).get("template") or {}
+    containers = (template.get("spec") or {}).get("containers") or []
+    return containers if all(isinstance(each, Mapping) for each in containers) else []
+
+
+def error_of_v1(spec: Mapping[str, Any]) -> str:
+    """Why the Training Operator does not reconcile an MPIJob; empty where it does."""
+    replicas = spec.get("mpiReplicaSpecs") or {}
+    for name, replica in replicas.items():
+        containers = _containers(replica)
+        if not containers:
+            return f"MPIReplicaSpecs is not valid: containers definition expected in {name}"
+        if name not in TYPES:
+            return f"MPIReplicaType is {name} but must be one of [{' '.join(TYPES)}]"
+        for field, word in (("image", "Image"), ("name", "ImageName")):
+            if not all(each.get(field) for each in containers):
+                return f"MPIReplicaSpec is not valid: {word} is undefined in the container of {name}"
+        if name == "Launcher" and replica.get("replicas") not in (None, 1):
+            return "MPIReplicaSpec is not valid: There must be only 1 launcher replica"
+    if "Launcher" not in replicas:
+        return "MPIReplicaSpec is not valid: Master ReplicaSpec must be present"
+    return ""
+
+
+def errors_of_v2beta1(job: Mapping[str, Any]) -> Iterator[str]:
+    """What the MPI operator finds wrong in an MPIJob that has its defaults."""
+    replicas = job["spec"].get("mpiReplicaSpecs") or {}
+    workers = max(int((replicas.get("Worker") or {}).get("replicas") or 1), 1)
+    host = f"{name_of(job)}-worker-{workers - 1}"
+    if len(host) > 63 or not host[0].isalpha() or "." in host:
+        yield (
+            f'metadata.name: Invalid value: "{name_of(job)}": will not able to create pod and service with '
+            f'invalid DNS label "{host}"'
+        )
+    launcher = replicas.get("Launcher")
+    if launcher is None:
+        yield "spec.mpiReplicaSpecs[Launcher]: Required value: must have Launcher replica spec"
+    for name in TYPES:
+        if replicas.get(name) is not None:
+            yield from _replica(name, replicas[name])
+
+
+def _replica(name: str, replica: Mapping[str, Any]) -> Iterator[str]:
+    at = f"spec.mpiReplicaSpecs[{name}]"
+    policy = replica.get("restartPolicy")
+    if policy not in _RESTARTS:
+        supported = ", ".join(f'"{each}"' for each in _RESTARTS)
+        yield f'{at}.restartPolicy: Unsupported value: "{policy}": supported values: {supported}'
+    if not _containers(replica):
+        yield f"{at}.template.spec.containers: Required value: must define at least one container"
+    count = int(replica.get("replicas") or 0)
+    if name == "Launcher" and count != 1:
+        yield f"{at}.replicas: Invalid value: {count}: must be 1"
+    if name == "Worker" and count <= 0:
+        yield f"{at}.replicas: Invalid value: {count}: must be greater than or equal to 1"
