@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,8 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from tui.config.settings import Context, Settings, SettingsError, all_contexts, unknown_context
 from tui.domain.profile.source import Document, ProfileInvalid, dotted, read
-from tui.domain.resource_name import is_location, is_project
+from tui.domain.resource_name import GKE_CLUSTER, is_location, is_project
 
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _JSON_FIELDS = ("contexts", "keys")
 """Fields that the environment gives as JSON text."""
 _WORDS = {
@@ -58,8 +60,9 @@ def _check_names(settings: Settings, document: Document, environment: Mapping[st
         wrong.append((("context",), unknown_context(settings.context, [c.name for c in contexts])))
     single = [c.name for c in contexts if c.kind != "group"]
     for at, context in enumerate(settings.contexts):
-        if context.kind == "vertex":
-            wrong += [(("contexts", at, *path), what) for path, what in _odd_names(context)]
+        if context.kind in {"vertex", "kubernetes"}:
+            odd = _odd_names(context) if context.kind == "vertex" else _odd_names_of_cluster(context)
+            wrong += [(("contexts", at, *path), what) for path, what in odd]
         for number, member in enumerate(context.members):
             if member not in single:
                 wrong.append((("contexts", at, "members", number), unknown_context(member, single)))
@@ -81,6 +84,23 @@ def _odd_names(context: Context) -> Iterator[tuple[tuple[str | int, ...], str]]:
             yield (
                 ("regions", number),
                 f"{region!r} is not a region: lower-case letters, digits and hyphens, such as us-central1",
+            )
+
+
+def _odd_names_of_cluster(context: Context) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What of a cluster's context can be no name, and where."""
+    if context.gke and not GKE_CLUSTER.fullmatch(context.gke):
+        yield (
+            ("gke",),
+            f"{context.gke!r} is not a cluster of GKE: write projects/PROJECT/locations/LOCATION/clusters/NAME",
+        )
+    if context.project and not is_project(context.project):
+        yield ("project",), f"{context.project!r} is not a project's id"
+    for number, namespace in enumerate(context.namespaces):
+        if not _NAMESPACE.fullmatch(namespace):
+            yield (
+                ("namespaces", number),
+                f"{namespace!r} is not a namespace: lower-case letters, digits and hyphens, such as team-a",
             )
 
 

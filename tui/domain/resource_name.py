@@ -15,6 +15,13 @@ LOCATION = r"[a-z][a-z0-9]{0,29}(?:-[a-z0-9]{1,20}){0,3}"
 ID = r"[A-Za-z0-9_][A-Za-z0-9_.~-]{0,127}"
 """The last part of a resource's name."""
 
+GKE_CLUSTER = re.compile(
+    rf"projects/(?P<project>{PROJECT})/(?:locations|zones)/(?P<location>{LOCATION})"
+    r"/clusters/(?P<cluster>[a-z][a-z0-9-]{0,39})",
+    re.ASCII,
+)
+"""For `fullmatch`: a cluster of Google Kubernetes Engine."""
+
 _PROJECT, _LOCATION = re.compile(PROJECT, re.ASCII), re.compile(LOCATION, re.ASCII)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from tests.wire.kubernetes.control import emulator
 from tests.wire.kubernetes.told_server import kubeconfig, serving, status
 from tui.backends.errors import (
     BackendError,
@@ -24,6 +27,7 @@ from tui.backends.errors import (
 )
 from tui.backends.kubernetes.connection import Connection, lines
 from tui.backends.kubernetes.errors import AlreadyExists, Conflict, Expired
+from tui.backends.kubernetes.login import cluster
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 
 
@@ -165,6 +169,49 @@ async def test_a_login_that_fails_says_why(tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("clusters: [")
     with pytest.raises(InvalidRequest, match="can't be read"):
         await KubeconfigCluster(str(tmp_path / "broken")).log_in()
+
+
+async def test_a_pod_logs_in_with_its_own_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no kubeconfig: the token, the authority and the namespace that are mounted there."""
+    async with emulator() as running:
+        account = tmp_path / "account"
+        account.mkdir()
+        (account / "token").write_text((running.state.root / "token").read_text().strip())
+        (account / "ca.crt").write_text((running.state.tls / "ca.crt").read_text())
+        (account / "namespace").write_text("team\n")
+        monkeypatch.setattr(cluster, "SERVICE_ACCOUNT", account)
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", running.url.rpartition(":")[2])
+        calls = Connection(KubeconfigCluster())
+        found = await calls.request("GET", "/version", what="ask for the version")
+        assert "gitVersion" in found
+        assert (calls.login.cluster, calls.login.namespace) == ("in-cluster", "team")
+        await calls.aclose()
+        with pytest.raises(NotFound, match="no kubeconfig"):
+            await KubeconfigCluster(context="named").log_in()
+
+
+def certificates() -> set[Path]:
+    """Temporary files with a certificate of the clusters of this machine."""
+    files = [file for file in Path(tempfile.gettempdir()).glob("tmp*") if file.is_file()]
+    return {file for file in files if b"CERTIFICATE" in file.read_bytes()}
+
+
+async def test_another_authority_is_said_in_words(tmp_path: Path) -> None:
+    async with emulator() as running, emulator() as other:
+        text = running.state.kubeconfig.read_text()
+        mine = yaml.safe_load(text)["clusters"][0]["cluster"]["certificate-authority-data"]
+        theirs = yaml.safe_load(other.state.kubeconfig.read_text())["clusters"][0]["cluster"]
+        (tmp_path / "k").write_text(text.replace(mine, theirs["certificate-authority-data"]))
+        before = certificates()
+        calls = Connection(KubeconfigCluster(str(tmp_path / "k")))
+        with pytest.raises(Unavailable, match="certificate of the server") as refused:
+            await calls.request("GET", "/version", what="ask for the version", patience=0.0)
+        assert "certificate authority" in refused.value.fix
+        await calls.aclose()
+        # What kr8s wrote for the kubeconfig's data is removed: a private key may be among it.
+        assert certificates() <= before
 
 
 async def test_a_server_that_is_not_there_is_said_within_the_patience(tmp_path: Path) -> None:

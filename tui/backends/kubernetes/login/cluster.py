@@ -105,7 +105,10 @@ async def _read(kubeconfig: str | dict[str, Any], context: str) -> Login:
     # Loaded in a thread, and only where there is a cluster: it takes 0.2 s.
     api = await in_thread(lambda: importlib.import_module("kr8s.asyncio").Api)
     # Its own session is never opened; it is asked for the credentials alone.
-    auth = api(kubeconfig=kubeconfig, context=context or None, bypass_factory=True).auth
+    account = str(SERVICE_ACCOUNT)
+    auth = api(
+        kubeconfig=kubeconfig, context=context or None, serviceaccount=account, bypass_factory=True
+    ).auth
     await auth.reauthenticate()
     chosen = auth.kubeconfig.get_context(auth.active_context) if auth.active_context else {}
     cluster = chosen.get("cluster") or IN_CLUSTER

@@ -6,7 +6,6 @@ API, and a module of ours stands for the plugin (`gke_token`).
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,14 +14,10 @@ from urllib.parse import urlsplit
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, PermissionDenied, Unavailable
 from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
 from tui.backends.vertex.transport.connect import SCOPE, google_login
+from tui.domain.resource_name import GKE_CLUSTER
 
 API = "https://container.googleapis.com"
 SECONDS = 15.0
-_NAME = re.compile(
-    r"projects/(?P<project>[A-Za-z0-9:._-]+)/(?:locations|zones)/(?P<location>[a-z0-9-]+)"
-    r"/clusters/(?P<cluster>[a-z0-9-]+)",
-    re.ASCII,
-)
 Fetch = Callable[[str], tuple[int, Mapping[str, Any]]]
 """GETs a URL with Google's credentials; status and JSON."""
 
@@ -35,7 +30,7 @@ class GkeCluster(Cluster):
         self._fetch = fetch or _fetch
 
     async def log_in(self) -> Login:
-        found = _NAME.fullmatch(self._resource)
+        found = GKE_CLUSTER.fullmatch(self._resource)
         if found is None:
             raise InvalidRequest(
                 f"{self._resource!r} is not the name of a GKE cluster.",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -21,6 +22,7 @@ from tui.backends.errors import BackendError, PermissionDenied, Unauthenticated
 from tui.backends.kubernetes.connection import backoff
 from tui.backends.kubernetes.errors import Expired, from_status
 
+LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 Obj = Mapping[str, Any]
 PAGE = 250
@@ -119,6 +121,11 @@ class Reflector(Generic[T]):
                 self._point = ""
             except BackendError as error:
                 broke = error
+            except Exception as error:
+                # A defect, or an object as no server sends it, must not end the watch: that looks like peace.
+                LOG.exception("the watch of %s failed", self.what)
+                self._point = ""
+                broke = BackendError(f"Can't watch the {self.what}: {type(error).__name__}: {error}")
             lasted = self._watching and time.monotonic() - began >= SHORT
             self._watching = False
             await self._pause(self._wait(lasted, broke))
