@@ -4,6 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Without its bytecode each of the hundreds of processes that the tests start, and each of pytest's own, compiles all
+# modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run help test quick lint unit bench peers pipelines trainer-sdist clean
 
 run: $(STAMP)

@@ -13,20 +13,23 @@ trainingPipeline:
     workerPoolSpecs:
       - machineSpec: {machineType: n1-standard-4}
         replicaCount: 1
-        containerSpec: {imageUri: python, command: [sh, -c, "echo up; exec sleep 600"]}
+        containerSpec: {imageUri: python, command: [sh, -c, "echo up | tee -a UPS; exec sleep 600"]}
 """
 
 
 # Seconds: a dozen commands, each a process of its own.
 def test_a_pipeline_is_one_piece_of_work_for_verbs_and_keys() -> None:
     with home() as place:
-        (place.root / "bert.yaml").write_text(PROFILE)
+        ups = place.root / "ups"
+        (place.root / "bert.yaml").write_text(PROFILE.replace("UPS", str(ups)))
         pipeline = place.json("launch", str(place.root / "bert.yaml"), "--yes")["id"]
 
-        def running() -> bool:
-            return {job["state"] for job in place.jobs()} == {"RUNNING"}
+        # A verb is a process: what may take its time is waited for without one.
+        def restarted(count: int) -> bool:
+            return ups.read_text().count("up\n") == count
 
-        wait_for(running, "the pipeline to run")
+        wait_for(lambda: place.count("RUNNING"), "the job to run")
+        wait_for(lambda: {job["state"] for job in place.jobs()} == {"RUNNING"}, "the pipeline to run")
         shown = place.json("describe", pipeline)
         child = shown["tasks"][0]["job"]
         (pool,) = shown["resource"]["trainingTaskInputs"]["workerPoolSpecs"]
@@ -37,7 +40,8 @@ def test_a_pipeline_is_one_piece_of_work_for_verbs_and_keys() -> None:
 
         hit = place.json("emulator", "fault", "preempt", pipeline)
         assert hit == {"schema": 1, "job": child, "replicas": ["workerpool0-0"]}
-        wait_for(lambda: place.run("logs", "bert").stdout.count(" up\n") == 2, "the restart")
+        wait_for(lambda: restarted(2), "the restart")
+        wait_for(lambda: place.run("logs", "bert").stdout.count(" up\n") == 2, "the log of the restart")
         screen = Terminal([VXTUI], place.env)
         try:
             screen.wait("▸ bert")
@@ -47,13 +51,15 @@ def test_a_pipeline_is_one_piece_of_work_for_verbs_and_keys() -> None:
             screen.type(f"preempt {pipeline}\r".encode())
             screen.wait("Preempt bert ")
             screen.press("y")
-            wait_for(lambda: place.run("logs", "bert").stdout.count(" up\n") == 3, "the restart")
+            wait_for(lambda: restarted(3), "the restart")
+            wait_for(lambda: place.run("logs", "bert").stdout.count(" up\n") == 3, "the log of the restart")
             screen.press("ctrl+q")
             assert screen.wait_exit() == 0
         finally:
             screen.close()
 
         place.json("cancel", pipeline, "--yes")
+        wait_for(lambda: place.count("CANCELLED"), "the end of the job")
         wait_for(lambda: {job["state"] for job in place.jobs()} == {"CANCELLED"}, "the end of both")
         place.json("profiles", "import", pipeline, "--name", "again")
         sent = [

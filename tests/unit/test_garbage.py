@@ -12,7 +12,9 @@ from tui.garbage import FEW, LAST_RESORT, MANY, QUIET, IdleCollector
 
 @pytest.fixture(autouse=True)
 def own_collections() -> Iterator[None]:
-    """No collection but those of the test; afterwards all is as before."""
+    """No collection but those of the test, and of its own objects alone; afterwards all is as before."""
+    # What the other tests have loaded would be looked through with each collection.
+    gc.freeze()
     gc.collect()
     thresholds = gc.get_threshold()
     # A young generation that no test fills.
