@@ -28,6 +28,8 @@ TICK = 0.1
 """Seconds between two deliveries of a busy log."""
 ALIVE = 5.0
 """Seconds between two batches that only say that the log is read up to now."""
+BEGIN = 15.0
+"""Longest wait for the pods, the events and the conditions before the first line is delivered."""
 GIVE_UP = 180.0
 """Seconds without a way to watch the pods after which the tail ends with that error."""
 
@@ -94,6 +96,9 @@ class Tail:
         self._watch: JobWatch | None = None
         self._said = ""
         self._blind_since: float | None = None
+        self._opened_at = self.now()
+        self._begun = self._looked = False
+        """Lines are delivered; the conditions of the job are told."""
         self._remaining: asyncio.Task[None] | None = None
         """Reads the log of replicas without pods, at the end."""
 
@@ -159,7 +164,7 @@ class Tail:
         while True:
             await self._wait()
             self._raise()
-            batch = self._batch(self._merge.ready(self.now()))
+            batch = self._batch(self._merge.ready(self.now()) if self._has_begun() else [])
             self._room.set()
             if batch is None and self.now() - spoke > ALIVE and self._is_alive():
                 batch = LogBatch(received=self._received(), alive=True)
@@ -171,6 +176,15 @@ class Tail:
         last = self._batch(self._merge.rest())
         if last is not None:
             yield last
+
+    def _has_begun(self) -> bool:
+        """Whether the oldest lines of all are known, or were waited for for long."""
+        watch = self._watch
+        assert watch is not None
+        if not self._begun:
+            told = not self._selection.service or (watch.events_known and self._looked)
+            self._begun = (watch.synced and told) or self.now() - self._opened_at > BEGIN
+        return self._begun
 
     async def _wait(self) -> None:
         """Until something has come, or what waits is due."""
@@ -287,6 +301,7 @@ class Tail:
             ended = self._ended_at is not None
             try:
                 self._tell(await watch.job_entries())
+                self._looked = True
                 self._job = await self._access.job(self._query.job_name)
                 if ended:
                     # What its conditions said when it had ended is told.
