@@ -92,7 +92,7 @@ def _odd_names_of_cluster(context: Context) -> Iterator[tuple[tuple[str | int, .
     if context.gke and not GKE_CLUSTER.fullmatch(context.gke):
         yield (
             ("gke",),
-            f"{context.gke!r} is not a cluster of GKE: write projects/PROJECT/locations/LOCATION/clusters/NAME",
+            f"{context.gke!r} is not a cluster of GKE: write projects/PROJECT/locations/PLACE/clusters/NAME",
         )
     if context.project and not is_project(context.project):
         yield ("project",), f"{context.project!r} is not a project's id"
