@@ -50,6 +50,12 @@ def test_a_master_that_is_told_its_own_address_listens_where_the_others_look() -
     assert told == others
 
 
+def test_a_tracker_of_xgboost() -> None:
+    env = {"DMLC_TRACKER_URI": "job-node-0-0.job", "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": "1"}
+    found = translate(env, names(), Ports())
+    assert found == {**env, "DMLC_TRACKER_URI": "127.0.0.1", "DMLC_TRACKER_PORT": "20000"}
+
+
 def test_every_form_of_a_name_is_the_same_host() -> None:
     ports = Ports()
     forms = (
