@@ -35,13 +35,20 @@ def refused(pod: dict[str, Any], there: list[NodeRoom]) -> str:
 def test_a_plain_pod_goes_to_a_node_without_accelerators_and_spreads() -> None:
     there = rooms()
     taken = []
-    for _ in range(2):
-        room, _ = choose(one := pod({"cpu": "1"}), there)
+    for limits in ({"cpu": "1"}, {}):
+        room, _ = choose(one := pod(limits), there)
         assert room is not None
         room.add(one)
         taken.append(room.name)
     assert len(set(taken)) == 2
     assert all("-cpu-" in name for name in taken)
+    nodes = set()
+    for _ in range(4):
+        room, _ = choose(one := pod({"nvidia.com/gpu": "1"}), there)
+        assert room is not None
+        room.add(one)
+        nodes.add(room.name)
+    assert len(nodes) == 4
 
 
 def test_gpus_tolerate_their_own_taint_but_spot_has_to_be_tolerated() -> None:

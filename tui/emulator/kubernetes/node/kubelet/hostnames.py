@@ -22,7 +22,8 @@ _NAME = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _HOST_PORT = re.compile(rf"(?:(?<![\w./-])|(?<=//))({_NAME}(?:\.{_NAME})*):(\d{{1,5}})(?![\w.])")
 _HOST = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 _ADDRESS_WORDS = {
-    "ADDR", "ADDRESS", "ADDRESSES", "HOST", "HOSTS", "MASTER", "COORDINATOR", "ENDPOINT", "IP", "SERVER", "URI",
+    "ADDR", "ADDRESS", "ADDRESSES", "HOST", "HOSTS", "MASTER", "COORDINATOR", "ENDPOINT", "IP", "SERVER",
+    "URI",
 }  # fmt: skip
 
 

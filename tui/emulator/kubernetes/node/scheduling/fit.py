@@ -17,6 +17,7 @@ AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY = "Too many pods"
 _EFFECTS = {"NoSchedule", "NoExecute"}
+_LEAST = {"cpu": 100, "memory": 200 << 20}
 _CORE = {"cpu", "memory", "ephemeral-storage", "pods"}
 
 
@@ -35,6 +36,7 @@ class NodeRoom:
     node: Obj
     used: Counter[str] = field(default_factory=Counter)
     ports: Counter[tuple[str, int]] = field(default_factory=Counter)
+    weight: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         status = self.node.get("status") or {}
@@ -49,7 +51,7 @@ class NodeRoom:
     def copy(self) -> NodeRoom:
         made = NodeRoom.__new__(NodeRoom)
         made.node, made.allocatable = self.node, self.allocatable
-        made.used, made.ports = self.used.copy(), self.ports.copy()
+        made.used, made.ports, made.weight = self.used.copy(), self.ports.copy(), self.weight.copy()
         return made
 
     def add(self, pod: Obj, sign: int = 1) -> None:
@@ -59,12 +61,13 @@ class NodeRoom:
         self.used["pods"] += sign
         for port in host_ports(pod["spec"]):
             self.ports[port] += sign
+        for name, amount in _weight(pod["spec"]).items():
+            self.weight[name] += sign * amount
 
     @property
     def load(self) -> float:
-        """The mean share of CPU and memory that is requested, for spreading."""
-        shares = [self.used[name] / self.allocatable[name] for name in ("cpu", "memory")
-                  if self.allocatable.get(name)]  # fmt: skip
+        """The mean share of CPU and memory in use, for spreading; a pod without requests counts too."""
+        shares = [self.weight[name] / self.allocatable[name] for name in _LEAST if self.allocatable.get(name)]
         return sum(shares) / len(shares) if shares else 0.0
 
 
@@ -96,6 +99,15 @@ def _container_requests(container: Obj) -> dict[str, int]:
     # What is limited and not requested is requested up to its limit.
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: scaled(name, amount) for name, amount in asked.items()}
+
+
+def _weight(spec: Obj) -> dict[str, int]:
+    """What a pod weighs where pods are spread: kube-scheduler counts a container without a request too."""
+    total: Counter[str] = Counter()
+    for container in spec.get("containers") or ():
+        asked = _container_requests(container)
+        total.update({name: asked.get(name, least) for name, least in _LEAST.items()})
+    return dict(total)
 
 
 def host_ports(spec: Obj) -> list[tuple[str, int]]:
