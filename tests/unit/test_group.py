@@ -75,6 +75,8 @@ async def test_without_jobs_a_reader_answers_as_it_does_in_one_context() -> None
     async with GroupBackend(ALL, [member("one"), member("two")]) as group:
         assert await group.progress.read([]) == {}
         assert await group.telemetry.read([], now()) == []
+        # What is read ahead has no job either.
+        await group.metrics.prepare()
 
 
 class SlowBackend(MemoryBackend):

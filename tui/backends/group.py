@@ -263,6 +263,9 @@ class RoutedReader(JobReader):
         self._group = group
         self._name = name
 
+    async def prepare(self, *_: Any) -> None:
+        """`MetricService.prepare`: whose metrics are wanted is not known before the job."""
+
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         def run(jobs: Any, *rest: Any, **options: Any) -> Any:
             if isinstance(jobs, Sequence) and not isinstance(jobs, str):
