@@ -47,13 +47,20 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[Containe
         replicas = kubelet.services.runner.status(run).replicas
         pid = replicas[0].pid if replicas else None
         process = process_tree.read(pid) if pid is not None else None
+    gone = ApiError(
+        f'unable to upgrade connection: container not found ("{container}")', code=404, reason="NotFound"
+    )
     if run is None or process is None or process.ended:
-        raise ApiError(f'unable to upgrade connection: container not found ("{container}")', code=404,
-                       reason="NotFound")  # fmt: skip
-    variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
+        raise gone
+    try:
+        variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
+        plan = AttemptPlan.load(run.plan)
+    except OSError as error:
+        # It has just ended, or its pod is gone.
+        raise gone from error
     pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
-    plan = AttemptPlan.load(run.plan)
-    return found, Place(container, process, {key: value for key, _, value in pairs}, plan.replicas[0].workdir)
+    place = Place(container, process, {key: value for key, _, value in pairs}, plan.replicas[0].workdir)
+    return found, place
 
 
 async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> None:
