@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from tests.ui.double import NOON, MemoryBackend, fleet, job
-from tui.backends.errors import BackendError, NotFound
+from tests.ui.listed_double import MemoryList
 from tui.backends.resources import ResourceService
-from tui.backends.serving import Found
 from tui.domain.resources.persistent import PersistentResource, ResourcePool
 from tui.domain.states import JobState
 
@@ -41,37 +40,17 @@ def machines() -> list[PersistentResource]:
     ]  # fmt: skip
 
 
-class MemoryResources(ResourceService):
-    """What a `MemoryBackend` has, and what was done to it."""
-
-    def __init__(self, backend: MemoryBackend, found: Sequence[PersistentResource]) -> None:
-        self._backend = backend
-        self.found = {each.name: each for each in found}
-        self.errors: dict[str, BackendError] = {}
-        self.done: list[tuple[str, str]] = []
-
-    async def list_all(self) -> Found[PersistentResource]:
-        self._backend.meet_error()
-        return Found(list(self.found.values()), self.errors)
-
-    async def get(self, name: str) -> PersistentResource:
-        if name not in self.found:
-            raise NotFound(f"{name} is gone")
-        return self.found[name]
+class MemoryResources(MemoryList[PersistentResource], ResourceService):
+    """Those that a `MemoryBackend` has."""
 
     async def create(self, region: str, id: str, resource: Mapping[str, Any]) -> PersistentResource:
         raise AssertionError("no screen creates one")
 
     async def delete(self, name: str) -> None:
-        self._backend.meet_error()
-        self.done.append(("delete", name))
-        self.found[name] = replace(self.found[name], state="STOPPING")
+        self.change(name, "delete", name, state="STOPPING")
 
     async def reboot(self, name: str) -> PersistentResource:
-        self._backend.meet_error()
-        self.done.append(("reboot", name))
-        self.found[name] = replace(self.found[name], state="REBOOTING")
-        return self.found[name]
+        return self.change(name, "reboot", name, state="REBOOTING")
 
 
 def backend() -> tuple[MemoryBackend, MemoryResources]:

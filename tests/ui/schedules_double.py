@@ -8,9 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from tests.ui.double import NOON, MemoryBackend, fleet, job
-from tui.backends.errors import BackendError, NotFound
+from tests.ui.listed_double import MemoryList
 from tui.backends.schedules import ScheduleService
-from tui.backends.serving import Found
 from tui.domain.job import Job
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 from tui.domain.states import JobState
@@ -51,23 +50,8 @@ def some() -> list[Schedule]:
     ]  # fmt: skip
 
 
-class MemorySchedules(ScheduleService):
-    """What a `MemoryBackend` has, and what was done to it."""
-
-    def __init__(self, backend: MemoryBackend, found: Sequence[Schedule]) -> None:
-        self._backend = backend
-        self.found = {each.name: each for each in found}
-        self.errors: dict[str, BackendError] = {}
-        self.done: list[tuple[str, ...]] = []
-
-    async def list_all(self) -> Found[Schedule]:
-        self._backend.meet_error()
-        return Found(list(self.found.values()), self.errors)
-
-    async def get(self, name: str) -> Schedule:
-        if name not in self.found:
-            raise NotFound(f"{name} is gone")
-        return self.found[name]
+class MemorySchedules(MemoryList[Schedule], ScheduleService):
+    """Those that a `MemoryBackend` has."""
 
     async def runs(self, name: str) -> Sequence[Job]:
         self._backend.meet_error()
@@ -78,21 +62,14 @@ class MemorySchedules(ScheduleService):
         raise AssertionError("no screen creates one")
 
     async def pause(self, name: str) -> Schedule:
-        return self._change(name, "PAUSED", ("pause", name))
+        return self.change(name, "pause", name, state="PAUSED")
 
     async def resume(self, name: str, catch_up: bool) -> Schedule:
-        return self._change(name, "ACTIVE", ("resume", name, str(catch_up)))
+        return self.change(name, "resume", name, str(catch_up), state="ACTIVE")
 
     async def delete(self, name: str) -> None:
-        self._backend.meet_error()
-        self.done.append(("delete", name))
+        self.change(name, "delete", name)
         del self.found[name]
-
-    def _change(self, name: str, state: str, done: tuple[str, ...]) -> Schedule:
-        self._backend.meet_error()
-        self.done.append(done)
-        self.found[name] = replace(self.found[name], state=state)
-        return self.found[name]
 
 
 def backend() -> tuple[MemoryBackend, MemorySchedules]:
