@@ -284,5 +284,6 @@ def _error(status: Status, pods: Iterable[Pod]) -> JobError | None:
             sentences.append(f"The replica {place} exited with a non-zero status of {pod.exit_code}{why}.")
         elif why:
             sentences.append(f"The replica {place} failed{why}.")
-    words = " ".join(filter(None, sentences)) or "The job failed."
+    # Two pods of one replica that failed alike are told once.
+    words = " ".join(filter(None, dict.fromkeys(sentences))) or "The job failed."
     return JobError(_UNKNOWN_CODE, mask_text(words)[:_LONGEST])

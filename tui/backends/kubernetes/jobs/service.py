@@ -24,6 +24,8 @@ from tui.domain.kubernetes.workloads import WORKLOADS, at
 
 FIRST_LIST_SECONDS = 30.0
 """Longest wait for the first list of a kind."""
+PARTS_SECONDS = 1.0
+"""Longest wait for pods and other parts after the jobs are known."""
 EVENTS_SECONDS = 5.0
 MOST_REMEMBERED = 50
 GONE_SECONDS = 60.0
@@ -85,6 +87,11 @@ class KubernetesJobs(JobService):
         watched = self._cluster.watch.of_kind(self._workload.key)
         end = asyncio.get_running_loop().time() + FIRST_LIST_SECONDS
         for each in watched:
+            left = end - asyncio.get_running_loop().time()
+            await each.reflector.settled(max(0.0, left))
+        # All are listed at the same time. Where there are many pods, jobs are shown before them.
+        end = min(end, asyncio.get_running_loop().time() + PARTS_SECONDS)
+        for each in self._cluster.watch.of_parts():
             left = end - asyncio.get_running_loop().time()
             await each.reflector.settled(max(0.0, left))
 

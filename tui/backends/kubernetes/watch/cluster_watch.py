@@ -94,12 +94,19 @@ class ClusterWatch:
         types = self.served.jobs.get(key, ())
         return [each for each in self._watched if each.type in types]
 
+    def of_pods(self) -> list[Watched]:
+        """The watches of pods."""
+        return [each for each in self._watched if each.type is PODS]
+
+    def of_parts(self) -> list[Watched]:
+        """The watches of what jobs are made of, or wait for."""
+        made_of = {"Pod", "Job", "JobSet"}
+        return [each for each in self._watched if each.type.kind in made_of or each.type in self.served.parts]
+
     def live(self, key: str, namespace: str) -> bool:
         """Whether jobs of a kind there, and their pods, are as the cluster has them now."""
         found = [
-            each
-            for each in (*self.of_kind(key), *(w for w in self._watched if w.type is PODS))
-            if each.scope in {EVERYWHERE, namespace}
+            each for each in (*self.of_kind(key), *self.of_pods()) if each.scope in {EVERYWHERE, namespace}
         ]
         return bool(found) and all(each.reflector.live for each in found)
 
@@ -156,7 +163,7 @@ class ClusterWatch:
 
     def pods(self) -> dict[str, Pod]:
         """Every pod of a job, by `namespace/name`."""
-        found = [each.reflector.objects for each in self._watched if each.type is PODS]
+        found = [each.reflector.objects for each in self.of_pods()]
         return {key: pod for objects in found for key, pod in objects.items()}
 
     def pods_of(self, place: Place) -> list[Pod]:
