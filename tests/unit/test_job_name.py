@@ -11,7 +11,7 @@ from tests.ui.double import NOON, job
 from tui.domain.profile.job_name import NameFacts, expand
 from tui.domain.short_ids import short_ids
 from tui.domain.vertex.rules.shape import name_problem
-from tui.store.profiles.name_facts import NO_COMMIT, name_facts
+from tui.store.profiles.name_facts import NO_COMMIT, name_facts, named
 
 FACTS = NameFacts("tiny", "20261121", "ana", "9f3c2ab")
 
@@ -50,10 +50,18 @@ def test_only_names_that_repeat_have_a_suffix_and_it_differs() -> None:
 
 def test_the_facts_are_of_this_user_and_of_the_folder_s_commit(tmp_path: Path) -> None:
     profile = tmp_path / "tiny.yaml"
-    assert name_facts(profile, NOON, "{git}").git == NO_COMMIT
+    assert name_facts(profile, NOON, {"displayName": "{git}"}).git == NO_COMMIT
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
-    found = name_facts(profile, NOON, "{user}-{git}")
+    found = name_facts(profile, NOON, {"displayName": "{user}-{git}"})
     assert found.profile == "tiny" and found.date == f"{NOON.astimezone():%Y%m%d}"
     assert len(found.git) >= 7 and int(found.git, 16) >= 0 and found.user
+
+
+def test_a_name_on_a_cluster_is_that_of_an_object(tmp_path: Path) -> None:
+    job = {"displayName": "{profile}-{n}", "manifest": {"objects": []}}
+    assert named(job, tmp_path / "My_Job.yaml", NOON, ["my-job-4"])["displayName"] == "my-job-5"
+    assert (
+        named({"displayName": "{profile}-{n}"}, tmp_path / "My_Job.yaml", NOON)["displayName"] == "My_Job-1"
+    )

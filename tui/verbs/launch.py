@@ -167,7 +167,7 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     if not is_template(template):
         _must_be_a_name(template)
         return request
-    facts = await asyncio.to_thread(name_facts, profile, now(), template)
+    facts = await asyncio.to_thread(name_facts, profile, now(), request.custom_job)
     beginning, taken = prefix(template, facts), list[str]()
     if beginning is not None:
         try:

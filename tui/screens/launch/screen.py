@@ -140,7 +140,7 @@ class LaunchScreen(FrameScreen):
         template = str(prepared.request.custom_job.get("displayName", ""))
         if typed == self._own_name:
             if self._facts is None and not blocks(template):
-                self._facts = name_facts(self._entry.path, self.console.clock(), template)
+                self._facts = name_facts(self._entry.path, self.console.clock(), prepared.request.custom_job)
             taken = self.console.store.display_names
             typed = template if self._facts is None else expand(template, self._facts, taken)
             self._own_name = typed
@@ -158,7 +158,9 @@ class LaunchScreen(FrameScreen):
     async def _read_facts(self) -> None:
         """Read what the placeholders of the name stand for, which takes a while."""
         path, clock = self._entry.path, self.console.clock()
-        self._facts = await asyncio.to_thread(name_facts, path, clock, self._own_name)
+        job = self._prepared.request.custom_job if self._prepared is not None else {}
+        job = {**job, "displayName": self._own_name}
+        self._facts = await asyncio.to_thread(name_facts, path, clock, job)
         self._prepare()
 
     def _notes(self) -> list[Labelled]:

@@ -10,7 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tui.domain.kubernetes.objects import dns_name
 from tui.domain.profile.job_name import NameFacts, expand, is_template
+from tui.domain.spec_format import body_of, format_of
 
 GIT_SECONDS = 2.0
 NO_COMMIT = "nogit"
@@ -21,11 +23,18 @@ def blocks(template: str) -> bool:
     return any(f"{{{slow}}}" in template for slow in ("git", "user"))
 
 
-def name_facts(profile: Path, now: datetime, template: str) -> NameFacts:
-    """What the placeholders of the template stand for; the commit is that of the profile's folder."""
+def name_facts(profile: Path, now: datetime, job: Mapping[str, Any]) -> NameFacts:
+    """What the placeholders of a job's name stand for; the commit is that of the profile's folder.
+
+    Where a name is an object's on a cluster, they are made so that they can be part of one.
+    """
+    template = str(job.get("displayName", ""))
     user = _user() if "{user}" in template else ""
     commit = _commit(profile.resolve().parent) if "{git}" in template else ""
-    return NameFacts(profile.stem, f"{now.astimezone():%Y%m%d}", user, commit)
+    name = profile.stem
+    if format_of(body_of(job)).family == "kubernetes":
+        name, user = dns_name(name), dns_name(user) if user else ""
+    return NameFacts(name, f"{now.astimezone():%Y%m%d}", user, commit)
 
 
 def named(job: Mapping[str, Any], profile: Path, now: datetime, taken: Iterable[str] = ()) -> dict[str, Any]:
@@ -33,7 +42,7 @@ def named(job: Mapping[str, Any], profile: Path, now: datetime, taken: Iterable[
     template = str(job.get("displayName", ""))
     if not is_template(template):
         return dict(job)
-    return {**job, "displayName": expand(template, name_facts(profile, now, template), taken)}
+    return {**job, "displayName": expand(template, name_facts(profile, now, job), taken)}
 
 
 def _user() -> str:
