@@ -34,6 +34,14 @@ NAME_LABELS = {
     "job_set": "jobset.sigs.k8s.io/jobset-name",
     "batch_job": "batch.kubernetes.io/job-name",
 }
+PLACE = {
+    "JOBSET_NAME": "jobset-name",
+    "REPLICATED_JOB_NAME": "replicatedjob-name",
+    "JOB_INDEX": "job-index",
+    "JOBSET_REPLICAS": "replicatedjob-replicas",
+}
+"""Variables by which the trainer finds its place in a JobSet, and the labels that have them."""
+NODES = "NNODES"
 _KEPT = 0.75
 """Share of a machine's memory that a pod may request: the system takes some."""
 _GI = {"Ki": 1 / 1048576, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "K": 1e3 / 2**30, "M": 1e6 / 2**30,
@@ -147,6 +155,15 @@ def output_variables(prefix: str, label: str) -> list[dict[str, Any]]:
     name = {"fieldRef": {"fieldPath": f"metadata.labels['{label}']"}}
     found: list[dict[str, Any]] = [{"name": JOB_ID, "valueFrom": name}]
     return [*found, *({"name": v, "value": f"{root}/{folder}/"} for v, folder in OUTPUTS.items())]
+
+
+def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
+    """The variables that tell the pods of a Job how many they are, and those of a JobSet who they are."""
+    found: list[dict[str, Any]] = [{"name": NODES, "value": str(nodes)}]
+    for name, label in PLACE.items() if of_set else ():
+        path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
+        found.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+    return found
 
 
 def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.kubernetes.convert.pods import NAME_LABELS, output_variables, placed, seconds, spot_pod, task
+from tui.domain.kubernetes.convert.pods import (
+    NAME_LABELS,
+    output_variables,
+    place_variables,
+    placed,
+    seconds,
+    spot_pod,
+    task,
+)
 from tui.domain.kubernetes.convert.source import CannotConvert, Source
 from tui.domain.kubernetes.shared_memory import DEV_SHM, SHARED_MEMORY, loader_workers
 from tui.domain.kubernetes.workloads import Path, Workload, whole
@@ -244,7 +252,11 @@ def _mpi_job(
     }
 
 
-def _indexed(pool: Pool, nodes: int, timeout: int) -> dict[str, Any]:
+def _indexed(pool: Pool, nodes: int, timeout: int, *, of_set: bool = False) -> dict[str, Any]:
+    known = pool.container.get("env", [])
+    taken = {each.get("name") for each in known}
+    own = [each for each in place_variables(nodes, of_set=of_set) if each["name"] not in taken]
+    pool.container = {**pool.container, "env": [*known, *own]}
     return {
         "parallelism": nodes,
         "completions": nodes,
@@ -261,7 +273,7 @@ def _job_set(
     job = {
         "name": "node",
         "replicas": 1,
-        "template": {"spec": {**_indexed(pool, nodes, timeout), "backoffLimit": 0}},
+        "template": {"spec": {**_indexed(pool, nodes, timeout, of_set=True), "backoffLimit": 0}},
     }
     return {"failurePolicy": {"maxRestarts": 20 if strategy == "SPOT" else 3}, "replicatedJobs": [job]}
 

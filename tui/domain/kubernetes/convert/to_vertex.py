@@ -9,7 +9,9 @@ from typing import Any
 from tui.domain.kubernetes.convert.pods import (
     GPU_TAINT,
     JOB_ID,
+    NODES,
     OUTPUTS,
+    PLACE,
     machine_spec,
     variables,
 )
@@ -185,8 +187,12 @@ def _task(source: Source, head: Path, running: Group, group: Group) -> dict[str,
     kept = []
     for i, each in enumerate(elements(source.value, *container, "env")):
         if "valueFrom" in fields(each):
-            if fields(each).get("name") == JOB_ID:
+            if fields(each).get("name") in (JOB_ID, *PLACE):
                 source.taken.add((*container, "env", i))
+            continue
+        if fields(each).get("name") == NODES:
+            # The service says how many they are.
+            source.taken.add((*container, "env", i))
             continue
         source.taken.add((*container, "env", i))
         kept.append(dict(each))
