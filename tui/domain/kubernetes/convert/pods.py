@@ -42,6 +42,7 @@ PLACE = {
 }
 """Variables by which the trainer finds its place in a JobSet, and the labels that have them."""
 NODES = "NNODES"
+MASTER, PORT = "$(JOBSET_NAME)-node-0-0.$(JOBSET_NAME)", "29500"
 _KEPT = 0.75
 """Share of a machine's memory that a pod may request: the system takes some."""
 _GI = {"Ki": 1 / 1048576, "Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0, "K": 1e3 / 2**30, "M": 1e6 / 2**30,
@@ -163,7 +164,15 @@ def place_variables(nodes: int, *, of_set: bool) -> list[dict[str, Any]]:
     for name, label in PLACE.items() if of_set else ():
         path = f"metadata.labels['jobset.sigs.k8s.io/{label}']"
         found.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+    if of_set:
+        found += [{"name": "MASTER_ADDR", "value": MASTER}, {"name": "MASTER_PORT", "value": PORT}]
     return found
+
+
+def is_place(variable: Mapping[str, Any]) -> bool:
+    """Whether a variable is one of those that `place_variables` makes."""
+    name, value = variable.get("name"), variable.get("value")
+    return name == NODES or (name, value) in (("MASTER_ADDR", MASTER), ("MASTER_PORT", PORT))
 
 
 def machine_spec(group: Mapping[str, Any], resources: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -9,9 +9,9 @@ from typing import Any
 from tui.domain.kubernetes.convert.pods import (
     GPU_TAINT,
     JOB_ID,
-    NODES,
     OUTPUTS,
     PLACE,
+    is_place,
     machine_spec,
     variables,
 )
@@ -190,7 +190,7 @@ def _task(source: Source, head: Path, running: Group, group: Group) -> dict[str,
             if fields(each).get("name") in (JOB_ID, *PLACE):
                 source.taken.add((*container, "env", i))
             continue
-        if fields(each).get("name") == NODES:
+        if is_place(fields(each)):
             # The service says how many they are.
             source.taken.add((*container, "env", i))
             continue
