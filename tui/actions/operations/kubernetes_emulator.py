@@ -10,7 +10,6 @@ from typing import Any
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.emulator.kubernetes import launcher
-from tui.emulator.kubernetes.admin_client import AdminError, admin_call
 from tui.emulator.kubernetes.paths import KubernetesState, default_kubernetes_state
 
 _EXIT_CODES = {"NOT_FOUND": 3, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}
@@ -83,6 +82,9 @@ async def ask(request: Mapping[str, Any]) -> dict[str, Any]:
             f"no Kubernetes runs on {state.root}", fix=f"{state.COMMAND} start", code="UNAVAILABLE",
             exit_code=5,
         )  # fmt: skip
+    # It loads http.client, which other verbs do without.
+    from tui.emulator.kubernetes.admin_client import AdminError, admin_call  # noqa: PLC0415
+
     try:
         return await asyncio.to_thread(admin_call, state, request)
     except AdminError as error:
