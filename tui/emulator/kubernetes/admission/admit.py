@@ -41,7 +41,6 @@ class Admission:
         """Raises Invalid, NotFound for a missing namespace, Forbidden for one that ends."""
         if old is None:
             self._check_namespace(resource, obj)
-            complete(resource, obj)
         if old is None or obj["metadata"] != old["metadata"]:
             causes = list(metadata_causes(resource, obj["metadata"], new=old is None))
         else:
@@ -49,6 +48,9 @@ class Admission:
         schema = schema_of(resource.api_version, resource.kind)
         if schema is not None:
             causes += _by_schema(obj, old, schema)
+        if not causes and old is None:
+            # After the check of types: what it completes has the right ones.
+            complete(resource, obj)
         if not causes:
             causes += built_in_causes(resource, obj, old)
         if causes:

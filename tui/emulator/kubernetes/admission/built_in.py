@@ -69,7 +69,8 @@ def _complete_pod(spec: Obj, defaults: Mapping[str, Any]) -> None:
             image = str(container.get("image", ""))
             newest = image.endswith(":latest") or ":" not in image.rpartition("/")[2]
             container.setdefault("imagePullPolicy", "Always" if newest else "IfNotPresent")
-            resources = container.setdefault("resources", {})
+            # A null is what is not given.
+            resources = container["resources"] = container.get("resources") or {}
             limits = resources.get("limits")
             if isinstance(limits, dict) and limits:
                 # What is limited and not requested is requested as much.
