@@ -15,6 +15,7 @@ from tui.domain.job import Job
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.help import HelpScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.job.screen import JobScreen
 
@@ -87,6 +88,12 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         assert "it starts again when it is resumed" in await asked(pilot, app, "X")
         await pilot.press("y")
         await shown(pilot, app, JobState.SUSPENDED)
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen), "the help")
+        keys = str(app.screen.query_one("#keys Static", Static).content)
+        assert "\n  PyTorchJob" in keys or "\nPyTorchJob" in keys
+        assert "kind_pytorch_job\n" not in keys
+        await pilot.press("escape")
         # There is nothing left to cancel; a suspended job can be deleted.
         await pilot.press("c")
         await pilot.pause()

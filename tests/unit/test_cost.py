@@ -148,6 +148,8 @@ def test_spent_so_far() -> None:
     assert money(spent(queued, now)) == "$0"
     unknown = make_job(groups=pools, region=US, start_time=None, state=JobState.UNKNOWN)
     assert spent(unknown, now) is None
+    pods = make_job(groups=(worker_pool(0, 2, ""),), start_time=None, state=JobState.QUEUED)
+    assert spent(pods, now) is None
     assert spent(make_job(groups=pools, region="asia-east1", start_time=now), now) is None
 
 

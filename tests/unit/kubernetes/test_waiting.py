@@ -82,6 +82,17 @@ def test_pods_without_a_node_are_told_once() -> None:
     assert waits_for(pytorch(), [unscheduled(0, TAINT)]) == (
         f"A pod has no node: {TAINT} Give it a toleration for cloud.google.com/gke-spot.",
     )
+    both = f"2 node(s) didn't match Pod's node affinity/selector, {TAINT}"
+    assert waits_for(pytorch(), [unscheduled(0, both)])[0].endswith(
+        "for cloud.google.com/gke-spot, if it is meant for these nodes; else correct its nodeSelector."
+    )
+
+
+def test_a_long_reason_ends_with_an_ellipsis() -> None:
+    (said,) = waits_for(pytorch(), [unscheduled(0, "insufficient nvidia.com/gpu in flavor a100, " * 20)])
+    assert "…" in said and said.endswith(
+        " Wait until GPUs are free, or ask for fewer, or for another node pool."
+    )
 
 
 def test_a_gang_that_is_not_complete() -> None:

@@ -38,14 +38,15 @@ _QUEUE_STEPS = (
     ("inactive", "The administrator has to repair or resume the queue."),
     ("stopped", "The administrator has to resume the queue."),
 )
+_NO_LABELS = "No node has the labels that it asks for: correct its nodeSelector."
 _NODE_STEPS = (
     ("insufficient nvidia.com/gpu", "Wait until GPUs are free, or ask for fewer, or for another node pool."),
     ("insufficient", "Ask for less of that per pod, or for another node pool."),
     ("persistentvolumeclaim", "Create the claim, or see why it is not bound."),
     ("volume", "See why its volume can't be used there."),
     ("topology", "Ask for fewer pods in one domain, or relax the topology constraint."),
-    ("affinity", "No node has the labels that it asks for: correct its nodeSelector."),
-    ("selector", "No node has the labels that it asks for: correct its nodeSelector."),
+    ("affinity", _NO_LABELS),
+    ("selector", _NO_LABELS),
 )
 _AUTOSCALER_STEPS = (
     ("max node group size", "The node pool has its greatest size: raise that, or wait until nodes are free."),
@@ -174,10 +175,14 @@ def _nodes(pods: Sequence[Pod]) -> list[str]:
         who = f"{count} of {len(pods)} pods have" if count > 1 else "A pod has"
         words = f"{who} no node: {_sentence(message)}"
         taint = _TAINT.search(message)
-        if taint and "insufficient" not in message.casefold():
-            found.append(f"{words} Give it a toleration for {taint['taint'].strip()}.")
-        else:
+        lower = message.casefold()
+        if taint is None or "insufficient" in lower:
             found.append(_with_step(words, _NODE_STEPS))
+            continue
+        words = f"{words} Give it a toleration for {taint['taint'].strip()}"
+        # Taints are compared before labels: whether the tainted nodes have the labels is not said.
+        unsure = ", if it is meant for these nodes; else correct its nodeSelector"
+        found.append(f"{words}{unsure if 'affinity' in lower else ''}.")
     return found
 
 
@@ -222,8 +227,9 @@ def _with_step(words: str, steps: Sequence[tuple[str, str]]) -> str:
 
 def _sentence(text: str) -> str:
     found = _line(text)
-    return found if not found or found[-1] in ".!?" else f"{found}."
+    return found if not found or found[-1] in ".!?…" else f"{found}."
 
 
 def _line(text: Any) -> str:
-    return " ".join(str(text or "").split())[:_LONGEST]
+    words = " ".join(str(text or "").split())
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

@@ -225,7 +225,8 @@ def spent(
         seconds = _run_seconds(job, now)
         return None if rate is None or seconds is None else rate.times(max(0.0, seconds) / HOUR)
     if job.start_time is None:
-        return ZERO if job.state.terminal or job.state in _WAITING else None
+        machines = any(pool.machine_type for pool in job.groups)
+        return ZERO if machines and (job.state.terminal or job.state in _WAITING) else None
     rate = rate or hourly(job, prices)
     span = job.duration(now)
     if rate is None or span is None:

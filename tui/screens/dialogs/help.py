@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from tui.actions.registry import Action, actions, key_text
 from tui.domain.text import plain
+from tui.kinds.registry import kinds
 from tui.screens.frame import FrameScreen
 from tui.widgets.labelled_lines import EMPTY, Labelled
 from tui.widgets.long_lines import LongLines
@@ -25,6 +26,12 @@ _TITLES = {
     "quotas": "list of quotas", "pane": "in the tab", "formview": "in the form", "logview": "in the log",
     "heatmap": "in the map", "launchvalue": "in a value", "launchchoice": "in a value with choices",
 }  # fmt: skip
+
+
+def _title(scope: str) -> str:
+    """Where its keys work: a kind's own keys under its noun."""
+    nouns = {kind.scope: kind.words.noun for kind in kinds()}
+    return nouns.get(scope) or _TITLES.get(scope, scope)
 
 
 class HelpScreen(ModalScreen[None]):
@@ -66,7 +73,7 @@ class HelpScreen(ModalScreen[None]):
         for scope in sorted(scopes, key=lambda s: s in {"app", "table"}):
             if not actions(scope) or (scope == "table" and not self._frame.query("Table")):
                 continue
-            lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_TITLES.get(scope, scope), "bold $accent"))]
+            lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_title(scope), "bold $accent"))]
             for found in actions(scope):
                 reason = None if found.direct else self._frame.blocked_reason(found)
                 style = "$text-muted" if reason else ""
