@@ -44,7 +44,7 @@ _JOB = (
         "job.clone", "C", "clone", "Save the job as a profile", "job", "clone", operation="profile.import",
     ),
     _act("job.pause", "p", "pause", "Pause or resume the display"),
-    _act("job.copy_command", "y", "copy command", "Copy the gcloud command that creates the job"),
+    _act("job.copy_command", "y", "copy command", "Copy the command or manifest that creates the job"),
     _act("job.copy_name", "Y", "copy name", "Copy the job's resource name"),
     _act("job.link", "o", "link", "Open the job's page in the cloud console, or show and copy its address"),
     _act("job.why", "W", "why", "Show what could not be read, why, and how to fix it"),

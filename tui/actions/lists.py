@@ -354,7 +354,7 @@ _JOBS = (
         "jobs.copy_command",
         "y",
         "copy command",
-        "Copy the gcloud command that creates the job",
+        "Copy the command or manifest that creates the job",
         "jobs",
         "copy_command",
         footer=False,

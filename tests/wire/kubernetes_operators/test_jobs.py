@@ -13,7 +13,7 @@ from tests.processes import running_in
 from tests.waiting import until
 from tests.wire.kubernetes.control import needs_kubectl, program, state_dir
 from tests.wire.kubernetes_node.pods import Pods, cluster
-from tests.wire.kubernetes_operators.meeting import Obj, container, every_kind, job, template
+from tests.wire.kubernetes_operators.manifests import Obj, container, every_kind, job, template
 from tui.emulator.kubernetes.errors import NotFound
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.paths import KubernetesState

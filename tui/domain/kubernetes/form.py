@@ -180,8 +180,8 @@ _OF_KIND: Mapping[str, list[FormField]] = {
         _field((*_ELASTIC, "maxReplicas"), "elastic to", "Most workers.", INTEGER, "not elastic"),
         _field(
             (*_ELASTIC, "rdzvBackend"),
-            "meeting",
-            "How elastic workers meet.",
+            "rendezvous",
+            "How elastic workers find each other.",
             _one_of("c10d", "etcd-v2"),
             "c10d",
             common=False,
