@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.waiting import until
-from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened
+from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, when
 from tui.backends.interface import LogQuery
 from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
@@ -146,6 +150,53 @@ async def test_pods_that_are_gone_are_a_gap_that_says_how_to_keep_them(tmp_path:
     assert words.startswith("lines not delivered: the pods of master-0, worker-0 are deleted")
     assert "cleanPodPolicy: None" in words
     assert "kubeflow/trainer#3419" in words
+
+
+def event(name: str, uid: str, reason: str, at: int, message: str = "") -> dict[str, Any]:
+    kind = "PyTorchJob" if name == "train" else "Pod"
+    about = {"kind": kind, "name": name, "uid": uid, "namespace": "team"}
+    meta = {"name": f"{name}.{uid}.{reason}", "uid": f"{uid}-{reason}", "namespace": "team"}
+    return {
+        "metadata": meta, "involvedObject": about, "reason": reason, "message": message, "type": "Normal",
+        "firstTimestamp": when(at), "lastTimestamp": when(at),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+async def test_pods_that_others_replaced_before_are_a_gap(tmp_path: Path, newest_first: bool) -> None:
+    server = PodServer(created=START, replicas=(1, 1))
+    restarting = "PyTorchJob train is restarting because Worker replica(s) failed."
+    server.events = [
+        event("train-master-0", "old-m", "Started", START + SECOND),
+        event("train-worker-0", "old-w", "Started", START + SECOND),
+        event("train-worker-1", "never", "Scheduled", START + SECOND),
+        event("other-worker-0", "other", "Started", START + SECOND),
+        event("train", "job-1", "PyTorchJobRestarting", START + 9 * SECOND, restarting),
+        event("train-worker-0", "of-a-job-before", "Started", START - 60 * SECOND),
+    ]
+    for group in ("master", "worker"):
+        pod = server.add(group, 0, f"new-{group}", started=START + 10 * SECOND)
+        server.events.append(event(pod.name, pod.uid, "Started", START + 10 * SECOND))
+        pod.write(START + 11 * SECOND, "after it")
+        server.end(pod, START + 20 * SECOND)
+    server.finish(START + 21 * SECOND)
+    found: list[LogGap] = []
+    async with opened(server, tmp_path) as backend:
+        for query in (
+            LogQuery(JOB, include_service=False),
+            LogQuery(JOB, replicas=frozenset({"worker-0"})),
+            LogQuery(JOB, received=datetime.fromtimestamp(START // SECOND + 15, UTC)),
+        ):
+            async for batch in backend.logs.read(query, newest_first=newest_first):
+                found += batch.gaps
+    assert len(found) == 2
+    assert (
+        f"earlier pods of master-0, worker-0 are deleted (PyTorchJobRestarting: {restarting})"
+        in found[0].words
+    )
+    assert "restartPolicy: OnFailure" in found[0].words
+    assert "earlier pods of worker-0 are deleted" in found[1].words
+    assert found[0].until == datetime.fromtimestamp(START // SECOND + 10, UTC)
 
 
 async def test_a_job_of_the_same_name_has_a_log_of_its_own(tmp_path: Path) -> None:

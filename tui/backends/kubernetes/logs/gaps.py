@@ -15,6 +15,11 @@ KEEP = (
     "(kubeflow/trainer#3419); a context with a `project` reads the rest from Cloud Logging"
 )
 """How to keep the log of a pod."""
+KEEP_RUNS = (
+    "`restartPolicy: OnFailure` starts a container again in its pod, which keeps the log of its last two "
+    "runs; a context with a `project` reads the others from Cloud Logging"
+)
+"""How to keep the log of what ran before a restart."""
 
 
 def lost_runs(name: ContainerName, run: int, state: ContainerState, at: int) -> LogGap:
@@ -55,6 +60,14 @@ def no_pods(replicas: str, at: int, *, cloud: str = "") -> LogGap:
     tried = f"; Cloud Logging has nothing of them: {cloud}" if cloud else ""
     reason = f"the pods of {replicas} are deleted, and what they wrote with them{tried}. {KEEP}"
     return LogGap(moment_of(at), None, reason)
+
+
+def replaced(replicas: str, at: int, until: int | None, why: str, *, cloud: str = "") -> LogGap:
+    """Pods of these replicas ran, and others have taken their place."""
+    tried = f"; Cloud Logging has nothing of them: {cloud}" if cloud else ""
+    cause = f" ({why})" if why else ""
+    gone = f"earlier pods of {replicas} are deleted{cause}, and what they wrote with them{tried}"
+    return LogGap(moment_of(at), None, f"{gone}. {KEEP_RUNS}", _moment(until))
 
 
 def _moment(stamp: int | None) -> datetime | None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.discovery import EVENTS
 from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
-from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod
+from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod, replica_in
+from tui.backends.kubernetes.logs.replaced import Generation, replaced_pods
 from tui.backends.kubernetes.logs.runs import ContainerState
 from tui.backends.kubernetes.logs.service_entries import condition_entries, event_entry, pod_entries
 from tui.backends.kubernetes.watch.reflector import Reflector
@@ -192,6 +194,11 @@ class JobWatch:
         """All pods are known."""
         return self._pods is not None and self._pods.synced.is_set()
 
+    async def wait(self) -> None:
+        """Until all pods are known; `run` must have begun."""
+        assert self._pods is not None
+        await self._pods.synced.wait()
+
     @property
     def events_known(self) -> bool:
         """All events are known, or can't be."""
@@ -269,6 +276,22 @@ class JobWatch:
             return found
         # The name alone may be that of a job before this one.
         return found if int(found.timestamp.timestamp()) * SECOND >= self.job.created else None
+
+    async def list_events(self) -> list[Obj]:
+        """The events of the job's namespace. Raises BackendError."""
+        path = EVENTS.path(self.job.namespace)
+        return items(mapping(await self.connection.request("GET", path, what="list the events")).get("items"))
+
+    def replaced(
+        self, events: Collection[Obj], groups: Iterable[str], pods: Iterable[LoggedPod]
+    ) -> list[Generation]:
+        """Pods of the job that ran and are none of `pods`, as events show them."""
+        own, names = self.job.object_name, list(groups)
+
+        def is_own(event: Obj) -> bool:
+            return self.entry_of(event) is not None
+
+        return replaced_pods(events, self.job.uid, is_own, lambda pod: replica_in(pod, own, names), pods)
 
     async def job_entries(self) -> list[LogEntry]:
         """What the conditions of the job and its workload tell.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,21 @@ def read_pod(pod: Mapping[str, Any], replica_of: Callable[[Mapping[str, Any]], s
         main=_main(own, str(mapping(meta.get("annotations")).get(DEFAULT_CONTAINER) or "")),
         over=status.get("phase") in {"Succeeded", "Failed"},
     )
+
+
+def replica_in(pod: str, job: str, groups: Iterable[str]) -> str:
+    """The id of a replica in the name of its pod, "" where that has none.
+
+    `JOB-worker-3` of the v1 operator, `JOB-launcher-x7k2p` of an MPIJob's batch Job, `JOB-node-0-3-x7k2p` of
+    a TrainJob's JobSet, whose last number is that of the pod.
+    """
+    for group in groups:
+        found = re.fullmatch(
+            rf"{re.escape(job)}-{re.escape(group)}(?:-(\d+))?(?:-(\d+))?(?:-[a-z0-9]{{5}})?", pod
+        )
+        if found is not None:
+            return f"{group}-{found[2] or found[1] or 0}"
+    return ""
 
 
 def _main(names: list[str], said: str) -> str:

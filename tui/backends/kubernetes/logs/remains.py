@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,6 +19,8 @@ from tui.backends.kubernetes.logs.lines.entries import ContainerName
 from tui.backends.kubernetes.logs.lines.merge import Source
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
+from tui.backends.kubernetes.logs.pods import LoggedPod, replica_in
+from tui.backends.kubernetes.logs.replaced import Generation
 from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import LogEntry, LogGap
 
@@ -134,6 +137,52 @@ class Remains:
         at = max(stamp_at(begin), received or 0)
         taker.gap(gaps.no_pods(_list(missing), at, cloud=why))
 
+    async def of_replaced(  # noqa: PLR0917 - what ran, what there is, and who asks
+        self,
+        job: Job,
+        identity: JobIdentity,
+        found: Iterable[Generation],
+        pods: Iterable[LoggedPod],
+        selection: Selection,
+        taker: Taker,
+    ) -> None:
+        """What pods wrote that others have replaced since; `pods` are those that exist."""
+        now = list(pods)
+        present = {pod.replica for pod in now}
+        for each in generations_asked_for(job, found, present, selection):
+            why = ""
+            if self._cloud is not None:
+                try:
+                    if await self._copy_replaced(job, identity, each, now, taker):
+                        continue
+                    why = "no entry"
+                except BackendError as error:
+                    why = error.message
+            taker.gap(replaced_gap(each, selection, cloud=why))
+
+    async def _copy_replaced(
+        self, job: Job, identity: JobIdentity, gone: Generation, now: Iterable[LoggedPod], taker: Taker
+    ) -> int:
+        assert self._cloud is not None
+        names, count, source = CloudNames(), 0, taker.open_source()
+        pattern = f"^({'|'.join(sorted({re.escape(pod.name) for pod in gone.pods}))})$"
+        until = None if gone.until is None else moment_of(gone.until)
+        # The new pod may have the name of the old one: what it writes is read from its node.
+        created = {pod.name: pod.created for pod in now}
+        groups = [group.name for group in job.groups]
+        try:
+            async for page in self._cloud.read(identity.namespace, pattern, moment_of(gone.began), until):
+                old = (each for each in page if not _is_of_new(each, created))
+                for entry in _named(old, identity, groups, names):
+                    at = stamp_at(entry.timestamp) + entry.nanos
+                    count += 1
+                    if taker.wanted(entry, at):
+                        source.add(at, [entry], taker.now())
+                await taker.room(source)
+        finally:
+            source.close()
+        return count
+
     async def _copy_missing(self, job: Job, identity: JobIdentity, missing: list[str], taker: Taker) -> int:
         assert self._cloud is not None
         begin, names, count = job.create_time or job.start_time, CloudNames(), 0
@@ -185,19 +234,33 @@ def _named(
             yield names.named(name, found.entry)
 
 
-def replica_in(pod: str, job: str, groups: Iterable[str]) -> str:
-    """The id of a replica in the name of its pod, "" where that has none.
-
-    `JOB-worker-3` of the v1 operator, `JOB-launcher-x7k2p` of an MPIJob's batch Job, `JOB-node-0-3-x7k2p` of
-    a TrainJob's JobSet, whose last number is that of the pod.
-    """
-    for group in groups:
-        found = re.fullmatch(
-            rf"{re.escape(job)}-{re.escape(group)}(?:-(\d+))?(?:-(\d+))?(?:-[a-z0-9]{{5}})?", pod
+def generations_asked_for(
+    job: Job, found: Iterable[Generation], present: Collection[str], selection: Selection
+) -> Iterator[Generation]:
+    """Those of replicas that a query asks for, and that ran after what it has received."""
+    begin = selection.begin
+    for each in found:
+        if begin is not None and each.over is not None and each.over <= begin:
+            continue
+        # Of an ended job the replicas without any pod are told together; see `of_missing`.
+        pods = tuple(
+            pod
+            for pod in each.pods
+            if selection.has_replica(pod.replica) and (pod.replica in present or not job.state.terminal)
         )
-        if found is not None:
-            return f"{group}-{found[2] or found[1] or 0}"
-    return ""
+        if pods:
+            yield replace(each, pods=pods)
+
+
+def replaced_gap(gone: Generation, selection: Selection, *, cloud: str = "") -> LogGap:
+    """The hole that pods leave which were replaced."""
+    at = max(gone.began, selection.begin or 0)
+    return gaps.replaced(_list([pod.replica for pod in gone.pods]), at, gone.until, gone.why, cloud=cloud)
+
+
+def _is_of_new(entry: CloudEntry, created: Mapping[str, int | None]) -> bool:
+    since = created.get(entry.pod)
+    return since is not None and stamp_at(entry.entry.timestamp) >= since
 
 
 def _list(replicas: list[str]) -> str:

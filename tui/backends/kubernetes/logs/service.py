@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.interface import LogBatch, LogQuery, LogService
 from tui.backends.kubernetes.connection import Connection
-from tui.backends.kubernetes.discovery import EVENTS
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs import gaps
-from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.job_watch import JobWatch, identity
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.backends.kubernetes.logs.pods import LoggedPod
-from tui.backends.kubernetes.logs.remains import Remains
+from tui.backends.kubernetes.logs.remains import Remains, generations_asked_for, replaced_gap
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail import Tail
-from tui.domain.log_entry import LogEntry
+from tui.domain.log_entry import LogEntry, LogGap
 
 PAGE = 1000
 QUIET = timedelta(seconds=60)
@@ -75,8 +74,8 @@ class KubernetesLogs(LogService):
         selection, began = Selection(query), datetime.now(UTC)
         pods = await self._pods.pods(query.job_name)
         most = limit if limit is not None else 1 << 31
-        found, service = await asyncio.gather(
-            self._newest.read(pods, selection, most), self._service_entries(query, selection)
+        found, (service, replaced) = await asyncio.gather(
+            self._newest.read(pods, selection, most), self._told(query, selection)
         )
         entries = [*found.entries, *service]
         entries.sort(key=lambda entry: entry.key, reverse=True)
@@ -86,6 +85,8 @@ class KubernetesLogs(LogService):
             if not isinstance(error, NotFound)
         ]
         received = None if holes else _received(pods, found.entries, began)
+        oldest = entries[:most][-1].timestamp if entries and len(entries) > most else None
+        holes += [gap for gap in replaced if oldest is None or (gap.until or gap.timestamp) >= oldest]
         for start in range(0, len(entries[:most]), PAGE):
             yield LogBatch(tuple(entries[start : min(start + PAGE, most)]), received=received)
         if holes:
@@ -94,29 +95,34 @@ class KubernetesLogs(LogService):
     def _start_of(self, pods: Iterable[LoggedPod], uid: str) -> int:
         return next((pod.created for pod in pods if pod.uid == uid and pod.created), 0)
 
-    async def _service_entries(self, query: LogQuery, selection: Selection) -> list[LogEntry]:
-        """What the cluster itself says of the job, as it is now."""
-        if not selection.service:
-            return []
-        name, place = query.job_name, self._pods.place(query.job_name)
-        objects = await self._pods.objects(name)
+    async def _told(self, query: LogQuery, selection: Selection) -> tuple[list[LogEntry], list[LogGap]]:
+        """What the cluster itself says of the job, as it is now, and which pods others have replaced."""
+        name = query.job_name
+        objects, job = await asyncio.gather(self._pods.objects(name), self._pods.job(name))
         who = identity(name, objects[0], self._pods.selector(name))
-        replica_of = self._pods.naming(await self._pods.job(name), objects[0])
+        replica_of = self._pods.naming(job, objects[0])
         told: dict[str, LogEntry] = {}
 
         def tell(entries: Iterable[LogEntry]) -> None:
             told.update((entry.insert_id, entry) for entry in entries)
 
         watch = JobWatch(self._connection, who, self._pods, replica_of, lambda _view: None, tell)
-        for pod, obj in await self._pods.pod_objects(name):
-            tell(watch.pod_entries(pod, obj))
-        tell(await watch.job_entries())
+        pods = await self._pods.pod_objects(name)
+        events: list[Mapping[str, Any]] = []
         with suppress(BackendError):
             # Not everybody may read events; the conditions tell the most.
-            path = EVENTS.path(place.namespace)
-            found = await self._connection.request("GET", path, what="list the events")
-            tell(entry for each in items(mapping(found).get("items")) if (entry := watch.entry_of(each)))
-        return [entry for entry in told.values() if selection.has(entry, stamp_at(entry.timestamp))]
+            events = await watch.list_events()
+        now = [pod for pod, _ in pods]
+        gone = watch.replaced(events, [group.name for group in job.groups], now)
+        asked = generations_asked_for(job, gone, {pod.replica for pod in now}, selection)
+        holes = [replaced_gap(each, selection) for each in asked]
+        if not selection.service:
+            return [], holes
+        for pod, obj in pods:
+            tell(watch.pod_entries(pod, obj))
+        tell(await watch.job_entries())
+        tell(entry for each in events if (entry := watch.entry_of(each)))
+        return [entry for entry in told.values() if selection.has(entry, stamp_at(entry.timestamp))], holes
 
 
 def _received(pods: Iterable[LoggedPod], entries: Iterable[LogEntry], began: datetime) -> datetime | None:

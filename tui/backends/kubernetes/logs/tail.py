@@ -99,6 +99,8 @@ class Tail:
         self._opened_at = self.now()
         self._begun = self._looked = False
         """Lines are delivered; the conditions of the job are told."""
+        self._replaced: asyncio.Task[None] | None = None
+        """Looks for pods that were replaced before the log was opened."""
         self._remaining: asyncio.Task[None] | None = None
         """Reads the log of replicas without pods, at the end."""
 
@@ -152,6 +154,7 @@ class Tail:
         try:
             self._start(self._watch.run(events=self._selection.service))
             self._start(self._look())
+            self._replaced = self._start(self._look_back(shown))
             async for batch in self._batches():
                 yield batch
         finally:
@@ -291,6 +294,20 @@ class Tail:
                 self._service.add(stamp_at(entry.timestamp), [entry], self.now())
                 self._wake.set()
 
+    async def _look_back(self, job: Job) -> None:
+        """Say which pods ran before those that there are."""
+        watch = self._watch
+        assert watch is not None
+        try:
+            events = await watch.list_events()
+        except BackendError:
+            # Not everybody may read events, and nothing else tells of such pods; a note says so.
+            return
+        await watch.wait()
+        pods = [view.pod for view in watch.views.values()]
+        found = watch.replaced(events, [group.name for group in job.groups], pods)
+        await self._remains.of_replaced(job, watch.job, found, pods, self._selection, self)
+
     # The end
 
     async def _look(self) -> None:
@@ -320,6 +337,8 @@ class Tail:
     async def _is_done(self) -> bool:
         ended, watch = self._ended_at, self._watch
         if watch is None or not watch.synced or self._gaps or self._merge.waiting:
+            return False
+        if self._replaced is None or not self._replaced.done():
             return False
         readers = self._containers.readers.values()
         if self._once:

@@ -16,7 +16,7 @@ from google.cloud.monitoring_v3.types import common
 from google.protobuf import duration_pb2
 
 from tui.backends.kubernetes.logs.cloud import CloudPlace
-from tui.backends.kubernetes.logs.remains import replica_in
+from tui.backends.kubernetes.logs.pods import replica_in
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.metrics import list_series, points
 from tui.backends.vertex.transport.channels import Clients
