@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -10,11 +11,25 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from tests.wire.kubernetes.pod_server import JOB, PodServer, opened, written
+from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, written
 from tui.domain.job import Job
 from tui.domain.states import JobState
 
 JOBS = 90
+
+
+async def test_a_container_that_waits_has_no_steps_yet(tmp_path: Path) -> None:
+    server = PodServer(replicas=(1, 0))
+    pod = server.add("master", 0)
+    runs, pod.runs = pod.runs, []
+    async with opened(server, tmp_path) as backend, asyncio.timeout(20):
+        assert not await backend.progress.training_steps(JOB)
+        # Its image was pulled.
+        pod.runs = runs
+        fields = {"kind": "step", "step": 7, "total_steps": 10, "loss": 2.5}
+        pod.write(START + 5 * SECOND, json.dumps({"message": "m", "vxtui": fields}))
+        found = await backend.progress.training_steps(JOB)
+    assert [step.step for step in found] == [7]
 
 
 class ManyJobs(PodServer):

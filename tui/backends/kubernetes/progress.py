@@ -99,6 +99,10 @@ class KubernetesProgress(ProgressService):
             lines += await self._newest.last(pod, MOST_LINES, since=since)
         except NotFound:
             return steps.thinned()
+        except InvalidRequest as error:
+            if not _is_waiting(error):
+                raise
+            return steps.thinned()
         steps.add(_entries(pod, lines))
         return steps.thinned()
 
@@ -165,6 +169,11 @@ class KubernetesProgress(ProgressService):
         limit = monotonic() - FORGET.total_seconds()
         for name in [name for name, known in self._known.items() if 0 < known.read_at < limit]:
             del self._known[name]
+
+
+def _is_waiting(error: InvalidRequest) -> bool:
+    """Whether a log is refused because its container has not run yet: its image is pulled, for one."""
+    return "is waiting to start" in error.message
 
 
 def _has_pods(job: Job) -> bool:

@@ -162,7 +162,9 @@ class PodWorker:
                 return False
         for each in self.main:
             if not each.number:
-                each.state.state = {"waiting": {"reason": status.INITIALIZING}}
+                # A kubelet speaks of initializing only where there is something to initialize.
+                reason = status.INITIALIZING if self.init else status.CREATING
+                each.state.state = {"waiting": {"reason": reason}}
         return True
 
     async def _end_sidecars(self) -> None:
