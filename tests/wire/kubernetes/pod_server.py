@@ -45,6 +45,8 @@ class Run:
     """So many lines are not in the file any more."""
     code: int | None = None
     finished: int = 0
+    reason: str = ""
+    """Why it ended, where that is not said by its code."""
 
 
 @dataclass
@@ -106,7 +108,7 @@ class Pod:
 def _state(run: Run) -> dict[str, Any]:
     if run.code is None:
         return {"running": {"startedAt": when(run.started)}}
-    reason = "Completed" if run.code == 0 else "Error"
+    reason = run.reason or ("Completed" if run.code == 0 else "Error")
     return {
         "terminated": {
             "startedAt": when(run.started), "finishedAt": when(run.finished), "exitCode": run.code,
@@ -230,8 +232,11 @@ class PodServer:
                             "MODIFIED", {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(told)}}
                         )
                 for name in known.keys() - now.keys():
-                    meta = {**known[name]["metadata"], "resourceVersion": str(told)}
-                    yield _event("DELETED", {**known[name], "metadata": meta})
+                    # With its last status, which no event before may have told.
+                    gone = next((pod.object(told) for pod in self.pods if pod.name == name), known[name])
+                    yield _event(
+                        "DELETED", {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(told)}}
+                    )
                 known = now
             await self._wait(min(0.2, max(0.0, end - loop.time())))
         raise ConnectionError("the watch breaks")

@@ -199,6 +199,54 @@ async def test_pods_that_others_replaced_before_are_a_gap(tmp_path: Path, newest
     assert found[0].until == datetime.fromtimestamp(START // SECOND + 10, UTC)
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+async def test_events_of_the_nodes_that_pods_were_on_say_why_they_ended(
+    tmp_path: Path, newest_first: bool
+) -> None:
+    server = PodServer(created=START, replicas=(1, 1))
+    # The old pod is gone; the scheduler said where it was.
+    assigned = "Successfully assigned team/train-worker-0 to spot-1"
+    server.events = [
+        event("spot-1", "node-1", "Shutdown", START + 9 * SECOND, "Shutdown manager detected shutdown event"),
+        event("train-worker-0", "old-w", "Scheduled", START + SECOND, assigned),
+        event("spot-1", "node-1", "NodeNotReady", START - 9 * SECOND, "before the job"),
+        event("spot-2", "node-2", "Shutdown", START + 9 * SECOND, "of another node"),
+        event("n1", "node-3", "NodeHasDiskPressure", START + 9 * SECOND, "is no end"),
+    ]
+    for each in server.events:
+        if each["involvedObject"]["name"] in {"spot-1", "spot-2", "n1"}:
+            each["involvedObject"]["kind"] = "Node"
+    server.end(server.add("worker", 0, "new-w", started=START + 10 * SECOND), START + 20 * SECOND)
+    server.finish(START + 21 * SECOND)
+    said: list[LogEntry] = []
+    async with opened(server, tmp_path) as backend:
+        async for batch in backend.logs.read(LogQuery(JOB), newest_first=newest_first):
+            said += [entry for entry in batch.entries if entry.message.startswith("Node ")]
+    assert [(entry.message, entry.severity) for entry in said] == [
+        ("Node spot-1: Shutdown: Shutdown manager detected shutdown event", Severity.WARNING)
+    ]
+
+
+async def test_the_end_of_a_pod_that_is_deleted_at_once_is_told(tmp_path: Path) -> None:
+    server = PodServer(replicas=(0, 1))
+    pod = server.add("worker", 0)
+    pod.write(START, "before")
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        following = asyncio.create_task(reading.follow(backend, LogQuery(JOB)))
+        await until(lambda: reading.texts, "the first line")
+        # The watch says no more than DELETED, with the last status.
+        pod.runs[-1].reason = "OOMKilled"
+        server.end(pod, START + SECOND, 137)
+        pod.deleted = True
+        await server.tell()
+        server.finish(START + 10 * SECOND)
+        await server.tell()
+        async with asyncio.timeout(60):
+            await following
+    assert "worker-0 (pod train-worker-0) ended with exit code 137, OOMKilled" in reading.service
+
+
 async def test_a_job_of_the_same_name_has_a_log_of_its_own(tmp_path: Path) -> None:
     server = PodServer(replicas=(0, 1))
     old = server.add("worker", 0, "uid-old")

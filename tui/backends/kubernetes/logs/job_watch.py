@@ -9,11 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tui.backends.errors import BackendError, NotFound
+from tui.backends.errors import BackendError, NotFound, PermissionDenied
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.discovery import EVENTS
+from tui.backends.kubernetes.logs import node_events
 from tui.backends.kubernetes.logs.fields import items, mapping
-from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
+from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_at, stamp_of
+from tui.backends.kubernetes.logs.node_events import NodeEvents
 from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod, replica_in
 from tui.backends.kubernetes.logs.replaced import Generation, replaced_pods
 from tui.backends.kubernetes.logs.runs import ContainerState
@@ -176,18 +178,30 @@ class JobWatch:
     """Every pod that was seen, by uid."""
     _pods: Reflector[Obj] | None = None
     _events: Reflector[Obj] | None = None
+    _nodes: NodeEvents = field(default_factory=NodeEvents)
 
     async def run(self, *, events: bool) -> None:
         """Watch until cancelled."""
         base = f"/api/v1/namespaces/{self.job.namespace}"
         source = ApiSource(self.connection, f"{base}/pods", "pods of the job", self.job.selector)
-        self._pods = Reflector("pods of the job", source, self._own, self._pod_changed)
+        self._pods = Reflector(
+            "pods of the job", source, self._own, self._pod_changed, last=self._pod_deleted
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._pods.run())
             if events:
                 source = ApiSource(self.connection, f"{base}/events", "events")
                 self._events = Reflector("events", source, self._event, lambda _key: None)
                 group.create_task(self._events.run())
+                if self.job.namespace != node_events.NAMESPACE:
+                    # Not everybody may read these: without them the log has the events of the job alone.
+                    source = ApiSource(
+                        self.connection, node_events.PATH, "events of nodes", fields=node_events.FIELDS
+                    )
+                    nodes: Reflector[Obj] = Reflector(
+                        "events of nodes", source, self._event, lambda _key: None
+                    )
+                    group.create_task(nodes.run())
 
     @property
     def synced(self) -> bool:
@@ -243,6 +257,11 @@ class JobWatch:
         if obj is not None:
             self._take(read_pod(obj, self.replica_of), obj)
 
+    def _pod_deleted(self, obj: Obj) -> None:
+        """Tell how a pod ended: it may be deleted before a watch says so."""
+        if belongs(obj, self.job):
+            self._take(read_pod(obj, self.replica_of), obj)
+
     def _take(self, pod: LoggedPod, obj: Obj) -> None:
         view = self.views.get(pod.uid)
         if view is None:
@@ -250,18 +269,26 @@ class JobWatch:
             self.on_pod(view)
         else:
             view.update(pod, obj)
-        self.on_service(self.pod_entries(pod, obj))
+        self.on_service(self.status_entries(pod, obj))
 
-    def pod_entries(self, pod: LoggedPod, obj: Obj) -> Iterator[LogEntry]:
-        """What the status of a pod tells."""
+    def status_entries(self, pod: LoggedPod, obj: Obj) -> Iterator[LogEntry]:
+        """What the status of a pod tells, and what it lets be told of its node."""
+        yield from self._nodes.use(pod.node, pod.created)
         yield from pod_entries(obj, pod.replica)
         # An item of a list does not say its kind.
         yield from condition_entries({"kind": "Pod", **obj}, self.job.object_name)
 
     def _event(self, obj: Obj) -> None:
-        entry = self.entry_of(obj)
-        if entry is not None:
-            self.on_service([entry])
+        self.on_service(self.event_entries(obj))
+
+    def event_entries(self, event: Obj) -> list[LogEntry]:
+        """What an event lets be told of the job, of its pods or of their nodes."""
+        if node_events.is_about_node(event):
+            return list(self._nodes.add(event))
+        entry = self.entry_of(event)
+        if entry is None:
+            return []
+        return [entry, *self._nodes.assigned(event, stamp_at(entry.timestamp))]
 
     def entry_of(self, event: Obj) -> LogEntry | None:
         """The entry of an event, if it is about the job or what was made for it."""
@@ -278,9 +305,15 @@ class JobWatch:
         return found if int(found.timestamp.timestamp()) * SECOND >= self.job.created else None
 
     async def list_events(self) -> list[Obj]:
-        """The events of the job's namespace. Raises BackendError."""
-        path = EVENTS.path(self.job.namespace)
-        return items(mapping(await self.connection.request("GET", path, what="list the events")).get("items"))
+        """The events of the job's namespace, and of nodes. Raises BackendError."""
+        path, what = EVENTS.path(self.job.namespace), "list the events"
+        found = items(mapping(await self.connection.request("GET", path, what=what)).get("items"))
+        if self.job.namespace != node_events.NAMESPACE:
+            params = {"fieldSelector": node_events.FIELDS}
+            with suppress(PermissionDenied):
+                more = await self.connection.request("GET", node_events.PATH, what=what, params=params)
+                found += items(mapping(more).get("items"))
+        return found
 
     def replaced(
         self, events: Collection[Obj], groups: Iterable[str], pods: Iterable[LoggedPod]

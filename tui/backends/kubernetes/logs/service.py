@@ -119,9 +119,10 @@ class KubernetesLogs(LogService):
         if not selection.service:
             return [], holes
         for pod, obj in pods:
-            tell(watch.pod_entries(pod, obj))
+            tell(watch.status_entries(pod, obj))
         tell(await watch.job_entries())
-        tell(entry for each in events if (entry := watch.entry_of(each)))
+        for each in events:
+            tell(watch.event_entries(each))
         return [entry for entry in told.values() if selection.has(entry, stamp_at(entry.timestamp))], holes
 
 

@@ -66,7 +66,9 @@ class Reflector(Generic[T]):
         changed: Callable[[str], None],
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        last: Callable[[Obj], None] = lambda _obj: None,
     ) -> None:
+        """`last` is called with an object as it was when it was deleted, before `changed`."""
         self.what = what
         self.objects: dict[str, T] = {}
         self.synced = asyncio.Event()
@@ -82,6 +84,7 @@ class Reflector(Generic[T]):
         self._reduce = reduce
         self.changed = changed
         self._pause = pause
+        self._last = last
         self._settled = asyncio.Event()
         self._versions: dict[str, int] = {}
         self._deleted: set[str] = set()
@@ -218,6 +221,7 @@ class Reflector(Generic[T]):
         if kind == "DELETED":
             self._deleted.add(key)
             if self.objects.pop(key, None) is not None:
+                self._last(obj)
                 self.changed(key)
             return
         self._deleted.discard(key)

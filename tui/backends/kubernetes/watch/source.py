@@ -16,15 +16,18 @@ LIST_SECONDS = 30.0
 class ApiSource:
     """One type of object at a path, of one namespace or of all."""
 
-    def __init__(self, connection: Connection, path: str, what: str, selector: str = "") -> None:
+    def __init__(
+        self, connection: Connection, path: str, what: str, selector: str = "", fields: str = ""
+    ) -> None:
+        """`selector` is of labels, `fields` of fields."""
         self._connection = connection
         self._path = path
         self._what = what
-        self._selector = selector
+        self._selectors = {"labelSelector": selector, "fieldSelector": fields or None}
         self.opened: Callable[[], None] = lambda: None
 
     async def page(self, limit: int, go_on: str) -> Mapping[str, Any]:
-        params = {"limit": limit or None, "continue": go_on, "labelSelector": self._selector}
+        params = {"limit": limit or None, "continue": go_on, **self._selectors}
         # The reflector waits and lists again; a call that does so too would hide the failure for long.
         found: Mapping[str, Any] = await self._connection.request(
             "GET", self._path, what=f"list the {self._what}", params=params, within=LIST_SECONDS, patience=2.0
@@ -34,7 +37,7 @@ class ApiSource:
     async def events(self, version: str, seconds: int) -> AsyncGenerator[Mapping[str, Any], None]:
         params = {
             "watch": True, "allowWatchBookmarks": True, "resourceVersion": version,
-            "timeoutSeconds": seconds, "labelSelector": self._selector,
+            "timeoutSeconds": seconds, **self._selectors,
         }  # fmt: skip
         what = f"watch the {self._what}"
         async with self._connection.stream(self._path, what=what, params=params) as pieces:
