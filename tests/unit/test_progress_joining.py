@@ -10,8 +10,9 @@ from tests.unit.test_progress_dialects import START, log_entry, read_all
 from tui.domain.log_entry import LogEntry
 from tui.domain.progress.job_progress import QUIET, JobProgress
 from tui.domain.progress.line_text import MOST_PARTS
-from tui.domain.training.progress import SAMPLES, TrainingStep
+from tui.domain.training.progress import SAMPLES, Progress, TrainingStep
 from tui.domain.training.training_steps import history
+from tui.store.job.training import JobTraining
 
 
 def structured(at: float, **fields: Any) -> LogEntry:
@@ -25,6 +26,44 @@ def bar(n: int, total: int, rest: str = "", described: str = "") -> str:
 
 def numbers(steps: list[TrainingStep]) -> list[int]:
     return [step.step for step in steps]
+
+
+def test_the_phase_of_a_replica_that_stops_is_not_that_of_the_job() -> None:
+    reader = JobProgress()
+    for entry in (
+        replace(structured(0, kind="phase", phase="rendezvous"), replica="worker-2"),
+        replace(structured(1, kind="phase", phase="training"), replica="worker-0"),
+        replace(structured(2, kind="step", step=3, total_steps=9), replica="worker-0"),
+        replace(structured(3, kind="phase", phase="stopping"), replica="worker-2"),
+    ):
+        reader.add(entry)
+    assert (reader.progress.phase, reader.progress.step) == ("training", 3)
+    reader.add(replace(structured(4, kind="phase", phase="stopping"), replica="worker-0"))
+    assert reader.progress.phase == "stopping"
+
+
+def test_the_last_step_counts_where_a_line_of_another_replica_came_before_it() -> None:
+    training = JobTraining()
+    step = {"kind": "step", "total_steps": 120}
+    lines = [
+        replace(structured(at, **step, step=number), replica="master-0")
+        for at, number in ((0, 118), (1, 120))
+    ]
+    ended = replace(structured(2, kind="phase", phase="done"), replica="worker-0")
+    for entry in (lines[0], ended, lines[1]):
+        list(training.read([entry]))
+    assert training.progress.step == 120
+    # An older one that was asked for changes nothing.
+    list(training.read([replace(structured(-5, **step, step=7), replica="master-0")]))
+    assert training.progress.step == 120
+
+
+def test_steps_that_were_read_after_the_progress_count() -> None:
+    training = JobTraining()
+    at = START + timedelta(seconds=5)
+    found = Progress(step=118, total_steps=120, updated_at=START)
+    training.merge([TrainingStep(START, 118), TrainingStep(at, 120)], found)
+    assert (training.progress.step, training.progress.updated_at) == (120, at)
 
 
 def test_a_bar_without_a_name_that_begins_anew_is_the_next_epoch() -> None:

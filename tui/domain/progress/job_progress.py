@@ -61,6 +61,8 @@ class JobProgress:
         self._names: dict[str, None] = {}
         self._last_step: TrainingStep | None = None
         """Of structured lines."""
+        self._stepping = ""
+        """The replica of that step."""
 
     def add(self, entry: LogEntry) -> list[TrainingStep]:
         """Read one entry; the steps that it reports, of which there are none for nearly every entry."""
@@ -93,9 +95,17 @@ class JobProgress:
                     ends_at=None,
                 )
             self.replica = ""
-        self.progress = advance(self.progress, entry.timestamp, entry.json)
+        if sample is not None:
+            self._stepping = entry.replica
+        if not self._is_of_another(entry):
+            self.progress = advance(self.progress, entry.timestamp, entry.json)
         self._last_step = sample or evaluated or self._last_step
         return [each for each in (sample, evaluated) if each is not None]
+
+    def _is_of_another(self, entry: LogEntry) -> bool:
+        """Whether a line tells the phase of another replica than that which trains: of one that stops."""
+        fields = structured_fields(entry.json) or {}
+        return fields.get("kind") == "phase" and self._stepping not in {"", entry.replica}
 
     def _start_anew(self) -> None:
         self.generation += 1

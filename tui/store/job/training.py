@@ -10,7 +10,7 @@ from tui.domain.log_entry import LogEntry
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.line_text import may_report
 from tui.domain.progress.pattern import ProgressPattern
-from tui.domain.training.progress import Progress, TrainingStep
+from tui.domain.training.progress import Progress, TrainingStep, after_step
 from tui.domain.training.training_steps import History, history
 
 MOST_TRAINING_STEPS = 20_000
@@ -24,6 +24,8 @@ class JobTraining:
         self._reader = JobProgress()
         self._read_until: datetime | None = None
         """The service was asked for the progress; lines up to then are in it."""
+        self._step_at: datetime | None = None
+        """Steps up to then are in the progress."""
         self._ordered: tuple[TrainingStep, ...] | None = None
         self._history: History | None = None
         """Both are looked at with every picture, and differ with a new step only."""
@@ -88,6 +90,7 @@ class JobTraining:
             self._differ()
         for sample in found:
             self._keep(sample)
+            self._step_at = max(self._step_at or sample.timestamp, sample.timestamp)
 
     def _read_late(self, entries: Sequence[LogEntry]) -> Iterator[None]:
         """Steps of lines that came late, or of older ones that were asked for.
@@ -101,6 +104,8 @@ class JobTraining:
         for entry in entries:
             for sample in reader.add(entry):
                 first = oldest is None or sample.timestamp < oldest[0]
+                if reader.structured:
+                    self._catch_up(sample)
                 if reader.structured or (first and self._reader.replica in {"", entry.replica}):
                     self._keep(sample)
             yield
@@ -113,9 +118,23 @@ class JobTraining:
         mine = self.progress.updated_at
         if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
             self._reader.progress = found
-            self._read_until = found.updated_at
+            self._read_until = self._step_at = found.updated_at
         elif found is not None and found.first_loss is not None:
             self._reader.progress = replace(self.progress, first_loss=found.first_loss)
+        if self.steps:
+            # They may have been read after the progress.
+            self._catch_up(self.steps[max(self.steps)])
+
+    def _catch_up(self, sample: TrainingStep) -> None:
+        """Take a step newer than that of the progress: a line of another replica came before its own."""
+        progress = self.progress
+        if progress.step is None or self._step_at is None or sample.timestamp <= self._step_at:
+            return
+        self._step_at = sample.timestamp
+        told = after_step(progress, sample, dialect=progress.dialect)
+        # What was said after the step stays.
+        at = max(progress.updated_at or sample.timestamp, sample.timestamp)
+        self._reader.progress = replace(told, problem=progress.problem, updated_at=at)
 
     def _keep(self, sample: TrainingStep) -> None:
         self.steps[sample.timestamp, sample.step] = sample
