@@ -453,9 +453,9 @@ class Backend(ABC):
         services = [service for key, service in found.items() if not kind or key == kind]
         return any(not operation or service.offers(operation) for service in services)
 
-    def offers_for(self, job_name: str, need: str) -> bool:
+    def offers_for(self, job_name: str, need: str, kind: str = "") -> bool:
         """`offers` where the job of this full resource name is."""
-        return self.offers(need)
+        return self.offers(need, kind)
 
     def may_have(self, job_name: str) -> bool:
         """Whether this full resource name may be one of this context's jobs."""

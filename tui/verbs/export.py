@@ -114,13 +114,13 @@ class Asked:
 
     async def _of_job(self, source: str, values: Mapping[str, str], no_profile: NoProfile) -> Exported:
         fix = "`vxtui profiles list` lists the profiles, `vxtui jobs` the jobs."
-        if "/" in source and not source.startswith("projects/"):
+        if "/" in source and not source.startswith(("projects/", "clusters/")):
             raise Failure(str(no_profile), fix=fix, code="NOT_FOUND", exit_code=3) from no_profile
         try:
             async with self.run.backend() as backend:
                 job = await find_job(backend, source)
                 resource = await backend.job_service(job.name).spec(job.name)
-                project = "" if backend.info.local else backend.info.project
+                project = "" if backend.runs_here(job.name) else backend.info.project
         except NotFound as error:
             message = f"{no_profile}\n{error.message}"
             raise Failure(message, fix=fix, code="NOT_FOUND", exit_code=3) from error

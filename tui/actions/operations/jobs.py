@@ -13,11 +13,11 @@ from tui.actions.operations.runner import OperationError, OperationRunner, Outco
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
+from tui.domain.jobs.changes import change_problem
 from tui.domain.masking import remember
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
 from tui.domain.spec_format import format_of
-from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
 from tui.kinds.registry import kind_of, kind_of_body, may_cancel, may_delete
@@ -72,8 +72,7 @@ class JobOperations:
 
         async def suspend(service: JobService) -> str:
             _must_offer(service, "suspend", f"A {kind_of(job).words.noun} can't be suspended.")
-            if job.state.terminal or job.state is JobState.SUSPENDED:
-                raise _wrong_state(f"{job.display_name} {job.state.phrase} already.")
+            _must_allow("suspend", job)
             await service.suspend(job.name)
             return f"Suspending {job.display_name}"
 
@@ -84,8 +83,7 @@ class JobOperations:
 
         async def resume(service: JobService) -> str:
             _must_offer(service, "resume", f"A {kind_of(job).words.noun} can't be resumed.")
-            if job.state not in {JobState.SUSPENDED, JobState.QUEUED}:
-                raise _wrong_state(f"{job.display_name} {job.state.phrase}; only a suspended job is resumed.")
+            _must_allow("resume", job)
             await service.resume(job.name)
             return f"Resuming {job.display_name}"
 
@@ -96,8 +94,7 @@ class JobOperations:
 
         async def scale(service: JobService) -> str:
             _must_offer(service, "scale", f"A {kind_of(job).words.noun} can't be scaled.")
-            if job.state.terminal:
-                raise _wrong_state(f"{job.display_name} {job.state.phrase} already.")
+            _must_allow("scale", job)
             await service.scale(job.name, replicas)
             return f"Scaling {job.display_name} to {pieces(replicas, 'worker')}"
 
@@ -211,6 +208,13 @@ class JobOperations:
 
 def _wrong_state(message: str) -> OperationError:
     return OperationError(message, code="FAILED_PRECONDITION", exit_code=1)
+
+
+def _must_allow(change: str, job: Job) -> None:
+    """Raises OperationError where the job's state does not allow the change."""
+    problem = change_problem(change, job)
+    if problem:
+        raise _wrong_state(problem)
 
 
 def _must_offer(service: JobService, operation: str, message: str) -> None:

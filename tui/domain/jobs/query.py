@@ -23,8 +23,13 @@ _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
     "state": lambda job: [job.state.value, *_life(job)],
     "name": lambda job: [job.display_name],
     "id": lambda job: [job.id],
-    "kind": lambda job: [job.kind.removesuffix("_job"), job.kind, job.kind.replace("_", " ")],
+    "kind": lambda job: [
+        job.kind.removesuffix("_job"),
+        job.kind,
+        *(job.kind.replace("_", by) for by in (" ", "")),
+    ],
     "region": lambda job: [job.region],
+    "namespace": lambda job: [job.region] if job.name.startswith("clusters/") else [],
     "context": lambda job: [job.context],
     "strategy": lambda job: [job.strategy],
     "gpu": lambda job: [x for kind in job.accelerators for x in (kind, ACCELERATOR_SHORT.get(kind, kind))],
@@ -49,6 +54,7 @@ _PARTLY = {
     "gpu": "inside",
     "machine": "inside",
     "region": "inside",
+    "namespace": "inside",
     "state": "start",
 }
 """How a value need only be part of the text: anywhere in it, or its start."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tui.actions.operations.runner import Outcome
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
+from tui.domain.jobs.changes import change_problem
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.prompt import PromptScreen
@@ -36,7 +37,7 @@ class ClusterTarget:
 
     def action_scale(self) -> None:
         """Ask for the number of workers, then whether it is meant."""
-        found = self._ready("scale")
+        found = self._ready()
         if found is None:
             return
         job, operations = found
@@ -57,23 +58,25 @@ class ClusterTarget:
         self._screen.console.push_screen(PromptScreen(question, str(workers), check=_wrong_number), answered)
 
     def _change(self, operation: str, verb: str, effect: str) -> None:
-        found = self._ready(operation)
+        found = self._ready()
         if found is not None:
             job, operations = found
             act: Callable[[Job], Awaitable[Outcome[Any]]] = getattr(operations, operation)
             confirm_change(self._screen.console, verb, job, act, effect)
 
-    def _ready(self, operation: str) -> tuple[Job, JobOperations] | None:
-        """The job and what changes it; None, said to the user, where that can't be."""
+    def _ready(self) -> tuple[Job, JobOperations] | None:
+        """The job and what changes it; None where `blocked_reason` has said why that can't be."""
         job, console = self._screen.job, self._screen.console
         operations = console.job_operations()
         if job is None or operations is None:
             return None
-        if not self._screen.feed.session.backend.offers(f"jobs.{operation}", job.kind):
-            noun = kind_of(job).words.noun
-            console.notify(f"You may not {operation} a {noun} here.", severity="warning", markup=False)
-            return None
         return job, operations
+
+    def refusal(self, operation: str, job: Job) -> str:
+        """Why the job can't be changed so now; "" where it can."""
+        if not self._screen.feed.session.backend.offers_for(job.name, f"jobs.{operation}", job.kind):
+            return f"You may not {operation} a {kind_of(job).words.noun} here."
+        return change_problem(operation, job)
 
 
 def _wrong_number(text: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tui.actions.registry import Action
-from tui.domain.job import shell_problem
+from tui.domain.job import Job, shell_problem
 from tui.domain.text import plain
 from tui.kinds.kind import Kind
 from tui.kinds.registry import may_cancel, may_delete
@@ -12,15 +14,21 @@ from tui.store.job.feed import JobFeed
 _NEED_THE_JOB = frozenset({"job.cancel", "job.delete", "job.link", "job.clone", "job.shell"})
 
 
-def why_not(found: Action, feed: JobFeed, kind: Kind) -> str | None:
-    """The reason as a sentence; `None` where the action of scope `job` can run."""
+def why_not(found: Action, feed: JobFeed, kind: Kind, target: object = None) -> str | None:
+    """The reason as a sentence; `None` where the action of scope `job`, or of the kind's own, can run.
+
+    `target` runs the kind's actions and may have a `refusal` of its own.
+    """
     job, backend = feed.job, feed.session.backend
     if feed.gone and job is not None and (found.mutates or found.id == "job.link"):
         return f"{plain(job.display_name)} was deleted."
     if found.needs and not backend.offers(found.needs, kind.key):
         return f"{found.title} is not offered for a {kind.words.noun}."
-    if found.id in _NEED_THE_JOB and job is None:
+    if job is None and (found.id in _NEED_THE_JOB or found.scope == kind.scope):
         return "The job is not known yet."
+    if found.scope == kind.scope:
+        refusal: Callable[[str, Job], str] | None = getattr(target, "refusal", None)
+        return (refusal(found.method, job) or None) if refusal is not None and job is not None else None
     if found.id == "job.why" and feed.trouble is None:
         return "Everything could be read."
     tab = found.method.removeprefix("tab_")

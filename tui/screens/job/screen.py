@@ -360,10 +360,11 @@ class JobScreen(FrameScreen):
         reason = super().blocked_reason(found)
         if reason is not None:
             return reason
-        if found.scope == "job":
+        if found.scope in {"job", self.kind.scope}:
             job = self.job
-            reason = why_not(found, self.feed, self.kind)
-            if reason is None and job is not None and found.id in {"job.cancel", "job.delete", "job.shell"}:
+            reason = why_not(found, self.feed, self.kind, self._kind_target)
+            changes = found.scope == self.kind.scope or found.id in {"job.cancel", "job.delete", "job.shell"}
+            if reason is None and job is not None and changes:
                 reason = self.jobs_refusal(found, [job])
             return reason
         return self.pane.blocked_reason(found) if found.scope == self.pane.SCOPE else None

@@ -43,7 +43,7 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
             async with asyncio.timeout(READ_SECONDS):
                 resource = await session.backend.job_service(job.name).spec(job.name)
             info = session.backend.info
-            project = "" if info.local else info.project
+            project = "" if session.backend.runs_here(job.name) else info.project
             done = await asyncio.to_thread(_command, resource, project, _form(job))
             why = done.problem
         except (BackendError, ProfileInvalid, TimeoutError) as error:

@@ -325,6 +325,8 @@ class JobsScreen(JobsViews):
             return self._filter_refusal(found.method)
         if found.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.filters:
             return "No filter is saved. / filters, and F saves that filter as a tab."
+        if found.id == "jobs.fold" and self.table.group(self.table.cursor) is None:
+            return "There are no parts here to show or hide."
         if found.id == "jobs.why" and not self.console.connection.failing():
             return "Everything could be read."
         return None

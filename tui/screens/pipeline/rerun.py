@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.domain.job import Job
 from tui.domain.pipeline.rerun import reused
 from tui.domain.text import plain
 from tui.screens.dialogs.confirm import ConfirmScreen
@@ -19,14 +20,15 @@ class PipelineTarget:
     def __init__(self, screen: JobScreen) -> None:
         self._screen = screen
 
+    def refusal(self, method: str, job: Job) -> str:
+        """Why it can't be run again now; "" where it can."""
+        return "" if job.state.terminal else f"{plain(job.display_name)} {job.state.phrase}."
+
     def action_rerun(self) -> None:
         """Create the pipeline once more, after a question; what succeeded comes from the cache."""
         job, console = self._screen.job, self._screen.console
         operations = console.job_operations()
         if job is None or operations is None:
-            return
-        if not job.state.terminal:
-            console.notify(f"{plain(job.display_name)} {job.state.phrase}.", severity="warning", markup=False)
             return
         good, count = reused(job.tasks)
 
