@@ -14,7 +14,9 @@ from pathlib import Path
 
 from tui.backends.interface import Backend
 from tui.domain.job import Job
+from tui.domain.spec_format import format_of
 from tui.domain.training.event_folder import event_folder
+from tui.kinds.registry import kind_of
 
 NAME = "tensorboard"
 HOST = "127.0.0.1"
@@ -72,6 +74,12 @@ async def events_of(backend: Backend, job: Job) -> str:
             f"`vxtui tasks {job.id}` names them.",
         )
     uri = event_folder(await backend.job_service(name).spec(name))
+    body = kind_of(job).body
+    if not uri and body and format_of(body).family == "kubernetes":
+        raise NoEvents(
+            f"{job.display_name} is in a cluster, which knows no folder for its events.",
+            f"Run `{NAME} --logdir FOLDER` on the folder that its trainer writes to.",
+        )
     if not uri:
         raise NoEvents(
             f"{job.display_name} has no folder of its own for events: it was launched without "

@@ -229,6 +229,8 @@ def shell_problem(job: Job) -> str:
     name = plain(job.display_name)
     if job.state.terminal:
         return f"{name} {job.state.phrase} already; a shell needs a running replica."
+    if job.state is JobState.SUSPENDED:
+        return f"{name} {job.state.phrase}; a shell needs a running replica."
     if job.state in {JobState.QUEUED, JobState.PENDING}:
         return f"{name} has not started yet; a shell needs a running replica."
     if not job.runner or not known_replicas(job):

@@ -1,0 +1,256 @@
+"""Every key on a job of a cluster, in one list with Vertex's: it acts, or it says why not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from textual import events
+from textual.pilot import Pilot
+
+from tests.ui.cluster_double import CONTEXTS, ClusterJobs, cluster_job, group
+from tests.ui.conftest import wait_for_idle
+from tests.ui.double import console, job
+from tests.ui.job_double import JobBackend, a_log, line, no_gpu, waves
+from tests.waiting import until
+from tui.actions.registry import Action, actions
+from tui.app import VxtuiApp
+from tui.config.access import Access, ReadOnly
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.screens.job.screen import JobScreen
+from tui.screens.jobs.rows import HEAD
+from tui.screens.jobs.screen import JobsScreen
+from tui.widgets.filter_bar import FilterBar
+
+SIZE = (100, 24)
+CHARACTERS = {
+    "asterisk": "*", "slash": "/", "ampersand": "&", "exclamation_mark": "!", "plus": "+", "minus": "-",
+    "right_square_bracket": "]", "left_square_bracket": "[", "space": " ",
+}  # fmt: skip
+JOBS = (
+    cluster_job("torch-runs", "pytorch_job"),
+    cluster_job("torch-ended", "pytorch_job", JobState.SUCCEEDED),
+    cluster_job("torch-held", "pytorch_job", JobState.SUSPENDED),
+    cluster_job("train-runs", "train_job"),
+    cluster_job("train-ended", "train_job", JobState.FAILED),
+)
+EACH = 20
+"""Jobs of either context."""
+MOVES = {"back", "earlier", "later", "whole", "cross_left", "cross_right"}
+"""They undo what a key before them did, or move in a chart: at its edge there is nothing to move."""
+BY_STATE = {"cancel", "delete", "shell", "suspend", "resume", "scale"}
+BY_KIND = BY_STATE | {"clone", "copy_command", "link"}
+"""Methods that may act otherwise on a job of another state, and of another kind."""
+REFUSED = {
+    JobState.RUNNING: {"resume": "is running; only a suspended job is resumed."},
+    JobState.SUCCEEDED: {
+        "cancel": "succeeded already.", "suspend": "succeeded already.", "scale": "succeeded already.",
+        "resume": "succeeded; only a suspended job is resumed.", "shell": "a shell needs a running replica.",
+    },
+    JobState.FAILED: {"cancel": "failed already.", "suspend": "failed already."},
+    JobState.SUSPENDED: {
+        "cancel": "is suspended already.", "suspend": "is suspended already.",
+        "shell": "is suspended; a shell needs a running replica.",
+    },
+}  # fmt: skip
+"""By state: the methods that it refuses, and in what words."""
+
+
+@dataclass
+class Group:
+    """The open console and what stands behind it."""
+
+    app: VxtuiApp
+    pilot: Pilot[Any]
+    vertex: JobBackend
+    cluster: JobBackend
+
+    @property
+    def list(self) -> JobsScreen:
+        return next(each for each in self.app.screen_stack if isinstance(each, JobsScreen))
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """What was asked of the jobs of the cluster."""
+        services = [each for each in self.cluster.jobs.values() if isinstance(each, ClusterJobs)]
+        return [one for each in services for one in each.asked]
+
+    async def press(self, key: str) -> list[str]:
+        """Press a key; what was said, and in what else the screen differs now."""
+        app = self.app
+        app.clear_notifications()
+        app._by_topic.clear()
+        for screen in app.screen_stack:
+            if isinstance(screen, JobsScreen | JobScreen):
+                # The same reason is said once in three seconds.
+                screen._blocked_shown = "", 0.0
+        before = app.screen, self._frame(), app.clipboard
+        app.post_message(events.Key(key, CHARACTERS.get(key, key if len(key) == 1 else None)))
+        await wait_for_idle()
+        await until(lambda: not app.key_in_progress, f"the key {key}")
+        said = [str(getattr(each, "whole", each.message)) for each in app._notifications]
+        after = app.screen, self._frame(), app.clipboard
+        changes = zip(("another screen", "the picture", "the clipboard"), before, after, strict=True)
+        return said or [what for what, old, new in changes if old != new]
+
+    def _frame(self) -> list[Any]:
+        return [tuple(line) for line in self.app.screen._compositor.render_strips()]
+
+    async def back_to(self, screen: Any) -> None:
+        """Close what a key has opened above this screen."""
+        while self.app.screen is not screen and len(self.app.screen_stack) > 1:
+            self.app.pop_screen()
+            await wait_for_idle(0)
+        assert self.app.screen is screen
+
+    async def open(self, name: str) -> JobScreen:
+        self.app.open_job(name)
+        await until(lambda: isinstance(self.app.screen, JobScreen) and self.app.screen.job, "the job")
+        await wait_for_idle()
+        assert isinstance(self.app.screen, JobScreen)
+        return self.app.screen
+
+
+@asynccontextmanager
+async def opened(where: Path, jobs: Iterable[Job] = JOBS, vertex: Iterable[Job] = ()) -> AsyncIterator[Group]:
+    here, there = JobBackend(replace(job(1, "vertex-runs"), context="local"), *vertex), JobBackend(*jobs)
+    app = console(group(here, there), where, context=CONTEXTS[-1], contexts=CONTEXTS)
+    for entry in a_log(12):
+        at = entry.replica.rpartition("-")[2]
+        role = "master" if entry.replica.startswith("workerpool0") else "worker"
+        there.say(replace(entry, replica=f"{role}-{at}" if at.isdigit() else entry.replica))
+    there.say(line(440, "a long line " * 30, "master-0"))
+    there.series, there.not_measured = waves(["master-0", "worker-0"]), no_gpu()
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        count = len(here.stored) + len(there.stored)
+        await until(lambda: len(app.store.jobs) == count and app.live, "the jobs")
+        await until(lambda: len(app.screen.query_one("JobTable").keys) == count, "the rows")  # type: ignore[attr-defined]
+        await wait_for_idle()
+        yield Group(app, pilot, here, there)
+
+
+def keys(scope: str, one: Job) -> list[tuple[Action, str]]:
+    """The actions of a scope, each with its first key: all for the first job, of the others what may differ.
+
+    Moves within a widget are left out.
+    """
+    found = [each for each in actions(scope) if each.key and not each.direct and each.method not in MOVES]
+    if one is not JOBS[0]:
+        differs = BY_KIND if one.display_name == "train-runs" else BY_STATE
+        found = [each for each in found if each.method in differs]
+    return [(each, each.key.split(",")[0]) for each in found]
+
+
+def must_answer(each: Action, one: Job, found: list[str]) -> None:
+    """It acted or said something, and what the job's state refuses was said."""
+    assert found, f"{each.id} on {one.display_name}: nothing happened"
+    refusal = REFUSED[one.state].get(each.method)
+    if refusal is not None:
+        assert any(text.endswith(refusal) for text in found), f"{each.id} on {one.display_name}: {found}"
+
+
+async def test_keys_of_the_list(tmp_path: Path) -> None:
+    others = [
+        cluster_job(f"old-{at:03}", "pytorch_job", JobState.SUCCEEDED, age=900 + at)
+        for at in range(EACH - len(JOBS))
+    ]
+    vertex = [job(at, f"vertex-{at:03}", JobState.SUCCEEDED, age=900 + at) for at in range(2, EACH + 1)]
+    async with opened(tmp_path, [*JOBS, *others], vertex) as found:
+        screen = found.list
+        for one in JOBS:
+            for each, key in keys("jobs", one):
+                screen.table.move_to(one.name)
+                must_answer(each, one, await found.press(key))
+                await found.back_to(screen)
+                if screen.rows.group:
+                    screen.rows.group = ""
+                    screen.reload()
+                screen.query_one(FilterBar).clear()
+                screen.table.mark(list(screen.table.marks), False)
+                screen.table.focus()
+        assert not found.vertex.cancelled and not found.vertex.deleted and not found.asked
+
+
+async def test_keys_of_a_jobs_screen(tmp_path: Path) -> None:
+    """All tabs of the running PyTorchJob; of the others what may depend on the state or on the kind."""
+    async with opened(tmp_path, JOBS) as found:
+        for one in JOBS:
+            screen, whole = await found.open(one.name), one is JOBS[0]
+            scopes = [("job", "overview"), (screen.kind.scope, "overview")]
+            scopes += [(screen.panes[each.key].SCOPE, each.key) for each in screen.kind.tabs[1:] if whole]
+            for scope, tab in scopes:
+                screen._tab(tab)
+                await wait_for_idle()
+                for each, key in keys(scope, one):
+                    must_answer(each, one, await found.press(key))
+                    await found.back_to(screen)
+                    if screen.paused:
+                        screen.action_pause()
+                    if screen.pane is not screen.panes[tab]:
+                        screen._tab(tab)
+                        await wait_for_idle()
+                    (screen.pane.default_focus() or screen).focus()
+            await found.back_to(found.list)
+        assert not found.vertex.cancelled and not found.vertex.deleted and not found.asked
+
+
+async def test_a_change_goes_to_the_context_of_the_job(tmp_path: Path) -> None:
+    runs, _, _, other, *_ = JOBS
+    async with opened(tmp_path, [runs, other]) as found:
+        found.list.table.mark([runs.name, next(iter(found.vertex.stored))], True)
+        await found.press("c")
+        await found.press("y")
+        await until(lambda: found.vertex.cancelled and found.asked, "the cancels")
+        await found.open(other.name)
+        await found.press("X")
+        await found.press("y")
+        await until(lambda: len(found.asked) == 2, "the suspension")
+        assert found.asked == [("suspend", runs.name), ("suspend", other.name)]
+        assert found.vertex.cancelled == list(found.vertex.stored)
+    journal = (tmp_path / "audit.jsonl").read_text().splitlines()
+    of_cluster = [text for text in journal if "clusters/" in text]
+    assert of_cluster and all('"local-k8s"' in text for text in of_cluster)
+
+
+async def test_a_read_only_member_refuses_before_the_question(tmp_path: Path) -> None:
+    async with opened(tmp_path, [JOBS[0]]) as found:
+        closed = ReadOnly("read_only: true in config.yaml", "Set it to false there.", "the context local-k8s")
+        assert found.app.session is not None
+        found.app.session.access = Access(members={"local-k8s": closed})
+        screen = await found.open(JOBS[0].name)
+        for key in ("c", "D", "X", "M", "x"):
+            said = await found.press(key)
+            assert any("refused: the context local-k8s is read-only" in text for text in said), (key, said)
+            assert found.app.screen is screen
+
+
+async def test_the_word_of_a_place_in_a_mixed_list(tmp_path: Path) -> None:
+    async with opened(tmp_path, [JOBS[0], JOBS[3]]) as found:
+        screen, bar = found.list, found.list.query_one(FilterBar)
+
+        def listed(text: str) -> list[str]:
+            bar.set_text(text)
+            screen.reload()
+            store = found.app.store.jobs
+            return sorted(store[key].display_name for key in screen.table.keys if key in store)
+
+        def title() -> str:
+            return next(each.title for each in screen.table.columns if each.key == "region")
+
+        everything = listed("")
+        assert title() == "REGION" and len(everything) == 3
+        assert listed("namespace:training") == listed("region:training") == ["torch-runs", "train-runs"]
+        assert listed("namespace:us-central1") == [] and listed("-namespace:training") == ["vertex-runs"]
+        assert listed("region:us-central1") == ["vertex-runs"]
+        assert listed("kind:TrainJob") == listed("kind:train") == ["train-runs"]
+        listed("")
+        screen.action_sort_by("region")
+        assert [found.app.store.jobs[key].region for key in screen.table.keys][-1] == "us-central1"
+        screen.rows.group = "region"
+        screen.reload()
+        heads = [key for key in screen.table.keys if key.startswith(HEAD)]
+        assert heads == [f"{HEAD}local-k8s/training", f"{HEAD}local/us-central1"]
