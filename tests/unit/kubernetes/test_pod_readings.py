@@ -130,6 +130,29 @@ def test_events_are_lines_of_the_service_that_count() -> None:
     assert event_entry(event(lastTimestamp=None), "train") is None
 
 
+def test_a_line_of_the_service_stands_after_what_was_written_within_its_second() -> None:
+    at = datetime(2026, 11, 25, 10, 0, 5, tzinfo=UTC)
+    written = LogEntry(at + timedelta(milliseconds=700), "0", "master-0", Severity.INFO, "of the first run")
+    when = "2026-11-25T10:00:05Z"
+    running = {"type": "Running", "status": "True", "lastTransitionTime": when}
+    created = {**running, "type": "Created"}
+    obj = {"kind": "PyTorchJob", "metadata": {"name": "t"}, "status": {"conditions": [running, created]}}
+    # Of an event the name tells the time in ns.
+    name = f"t.{int(at.timestamp()) * 10**9 + 800_000_000:x}"
+    resumed = event_entry(
+        event(metadata={"name": name, "uid": "e"}, reason="Resumed", lastTimestamp=when), "t"
+    )
+    assert resumed is not None
+    assert resumed.timestamp == at + timedelta(milliseconds=800)
+    ended = pod("p")
+    state = {"terminated": {"finishedAt": when, "exitCode": 0}}
+    ended["status"]["containerStatuses"] = [{"name": "c", "state": state}]
+    found = [*condition_entries(obj, "t"), *pod_entries(ended, "master-0"), resumed, written]
+    said = [entry.message.split(":")[0] for entry in sorted(found, key=lambda entry: entry.key)]
+    end = "master-0 (pod p) ended with exit code 0"
+    assert said == ["Created", "of the first run", resumed.message.split(":")[0], end, "Running"]
+
+
 def test_conditions_are_lines_once_they_hold() -> None:
     def condition(kind: str, status: str, reason: str = "R") -> dict[str, str]:
         at = "2026-11-25T10:00:00Z"

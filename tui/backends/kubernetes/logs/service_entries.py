@@ -23,6 +23,8 @@ _TOLD_WHEN_FALSE = frozenset({"QuotaReserved", "PodScheduled"})
 _FIRST = frozenset({"Created", "Suspended", "QuotaReserved", "Admitted"})
 """Conditions that come before the events of their second; others come after these."""
 LAST = SECOND - 1000
+ENDED = LAST - SECOND // 1000
+"""Ends of containers come before what their job's conditions make of them."""
 _NANOSECONDS = re.compile(r"[0-9a-f]{16}")
 _QUIET = frozenset({"Initialized", "Ready", "ContainersReady", "PodReadyToStartContainers", "PodScheduled"})
 """Conditions of a pod that its events say as well."""
@@ -105,7 +107,7 @@ def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
             told = "" if reason in {"Completed", "Error", ""} else f", {reason}"
             yield _entry(
                 stamp,
-                stamp + LAST // 2,
+                stamp + ENDED,
                 f"end-{uid}-{container.get('name')}-{ended.get('containerID') or stamp}",
                 Severity.INFO if code == 0 else Severity.ERROR,
                 f"{subject}{which} ended with exit code {code}{told}{': ' + said if said else ''}",
@@ -117,17 +119,22 @@ def pod_entries(pod: Mapping[str, Any], replica: str) -> Iterator[LogEntry]:
         if stamp is not None:
             words = f"{subject} failed: {reason}{': ' + said if said else ''}"
             payload = {"reason": reason, "object": f"Pod/{name}"}
-            yield _entry(stamp, stamp + LAST // 2, f"pod-{uid}-{reason}", Severity.ERROR, words, payload)
+            yield _entry(stamp, stamp + ENDED, f"pod-{uid}-{reason}", Severity.ERROR, words, payload)
 
 
 def _entry(  # noqa: PLR0917 - what it is and where it stands
     stamp: int, place: int, key: str, severity: Severity, message: str, payload: dict[str, Any]
 ) -> LogEntry:
-    """An entry; times are in whole seconds, and `place` orders those of one second."""
+    """An entry. Times are in whole seconds; `place` is where in its second it is put.
+
+    Of what is known to the second alone that is the end: it ended or came to be after what the pods wrote
+    until then, and after what the job's first pods wrote where it runs again.
+    """
+    at = place if stamp % SECOND == 0 and stamp <= place < stamp + SECOND else stamp
     digest = hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
     own = f"{place:016x}-{digest}"
     told = {"message": message, **payload}
-    return LogEntry(moment_of(stamp), own, SERVICE, severity, message, told, nanos=stamp % SECOND % 1000)
+    return LogEntry(moment_of(at), own, SERVICE, severity, message, told, nanos=at % SECOND % 1000)
 
 
 def _last_change(status: Mapping[str, Any]) -> int | None:
