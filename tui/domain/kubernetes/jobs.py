@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.kubernetes.conditions import Status, condition, conditions_of, status_of, time_of
+from tui.domain.kubernetes.failures import Failure, first_cause
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reason_words
 from tui.domain.kubernetes.workloads import (
@@ -45,6 +46,8 @@ class Found:
     runtime: Obj | None = None
     """The (Cluster)TrainingRuntime of a TrainJob."""
     waiting: tuple[str, ...] = ()
+    failures: Sequence[Failure] = ()
+    """How replicas failed whose pods have been replaced."""
     started: datetime | None = None
     """When it was first seen to run: its status forgets that when it ends."""
 
@@ -76,8 +79,10 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         groups=job_groups,
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
-        replicas=replicas(parts, found.pods, status.state, error),
-        reason=mask_text(status.reason),
+        replicas=with_failures(
+            replicas(parts, found.pods, status.state, error), parts, found.failures, status.state
+        ),
+        reason=mask_text(_reason(status, parts, found.failures)),
         waiting=found.waiting if status.state in _WAITS else (),
     )
 
@@ -229,6 +234,44 @@ def _without_pod(replica: Replica, state: JobState) -> Replica:
     own = JobState.UNKNOWN if state.terminal or state is JobState.CANCELLING else state
     own = JobState.PENDING if own is JobState.RUNNING else own
     return Replica(replica.id, replica.group, replica.index, replica.role, own)
+
+
+def with_failures(
+    found: Sequence[Replica], parts: Sequence[Part], failures: Iterable[Failure], state: JobState
+) -> tuple[Replica, ...]:
+    """The replicas with the failures of their earlier pods."""
+    by_name = {name: failure for failure, name in _names(parts, failures).items()}
+    return tuple(_with_failure(each, by_name.get(each.id), state) for each in found)
+
+
+def _with_failure(replica: Replica, failure: Failure | None, state: JobState) -> Replica:
+    if failure is None:
+        return replica
+    restarts = (replica.restarts or 0) + failure.count - (0 if replica.pod else 1)
+    quiet = state.terminal or replica.state.terminal or replica.reason
+    reason = replica.reason if quiet else failure.restarted if replica.pod else failure.cause
+    return replace(replica, restarts=restarts, reason=mask_text(reason))
+
+
+def _names(parts: Sequence[Part], failures: Iterable[Failure]) -> dict[Failure, str]:
+    """The replica that each failure is of."""
+    per_job = {part.group.name: part.per_job for part in parts}
+    only = parts[0].group.name if parts else "worker"
+    names = {}
+    for each in failures:
+        group = each.group or only
+        names[each] = f"{group}-{each.job_index * per_job.get(group, 1) + each.index}"
+    return names
+
+
+def _reason(status: Status, parts: Sequence[Part], failures: Sequence[Failure]) -> str:
+    """The native reason; of a job that is restarted, or was, what that began with comes first."""
+    if status.state not in {JobState.RESTARTING, JobState.RUNNING, JobState.PENDING}:
+        return status.reason
+    cause = first_cause(failures, _names(parts, failures))
+    if cause and status.state is JobState.RUNNING:
+        cause = f"Restarted: {cause}"
+    return ". ".join(filter(None, (cause, status.reason)))
 
 
 # Times and errors

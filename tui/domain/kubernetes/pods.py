@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tui.domain.kubernetes.conditions import conditions_of, time_of
@@ -57,6 +57,8 @@ class Pod:
     message: str = ""
     spot: bool = False
     gpus: int = 0
+    stopped: bool = False
+    """Whether it was deleted before it ended, and nothing else than that ended it."""
 
 
 def owner_of(obj: Obj) -> Owner | None:
@@ -100,7 +102,21 @@ def reduced(obj: Obj) -> Pod | None:
         gpus=sum(
             whole(fields(each, "resources", "limits").get(GPU)) or 0 for each in elements(spec, "containers")
         ),
+        stopped=_stopped(obj, finished),
     )
+
+
+def _stopped(obj: Obj, finished: Obj) -> bool:
+    metadata = fields(obj, "metadata")
+    due = time_of(metadata.get("deletionTimestamp"))
+    if due is None or fields(obj, "status").get("reason") or finished.get("reason") == "OOMKilled":
+        return False
+    if any(each.type == "DisruptionTarget" and each.true for each in conditions_of(obj)):
+        return False
+    # The time of deletion is when the grace period ends.
+    asked = due - timedelta(seconds=whole(metadata.get("deletionGracePeriodSeconds")) or 0)
+    ended = time_of(finished.get("finishedAt"))
+    return ended is None or ended >= asked
 
 
 def _group(labels: Mapping[str, Any]) -> str:
@@ -173,9 +189,11 @@ def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
     waiting = fields(container, "state", "waiting")
     if waiting.get("reason", "") not in _WAITS:
         return str(waiting["reason"]), _line(waiting.get("message"))
-    if ended and ended.get("reason") not in {None, "Completed"}:
+    told = disrupted is not None and disrupted.true
+    # A signal to the container follows from the disruption, which says more than `Error`.
+    if ended and ended.get("reason") not in {None, "Completed", *(("Error",) if told else ())}:
         return str(ended["reason"]), _line(ended.get("message"))
-    if disrupted is not None and disrupted.true:
+    if disrupted is not None and told:
         return disrupted.reason, disrupted.message
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and not scheduled.true and status.get("phase") == "Pending":
@@ -200,12 +218,17 @@ _WORDS = {
 }
 
 
+def node_words(pod: Pod) -> str:
+    """That the pod's node went away; how GKE takes one of Spot back looks the same."""
+    return "node preempted (GKE Spot)" if pod.spot else "node lost or shut down"
+
+
 def reason_words(pod: Pod) -> str:
     """The pod's reason in words; "" for one that runs or ended well."""
     if not pod.reason or pod.state is JobState.SUCCEEDED:
         return ""
     if pod.reason == "NodeLost":
-        return "node preempted (GKE Spot)" if pod.spot else "node lost or shut down"
+        return node_words(pod)
     words = _WORDS.get(pod.reason, "")
     if pod.reason == "Error" and pod.exit_code is not None:
         return ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
@@ -11,6 +13,7 @@ from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType
 from tui.domain.job import Job
 from tui.domain.kubernetes.conditions import queue_of
+from tui.domain.kubernetes.failures import Failure, about_node, exits_of, from_events, node_of
 from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reduced
@@ -20,6 +23,8 @@ from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
 MAY_WAIT = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
+MOST_FAILURES = 4
+"""Replicas whose failure is looked up: each costs two calls."""
 _POD_LABELS = {
     "train_job": "jobset.sigs.k8s.io/jobset-name",
     "job_set": "jobset.sigs.k8s.io/jobset-name",
@@ -58,13 +63,13 @@ class SingleReader:
             self.pods(name), self._job_set(name), self._runtime(name, obj)
         )
         cluster, context = self._cluster.connection.login.cluster, self._cluster.info.name
-        found = Found(pods=pods, job_set=job_set, runtime=runtime)
+        failures = await self._failures(name, pods)
+        found = Found(pods=pods, job_set=job_set, runtime=runtime, failures=failures)
         job = job_of(obj, self._workload, context, cluster, found)
         if job.state not in MAY_WAIT:
             return job
         waiting = await self.waiting(name, obj, pods)
-        found = Found(pods=pods, job_set=job_set, runtime=runtime, waiting=waiting)
-        return job_of(obj, self._workload, context, cluster, found)
+        return job_of(obj, self._workload, context, cluster, replace(found, waiting=waiting))
 
     async def pods(self, name: JobName) -> list[Pod]:
         """Its pods, and those of its parts."""
@@ -78,6 +83,33 @@ class SingleReader:
             self.queued(name, obj), self._pod_group(name), self._events(name, pods)
         )
         return waits_for(obj, pods, workload, group, events_of(events))
+
+    async def _failures(self, name: JobName, pods: Sequence[Pod]) -> tuple[Failure, ...]:
+        """How replicas failed whose pods are replaced, from what Events still say of them."""
+        if self._workload.key in _POD_LABELS:
+            return ()
+        exits = exits_of(await self._events_about(name.namespace, name.name, reason="ExitedWithCode"))
+        now = {pod.name: pod for pod in pods}
+        # A pod that is still there says itself how it failed.
+        gone = [
+            each for each, (_, time, _) in exits.items()
+            if each in now and time and now[each].created and time <= now[each].created  # type: ignore[operator]
+        ]  # fmt: skip
+        read = [self._failure(now[each], *exits[each]) for each in gone[:MOST_FAILURES]]
+        return tuple(await asyncio.gather(*read))
+
+    async def _failure(self, pod: Pod, code: int, time: datetime | None, count: int) -> Failure:
+        own = await self._events_about(pod.namespace, pod.name)
+        node = node_of(own, time)
+        # Events of nodes, which have no namespace, are kept in `default`.
+        around = await self._events_about("default", node) if node else []
+        found = from_events(pod, code, time, own, [each for each in around if about_node(each)])
+        return replace(found, count=count)
+
+    async def _events_about(self, namespace: str, about: str, **selected: str) -> list[Obj]:
+        chosen = {"involvedObject.name": about, **selected}
+        selector = ",".join(f"{field}={value}" for field, value in chosen.items())
+        return await self._items(EVENTS, namespace, {"fieldSelector": selector})
 
     async def _job_set(self, name: JobName) -> Obj | None:
         types = self._cluster.served.jobs.get("job_set", ())
@@ -111,12 +143,7 @@ class SingleReader:
     async def _events(self, name: JobName, pods: Sequence[Pod]) -> list[Obj]:
         """Events of the job and of two pods: those of the others say the same."""
         about = [name.name, *(pod.name for pod in pods if not pod.started)][:3]
-        lists = await asyncio.gather(
-            *(
-                self._items(EVENTS, name.namespace, {"fieldSelector": f"involvedObject.name={each}"})
-                for each in about
-            )
-        )
+        lists = await asyncio.gather(*(self._events_about(name.namespace, each) for each in about))
         return [event for found in lists for event in found]
 
     async def _items(self, of: ApiType, namespace: str, params: Mapping[str, Any]) -> list[Obj]:

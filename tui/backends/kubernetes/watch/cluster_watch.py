@@ -16,9 +16,11 @@ from typing import Any
 from tui.backends.errors import BackendError, Unavailable
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.discovery import PODS, ApiType, Served
+from tui.backends.kubernetes.watch.failed_pods import FailedPods
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.job import Job
+from tui.domain.kubernetes.conditions import time_of
 from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.pods import Owner, Pod, owner_of, reduced
 from tui.domain.kubernetes.waiting import waits_for
@@ -60,6 +62,7 @@ class ClusterWatch:
         """Every object that is kept, whatever its type."""
         self._jobs: dict[Place, Job] = {}
         """Jobs as last converted."""
+        self._failed = FailedPods()
         self._started: dict[str, datetime] = {}
         """When a job was first seen to run, by its uid."""
         self._changed: dict[str, dict[Place, None]] = {key: {} for key in served.jobs}
@@ -190,6 +193,7 @@ class ClusterWatch:
             job_set=self.part(place, "JobSet"),
             runtime=self._runtime(place, obj),
             waiting=waits_for(obj, pods, self.part(place, "Workload"), self.part(place, "PodGroup")),
+            failures=self._failed.of(place, pods, time_of(at(obj, "metadata", "creationTimestamp"))),
             started=self._started.get(uid),
         )
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
@@ -218,8 +222,11 @@ class ClusterWatch:
         owner = None if obj is None else _owner(place, obj)
         if obj is None:
             self._objects.pop(place, None)
+            self._failed.forget(place)
         else:
             self._objects[place] = obj
+        if isinstance(obj, Pod) and owner is not None:
+            self._failed.note(self._top(owner), obj)
         if before != owner:
             self._set_owner(place, before, owner)
             self._tell(before)
@@ -227,6 +234,14 @@ class ClusterWatch:
         if of.kind in RUNTIME_KINDS:
             for job in self.places("train_job") if "train_job" in self._changed else ():
                 self._tell(job)
+
+    def _top(self, place: Place) -> Place:
+        """The job above a part: parts of it may be replaced with their pods."""
+        seen = set()
+        while place in self._owners and place not in seen:
+            seen.add(place)
+            place = self._owners[place]
+        return place
 
     def _set_owner(self, place: Place, before: Place | None, owner: Place | None) -> None:
         if before is not None:

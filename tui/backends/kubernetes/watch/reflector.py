@@ -220,6 +220,9 @@ class Reflector(Generic[T]):
             self._newest = str(version)
         if kind == "DELETED":
             self._deleted.add(key)
+            if key in self.objects:
+                # It ends with a last state, which may be news: how a pod ended.
+                self._keep(key, obj)
             if self.objects.pop(key, None) is not None:
                 self._last(obj)
                 self.changed(key)

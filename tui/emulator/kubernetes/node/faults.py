@@ -103,6 +103,10 @@ class NodeFaults:
         run = found[-1].run_folder
         assert run is not None
         self.kubelet.services.runner.command(run, {"do": "oom", "replicas": [found[-1].name]})
+        node = self.objects.get(NODES, "", str(worker.spec["nodeName"]))
+        # As GKE's node-problem-detector reports what it reads in the kernel's log.
+        message = f"Memory cgroup out of memory: Killed process ({found[-1].name})"
+        self.objects.event(node, "OOMKilling", message, type="Warning", component="kernel-monitor")
         return found[-1].name
 
     def slow_pull(self, image: str, seconds: float, lasts: float) -> None:

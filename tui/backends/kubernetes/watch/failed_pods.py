@@ -1,0 +1,50 @@
+"""The failed pods of jobs that are kept after an operator has replaced them, bounded in number and time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from datetime import UTC, datetime, timedelta
+
+from tui.domain.kubernetes.failures import Failure, by_replica, failed_by_itself
+from tui.domain.kubernetes.pods import Pod
+
+MOST_OF_A_JOB = 64
+MOST_JOBS = 500
+KEPT = timedelta(hours=24)
+
+
+class FailedPods:
+    """By the job that they are of."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, dict[str, Pod]] = {}
+
+    def note(self, job: Hashable, pod: Pod) -> None:
+        """Keep a pod that failed by itself, the newest view of it."""
+        if not failed_by_itself(pod) or pod.index is None:
+            return
+        pods = self._of.pop(job, {})
+        pods.pop(pod.uid, None)
+        pods[pod.uid] = pod
+        for uid in list(pods)[:-MOST_OF_A_JOB]:
+            del pods[uid]
+        self._of[job] = pods
+        for old in list(self._of)[:-MOST_JOBS]:
+            del self._of[old]
+
+    def forget(self, job: Hashable) -> None:
+        """The job is gone."""
+        self._of.pop(job, None)
+
+    def of(self, job: Hashable, present: Collection[Pod], since: datetime | None) -> tuple[Failure, ...]:
+        """How replicas of a job, which was created at `since`, failed whose pods are not there any more."""
+        uids = {pod.uid for pod in present}
+        oldest = datetime.now(UTC) - KEPT
+        return by_replica(
+            pod
+            for pod in self._of.get(job, {}).values()
+            if pod.uid not in uids
+            # Those of an earlier job of this name are not its own.
+            and not (since and pod.created and pod.created < since)
+            and not (pod.ended and pod.ended < oldest)
+        )
