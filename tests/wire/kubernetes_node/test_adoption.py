@@ -17,7 +17,7 @@ import yaml
 
 from tests.processes import asked, end, running_in
 from tests.waiting import LIMIT, until, wait_for
-from tests.wire.kubernetes.control import state_dir
+from tests.wire.kubernetes.control import needs_kubectl, state_dir
 from tests.wire.kubernetes_node.pods import FAST, pod, python, shell
 from tui.emulator.kubernetes.config import KubernetesConfig
 from tui.emulator.kubernetes.paths import KubernetesState
@@ -117,6 +117,53 @@ async def test_the_next_server_takes_up_the_pods() -> None:
                 await until(gone, "the deletion")
                 left = running_in(str(state.root))
                 assert [asked(p.cmdline, [""]) for p in left] == []
+        finally:
+            server.kill()
+            server.wait(LIMIT)
+            end(running_in(str(state.root)))
+
+
+@needs_kubectl
+async def test_programs_of_exec_end_with_their_connection() -> None:
+    """A server that is killed ends none; what is left of them ends when the next one takes up the pod."""
+    # One is started by exec itself, one by it in a session of its own, and both would outlive a closed pipe.
+    beside = "trap '' HUP PIPE; setsid sleep 611 & while :; do sleep 0.1; done"
+    with state_dir() as state:
+        state.root.mkdir(parents=True)
+        state.config.write_text(yaml.safe_dump(FAST))
+        server = await asyncio.to_thread(start, state)
+
+        def running(*words: str) -> bool:
+            return list(words) in [asked(p.cmdline, []) for p in running_in(str(state.root))]
+
+        try:
+            async with connect(state) as client:
+                body = pod("p", shell("exec sleep 612"))
+                assert (await client.post(PODS, json=body)).status_code == 201
+
+                async def runs() -> bool:
+                    return (await status(client, "p")).get("phase") == "Running"
+
+                await until(runs, "the pod")
+            words = ["kubectl", "--kubeconfig", str(state.kubeconfig), "exec", "p", "--", "sh", "-c", beside]
+            reader = await asyncio.to_thread(
+                subprocess.Popen, words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            await until(lambda: running("sleep", "611"), "the programs")
+            assert running("sh", "-c", beside)
+            server.send_signal(signal.SIGKILL)
+            server.wait(LIMIT)
+            assert await asyncio.to_thread(reader.wait, LIMIT) != 0
+            await until(lambda: not running("sh", "-c", beside), "the end of the first")
+            assert running("sleep", "611")
+            async with (
+                KubernetesEmulator(state, KubernetesConfig.model_validate(FAST)),
+                connect(state) as client,
+            ):
+                await until(lambda: not running("sleep", "611"), "the end of the other")
+                assert running("sleep", "612")
+                await client.delete(f"{PODS}/p", params={"gracePeriodSeconds": "0"})
+                await until(lambda: not running("sleep", "612"), "the end of the pod")
         finally:
             server.kill()
             server.wait(LIMIT)

@@ -109,6 +109,16 @@ def environment_has(pid: int, name: str, value: str) -> bool:
     return f"{name}={value}".encode() in data.split(b"\0")
 
 
+def environment(pid: int) -> dict[str, str]:
+    """The environment with which the process was started; empty where nobody may read it, or it has ended."""
+    try:
+        data = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (os.fsdecode(each).partition("=") for each in data.split(b"\0"))
+    return {name: value for name, equals, value in pairs if equals}
+
+
 def is_running(pid: int, start: int) -> bool:
     """Whether the process with this pid and start time still runs."""
     proc = read(pid)

@@ -6,14 +6,19 @@ runs in it. It is a process of its own because a server with threads can't do th
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import signal
 import sys
 import termios
 
+_PR_SET_PDEATHSIG = 1
+
 
 def main() -> int:
+    # A server that is killed can't end it. What it has started itself ends at the next server's start.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # Ignored signals are inherited, e.g. from a server that was started with nohup.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)

@@ -17,6 +17,7 @@ from tui.emulator.kubernetes.node.kubelet.status import Place, Verdict
 from tui.emulator.kubernetes.node.kubelet.times import rfc3339
 from tui.emulator.kubernetes.resources import PODS
 from tui.emulator.kubernetes.watching import Event
+from tui.emulator.shells.left_behind import end_left_programs
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,8 @@ class Kubelet:
         """Run until cancelled; the pods' processes go on."""
         changes = self.services.objects.watch((PODS,))
         try:
+            # Their clients' connections ended with the server that had started them.
+            await asyncio.to_thread(end_left_programs, self.services.folder.pods)
             self._take_up()
             async for event in changes:
                 try:

@@ -1,0 +1,43 @@
+"""Ends the programs whose server was killed: nothing reads their output or waits for their end any more."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from pathlib import Path
+
+from tui.emulator.runner import process_tree
+from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE
+from tui.emulator.runner.process_tree import Proc
+from tui.emulator.shells.program import SHELL_VARIABLE
+
+log = logging.getLogger(__name__)
+
+KILL_SECONDS = 5.0
+
+
+def end_left_programs(attempts: Path) -> None:
+    """Kill every program that a server started beside a replica whose attempt is below this folder.
+
+    For the start of a server, before it starts programs of its own.
+    """
+    deadline = time.monotonic() + KILL_SECONDS
+    while left := _left(attempts):
+        if time.monotonic() > deadline:
+            log.error("could not kill the programs %s", ", ".join(str(proc.pid) for proc in left))
+            return
+        process_tree.send(left, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _left(attempts: Path) -> list[Proc]:
+    """Living programs and what they have started, by the variables that they inherit and by descent."""
+    table, below = process_tree.scan(), f"{attempts}/"
+    roots = []
+    for pid in table:
+        found = process_tree.environment(pid)
+        if SHELL_VARIABLE in found and found.get(ATTEMPT_VARIABLE, "").startswith(below):
+            roots.append(pid)
+    family = {proc.pid: proc for proc in process_tree.descendants(table, roots)}
+    return [proc for proc in family.values() if not proc.ended]
