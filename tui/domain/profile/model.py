@@ -406,12 +406,12 @@ def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
         message = f"expected fields at the top level, found {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
     names = top_names(document.value)
-    if document.several and standing_alone(names) is None:
+    bare = standing_alone(names)
+    if document.second and (bare is None or bare.family == "vertex"):
         raise ProfileInvalid([several_documents(document)])
     if other := no_profile(names):
         fix = "`vxtui profiles import FILE` makes a profile of it; a profile's templatePath may name it too."
         raise ProfileInvalid([document.problem((), f"it is {other}, not a profile.", fix, "profile.other")])
-    bare = standing_alone(names)
     if bare is None and document.repeated:
         raise ProfileInvalid(list(document.repeated))
     if bare is None:

@@ -74,6 +74,8 @@ class Document:
     repeated: tuple[Problem, ...] = ()
     several: bool = False
     """`value` is a list of the file's documents."""
+    second: int = 0
+    """Line where a second document begins, an empty one too; 0 where there is none."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -158,7 +160,8 @@ def read(text: str, file: str, *, repeated: bool = False, several: bool = False)
         # control characters in a text.
         text = _HALVES.sub(_whole, escaped(text.replace("\t", " ")))
     try:
-        found = [each for each in parse_all(text) if not each.empty] if several else []
+        there = parse_all(text) if several else []
+        found = [each for each in there if not each.empty]
         root = found[0].root if len(found) == 1 else None if found else parse(text)
     except NotYaml as error:
         raise ProfileInvalid([_syntax(file, error.line, error.column, error.message)]) from error
@@ -169,18 +172,18 @@ def read(text: str, file: str, *, repeated: bool = False, several: bool = False)
         value = reader.build(root, ())
     else:
         value = [reader.build(each.root, (i,)) for i, each in enumerate(found)]
-        reader.places[()] = (found[1].line, 1)
     if reader.problems or (reader.repeated and not repeated):
         raise ProfileInvalid([*reader.problems, *reader.repeated])
     return Document(
-        file, value, reader.places, reader.texts, reader.other_types, tuple(reader.repeated), root is None
-    )
+        file, value, reader.places, reader.texts, reader.other_types, tuple(reader.repeated),
+        several=root is None, second=there[1].line if len(there) > 1 else 0,
+    )  # fmt: skip
 
 
 def several_documents(document: Document) -> Problem:
     """That a text has more than one document, at the second."""
-    line, column = document.places[()]
-    return _syntax(document.file, line, column, "a second document begins here; a profile is one.")
+    message = "a second document begins here; a profile is one."
+    return _syntax(document.file, document.second, 1, message)
 
 
 def escaped(text: str) -> str:
