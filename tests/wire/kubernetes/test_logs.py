@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tests.waiting import until
 from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, when
@@ -37,6 +39,17 @@ class Reading:
     @property
     def service(self) -> list[str]:
         return [entry.message for entry in self.entries if entry.replica == SERVICE]
+
+
+class SlowConditions(PodServer):
+    """Its jobs are told after its events."""
+
+    slow = False
+
+    async def answer(self, request: Request) -> Response:
+        if self.slow and request.url.path.endswith("/pytorchjobs/train"):
+            await asyncio.sleep(0.5)
+        return await super().answer(request)
 
 
 async def test_two_pods_are_followed_to_the_end_in_order(tmp_path: Path) -> None:
@@ -225,6 +238,22 @@ async def test_events_of_the_nodes_that_pods_were_on_say_why_they_ended(
     assert [(entry.message, entry.severity) for entry in said] == [
         ("Node spot-1: Shutdown: Shutdown manager detected shutdown event", Severity.WARNING)
     ]
+
+
+async def test_conditions_and_events_begin_in_the_order_of_their_times(tmp_path: Path) -> None:
+    server = SlowConditions(replicas=(0, 1))
+    server.events = [event("train", "job-1", f"R{at}", START + at * SECOND) for at in (3, 1, 5)]
+    server.conditions = [
+        {"type": kind, "status": "True", "reason": kind, "lastTransitionTime": when(START + at * SECOND)}
+        for kind, at in (("Created", 0), ("Running", 2))
+    ]
+    server.finish(START + 4 * SECOND)
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        server.slow = True
+        await reading.follow(backend, LogQuery(JOB))
+    said = [message.split(" ")[0].rstrip(":") for message in reading.service]
+    assert said == ["Created", "R1", "Running", "R3", "Succeeded", "R5"]
 
 
 async def test_the_end_of_a_pod_that_is_deleted_at_once_is_told(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ class Tail:
         self._opened_at = self.now()
         self._begun = self._looked = False
         """Lines are delivered; the conditions of the job are told."""
+        self._first: list[LogEntry] = []
+        """What the service said before that: events and conditions come one after the other."""
         self._replaced: asyncio.Task[None] | None = None
         """Looks for pods that were replaced before the log was opened."""
         self._remaining: asyncio.Task[None] | None = None
@@ -187,6 +189,8 @@ class Tail:
         if not self._begun:
             told = not self._selection.service or (watch.events_known and self._looked)
             self._begun = (watch.synced and told) or self.now() - self._opened_at > BEGIN
+            if self._begun:
+                self._add_service(self._first)
         return self._begun
 
     async def _wait(self) -> None:
@@ -288,11 +292,20 @@ class Tail:
     def _tell(self, entries: Iterable[LogEntry]) -> None:
         if not self._selection.service:
             return
+        new = []
         for entry in entries:
             if entry.insert_id not in self._told and self._selection.has(entry, stamp_at(entry.timestamp)):
                 self._told.add(entry.insert_id)
-                self._service.add(stamp_at(entry.timestamp), [entry], self.now())
-                self._wake.set()
+                new.append(entry)
+        if self._begun:
+            self._add_service(new)
+        else:
+            self._first += new
+
+    def _add_service(self, entries: Iterable[LogEntry]) -> None:
+        for entry in sorted(entries, key=lambda entry: entry.key):
+            self._service.add(stamp_at(entry.timestamp), [entry], self.now())
+            self._wake.set()
 
     async def _look_back(self, job: Job) -> None:
         """Say which pods ran before those that there are."""
