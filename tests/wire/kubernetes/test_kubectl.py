@@ -131,6 +131,26 @@ async def test_types_and_their_fields_are_explained(kubeconfig: str) -> None:
 
 
 @emulator_only
+async def test_a_list_is_applied(kubeconfig: str) -> None:
+    """kubectl checks it against OpenAPI v2, which it reads in protobuf alone."""
+
+    async def kubectl(*words: str, stdin: Any = None, expect: int | None = 0) -> str:
+        return await program("kubectl", *words, kubeconfig=kubeconfig, stdin=stdin or "", expect=expect)
+
+    items = [{**config_map("in-list", a="1")}, pytorch_job("in-list")]
+    both = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    made = await kubectl("apply", "-f", "-", stdin=both)
+    assert made == "configmap/in-list created\npytorchjob.kubeflow.org/in-list created\n"
+    again = await kubectl("get", "configmap,pytorchjob", "in-list", "-o", "yaml")
+    assert (await kubectl("apply", "-f", "-", stdin=again)).count("in-list") == 2
+    client_side = await kubectl(
+        "apply", "-f", "-", stdin=both.replace('"replicas": 1', '"replicas": {}'), expect=1
+    )
+    assert "replicas" in client_side
+    await kubectl("delete", "-f", "-", stdin=both)
+
+
+@emulator_only
 async def test_invalid_objects_are_refused_with_their_fields(kubeconfig: str) -> None:
     async def refused(obj: dict[str, Any]) -> str:
         return await program(

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from tui.emulator.kubernetes.api import openapi_protobuf
 from tui.emulator.kubernetes.api.checks.access import REVIEWS, Access
 from tui.emulator.kubernetes.api.checks.faults import Faults
 from tui.emulator.kubernetes.api.checks.gate import Gate, error_response
@@ -126,9 +127,11 @@ class Api:
             request, resource, target
         )
 
-    def _answer_openapi(self, parts: list[str]) -> Response:
+    def _answer_openapi(self, parts: list[str], accept: str) -> Response:
         if parts == ["v3"]:
             return json_response(encode(self._openapi.index()))
+        if parts == ["v2"] and any(media in accept for media in openapi_protobuf.ACCEPTED):
+            return Response(self._openapi.swagger_protobuf, media_type=openapi_protobuf.MEDIA_TYPE)
         if parts == ["v2"]:
             return json_response(self._openapi.swagger)
         found = self._openapi.document("/".join(parts[1:])) if parts[:1] == ["v3"] else None
@@ -156,7 +159,7 @@ class Api:
         elif parts[:1] == ["apis"] and len(parts) == 3:
             found = discovery.resources(parts[1], parts[2])
         elif parts[:1] == ["openapi"]:
-            return self._answer_openapi(parts[1:])
+            return self._answer_openapi(parts[1:], request.headers.get("accept", ""))
         elif not parts:
             found = {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
         if found is None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tui.domain.kubernetes.schema.registry import components
+from tui.emulator.kubernetes.api import openapi_protobuf
 from tui.emulator.kubernetes.resources import Resource
 
 Obj = dict[str, Any]
@@ -54,6 +55,14 @@ class OpenApi:
     @cached_property
     def swagger(self) -> bytes:
         """`/openapi/v2`"""
+        return json.dumps(self._swagger(), separators=(",", ":")).encode()
+
+    @cached_property
+    def swagger_protobuf(self) -> bytes:
+        """`/openapi/v2` for kubectl, which asks for no other form of it."""
+        return openapi_protobuf.encode(self._swagger())
+
+    def _swagger(self) -> Obj:
         definitions: Obj = {}
         paths: Obj = {}
         for resources in self._groups.values():
@@ -64,8 +73,7 @@ class OpenApi:
             found = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
             definitions |= {f"{prefix}{name}": schema for name, schema in found.items()}
             paths |= {path: _swagger_path(item, prefix) for path, item in document["paths"].items()}
-        found = {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}
-        return json.dumps(found, separators=(",", ":")).encode()
+        return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}
 
 
 def _document(resources: Sequence[Resource]) -> Obj:
