@@ -64,6 +64,27 @@ async def test_a_read_is_tried_again_and_a_create_only_where_nothing_was_done(tm
             await calls.request("GET", "/api/v1/pods", what="list pods")
 
 
+async def test_a_wait_that_the_server_asks_for_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it is longer than one has patience with this machine's own server."""
+    monkeypatch.setattr("tui.backends.kubernetes.connection.PATIENCE", {False: 0.1, True: 0.1})
+    refusals = [status(429, "TooManyRequests", "slow down", {"Retry-After": "1"})]
+
+    async def answer(request: Request) -> Response:
+        return refusals.pop() if refusals else JSONResponse({"kind": "Pod"})
+
+    async with serving(answer) as server:
+        calls = connection(tmp_path, server)
+        began = time.monotonic()
+        assert await calls.request("PATCH", "/api/v1/pods/a", what="change a pod", body={}, repeat=True)
+        assert time.monotonic() - began >= 1
+        refusals[:] = [status(429, "TooManyRequests", "slow down", {"Retry-After": "60"})]
+        with pytest.raises(BackendError, match="slow down"):
+            await calls.request("PATCH", "/api/v1/pods/a", what="change a pod", body={}, repeat=True)
+        await calls.aclose()
+
+
 CASES = [
     (status(401, "Unauthorized", "Unauthorized"), Unauthenticated, "does not accept the login"),
     (

@@ -36,7 +36,9 @@ FIRST_DELAY, MOST_DELAY = 0.25, 8.0
 LONGEST_WAIT = 20.0
 """A server that asks for a longer wait than this is not waited for."""
 PATIENCE = {False: 30.0, True: 3.0}
-"""Seconds for which a failing read is tried again: of a cluster elsewhere, and of this machine's."""
+"""Seconds for which a failing read is tried again: of a cluster elsewhere, and of this machine's.
+
+A wait that the server asks for is obeyed for up to `LONGEST_WAIT` seconds in all."""
 _REFUSED = frozenset({429, 503})
 """Replies that say that nothing was done."""
 _READ_AGAIN = frozenset({500, 502, 504})
@@ -139,11 +141,12 @@ class Connection:
     ) -> bytes:
         """The reply's bytes, e.g. of a log. See `request`."""
         again = method == "GET" if repeat is None else repeat
-        end = time.monotonic() + (PATIENCE[self.local] if patience is None else patience)
+        began, most = time.monotonic(), PATIENCE[self.local] if patience is None else patience
         request = _Request(method, path, params, body, content_type, within)
         attempt = 0
         while True:
             cause: Exception | None = None
+            end = began + most
             try:
                 reply = await self._send(request, what)
             except Exception as error:  # noqa: BLE001 - it is translated
@@ -154,6 +157,8 @@ class Connection:
                     return reply.content
                 found = from_reply(reply.status_code, reply.headers, reply.content, what)
                 wait = _wait_after(reply, again, attempt)
+                if patience is None and _asked(reply) is not None:
+                    end = began + max(most, LONGEST_WAIT)
             # A refused login is not repeated: a locked account would stay locked.
             hopeless = self.closed or isinstance(found, Unauthenticated)
             if wait is None or hopeless or wait > LONGEST_WAIT or time.monotonic() + wait >= end:
@@ -361,9 +366,14 @@ def _not_sent(error: BaseException) -> bool:
 
 def _wait_after(reply: httpx.Response, again: bool, attempt: int) -> float | None:
     """Seconds until a refused request is sent again; `None`: not at all."""
-    text = reply.headers.get("retry-after", "")
-    asked = float(text) if text.isascii() and text.isdigit() else None
+    asked = _asked(reply)
     refused = reply.status_code in _REFUSED and asked is not None
     if refused or (again and reply.status_code in _REFUSED | _READ_AGAIN):
         return backoff(attempt, asked)
     return None
+
+
+def _asked(reply: httpx.Response) -> float | None:
+    """The wait that the server asks for."""
+    text = reply.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() else None
