@@ -328,3 +328,19 @@ async def test_two_clusters_in_one_group() -> None:
             await group.job_service(job.name).suspend(job.name)
             spec = there.objects.get(there.objects.resource("pytorchjobs"), "default", "yours")["spec"]
             assert spec["runPolicy"]["suspend"] is True
+
+
+async def test_a_job_whose_pods_are_not_listed_yet_says_so_until_they_are() -> None:
+    async with cluster_backend() as (running, opened):
+        add(running, pytorch_job(workers=0))
+        running.faults.add({"resource": "pods", "verb": "list", "kind": "error", "code": 500})
+        service = opened.jobs["pytorch_job"]
+        found = (await listed(service))["bert"]
+        assert "Its pods are not known: Can't list" in found.reason
+        running.faults.clear()
+
+        async def known() -> bool:
+            job = (await listed(service, changes=True)).get("bert")
+            return bool(job and job.replicas[0].pod and "not known" not in job.reason)
+
+        await until(known, "its pods")

@@ -24,8 +24,8 @@ from tui.domain.kubernetes.workloads import WORKLOADS, at
 
 FIRST_LIST_SECONDS = 30.0
 """Longest wait for the first list of a kind."""
-PARTS_SECONDS = 1.0
-"""Longest wait for pods and other parts after the jobs are known."""
+PARTS_SECONDS = 5.0
+"""Longest wait for pods and other parts after the jobs are known; a job shown without them says so."""
 EVENTS_SECONDS = 5.0
 MOST_REMEMBERED = 50
 GONE_SECONDS = 60.0

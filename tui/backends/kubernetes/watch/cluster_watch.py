@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -62,6 +62,8 @@ class ClusterWatch:
         """Every object that is kept, whatever its type."""
         self._jobs: dict[Place, Job] = {}
         """Jobs as last converted."""
+        self._podless: set[Place] = set()
+        """Jobs that were converted before their pods were listed."""
         self._failed = FailedPods()
         self._started: dict[str, datetime] = {}
         """When a job was first seen to run, by its uid."""
@@ -151,6 +153,9 @@ class ClusterWatch:
 
     def take_changed(self, key: str) -> list[Place]:
         """The jobs of a kind that have changed since the last time; `put_back` those not dealt with."""
+        for place in [each for each in self._podless if self._pods_known(each)]:
+            self._podless.discard(place)
+            self._tell(place)
         found = list(self._changed[key])
         self._changed[key].clear()
         return found
@@ -199,7 +204,23 @@ class ClusterWatch:
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
         if job.start_time is not None and not job.state.terminal:
             self._started[uid] = job.start_time
-        return job
+        if self._pods_known(place):
+            return job
+        self._podless.add(place)
+        errors = [str(each.reflector.error) for each in self._of_pods(place) if each.reflector.error]
+        why = errors[0] if errors else "they have not been listed yet."
+        said = f"{job.reason.rstrip('.')}. Its pods are not known: {why}"
+        return replace(job, reason=said.removeprefix(". "))
+
+    def _pods_known(self, place: Place) -> bool:
+        """Whether the pods of a job have been listed, and what lies between them and the job."""
+        return all(each.reflector.synced.is_set() for each in self._of_pods(place))
+
+    def _of_pods(self, place: Place) -> list[Watched]:
+        found = self.of_pods()
+        if place[1] in {"TrainJob", "JobSet"}:
+            found += [*self.of_kind("batch_job"), *self.of_kind("job_set")]
+        return [each for each in found if each.scope in {EVERYWHERE, place[0]}]
 
     def _runtime(self, place: Place, obj: Obj) -> Obj | None:
         named = fields(obj, "spec", "runtimeRef")
