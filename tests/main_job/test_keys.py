@@ -32,7 +32,7 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
         screen.wait("No jobs here yet")
         screen.press("2")
         screen.wait("local-2node")
-        screen.press("/", "DDP on two replicas", "enter")
+        screen.press("/", "DDP n1-standard-4", "enter")
         # The filter is in force and its line has gone.
         screen.wait(lambda t: "1 of " in t and t.count("local-2node") == 1)
         screen.press("l")
