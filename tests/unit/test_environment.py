@@ -197,6 +197,18 @@ def test_images(state: StateDir) -> None:
         images.argv("gcr.io/p/whatever", [], ["1"])
 
 
+def test_arguments_are_the_command_of_a_container_without_an_entry_point() -> None:
+    images = Images.of({"mine/python:1": ["python3"]})
+    for image in ("python:3.11", "docker.io/library/python"):
+        assert images.container_argv(image, [], ["sleep", "60"]) == ("sleep", "60")
+        assert images.container_argv(image, [], ["python3", "-V"]) == (sys.executable, "-V")
+        assert images.container_argv(image, [], []) == (sys.executable,)
+        assert images.container_argv(image, ["python"], ["-V"]) == (sys.executable, "-V")
+    assert images.container_argv("mine/python:1", [], ["-V"]) == (sys.executable, "-V")
+    trainer = (sys.executable, "-m", "trainer.task", "--x")
+    assert images.container_argv("us-docker.pkg.dev/p/vxtui/trainer:1", [], ["--x"]) == trainer
+
+
 def test_a_python_package(state: StateDir) -> None:
     package = {
         "packageUris": ["gs://staging/trainer.tar.gz"],

@@ -15,6 +15,8 @@ PYTHON = re.compile(r"python(3(\.\d+)?)?")
 """Names of the Python interpreter in an image."""
 
 _INTERPRETER = (sys.executable,)
+_COMMAND = (sys.executable,)
+"""What an image runs that has a command but no entry point: the arguments of a container replace it."""
 _TRAINER = (sys.executable, "-m", "trainer.task")
 
 # First match wins; the user's table (config.yaml, `images`) comes first.
@@ -28,10 +30,10 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
     # Google's prebuilt training images: a Python interpreter replaces them here.
     ("*-docker.pkg.dev/vertex-ai/training/*", _INTERPRETER),
     ("gcr.io/cloud-aiplatform/training/*", _INTERPRETER),
-    ("python", _INTERPRETER),
-    ("python[:@]*", _INTERPRETER),
-    ("*/python", _INTERPRETER),
-    ("*/python[:@]*", _INTERPRETER),
+    ("python", _COMMAND),
+    ("python[:@]*", _COMMAND),
+    ("*/python", _COMMAND),
+    ("*/python[:@]*", _COMMAND),
 )
 
 
@@ -77,6 +79,17 @@ class Images:
                 f'images: {{"{image}": [python3, -m, my.module]}}.',
             )
         return (*entry, *args)
+
+    def container_argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
+        """As `argv`, but as a container runtime starts it: without an entry point, `args` are the command.
+
+        Raises:
+            CannotRun: for an unknown image without a command.
+        """
+        # By identity: a user's line that names the interpreter is an entry point.
+        if args and not command and self.entry_point(image) is _COMMAND:
+            return _resolved(args)
+        return self.argv(image, command, args)
 
     def program(self, image: str, command: Sequence[str]) -> str:
         """What runs in place of the image, in words.

@@ -97,7 +97,8 @@ def build_plan(
     known = {**base, **env}
     command = [expand(str(word), known) for word in container.get("command") or ()]
     args = [expand(str(word), known) for word in container.get("args") or ()]
-    argv = [local(site.translate_text(word)) for word in site.images.argv(container["image"], command, args)]
+    words = site.images.container_argv(container["image"], command, args)
+    argv = [local(site.translate_text(word)) for word in words]
     argv = local_words(argv, site.state.root / "bin")
     _make_buckets((*own.values(), *command, *args), site.state)
     # As on `local`, the buckets that a job names exist.
