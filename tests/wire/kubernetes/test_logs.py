@@ -240,6 +240,19 @@ async def test_events_of_the_nodes_that_pods_were_on_say_why_they_ended(
     ]
 
 
+async def test_pods_that_were_scaled_away_are_a_gap(tmp_path: Path) -> None:
+    server = PodServer(replicas=(0, 1))
+    server.events = [event(f"train-worker-{at}", f"old-{at}", "Started", START + SECOND) for at in (1, 2)]
+    pod = server.add("worker", 0)
+    server.end(pod, START + 9 * SECOND)
+    server.finish(START + 10 * SECOND)
+    reading = Reading()
+    async with opened(server, tmp_path) as backend:
+        await reading.follow(backend, LogQuery(JOB))
+    assert [gap.reason.split(",")[0] for gap in reading.gaps] == ["earlier pods of worker-1"]
+    assert "worker-2 are deleted" in reading.gaps[0].reason
+
+
 async def test_conditions_and_events_begin_in_the_order_of_their_times(tmp_path: Path) -> None:
     server = SlowConditions(replicas=(0, 1))
     server.events = [event("train", "job-1", f"R{at}", START + at * SECOND) for at in (3, 1, 5)]

@@ -239,14 +239,13 @@ def generations_asked_for(
 ) -> Iterator[Generation]:
     """Those of replicas that a query asks for, and that ran after what it has received."""
     begin = selection.begin
+    # Of an ended job the replicas without any pod are told together; see `of_missing`.
+    told = {each.id for each in known_replicas(job)} - set(present) if job.state.terminal else set()
     for each in found:
         if begin is not None and each.over is not None and each.over <= begin:
             continue
-        # Of an ended job the replicas without any pod are told together; see `of_missing`.
         pods = tuple(
-            pod
-            for pod in each.pods
-            if selection.has_replica(pod.replica) and (pod.replica in present or not job.state.terminal)
+            pod for pod in each.pods if selection.has_replica(pod.replica) and pod.replica not in told
         )
         if pods:
             yield replace(each, pods=pods)
