@@ -125,9 +125,27 @@ async def test_types_and_their_fields_are_explained(kubeconfig: str) -> None:
     types = await program("kubectl", "api-resources", kubeconfig=kubeconfig)
     for kind in ("PyTorchJob", "TrainJob", "JobSet", "LocalQueue", "CustomResourceDefinition", "Pod"):
         assert f" {kind}\n" in types
+    # Of the two MPIJobs that of the MPI operator; the group's other types have one version.
+    rows = [line.split() for line in types.splitlines()]
+    for kind, version in (("mpijobs", "v2beta1"), ("pytorchjobs", "v1"), ("tfjobs", "v1")):
+        assert [row[-3] for row in rows if row[0] == kind] == [f"kubeflow.org/{version}"]
     explained = await program("kubectl", "explain", "trainjob.spec.trainer", kubeconfig=kubeconfig)
     assert "numProcPerNode\t<integer>" in explained
     assert "yes" in await program("kubectl", "auth", "can-i", "create", "pytorchjobs", kubeconfig=kubeconfig)
+
+
+@emulator_only
+async def test_mpi_jobs_are_those_of_the_mpi_operator(kubeconfig: str) -> None:
+    old = pytorch_job("old")
+    groups = old["spec"].pop("pytorchReplicaSpecs")
+    groups = {"Launcher": groups["Master"], "Worker": groups["Worker"]}
+    old |= {"kind": "MPIJob", "spec": {**old["spec"], "mpiReplicaSpecs": groups}}
+    new = {**old, "apiVersion": "kubeflow.org/v2beta1", "metadata": {"name": "new"}}
+    both = json.dumps({"apiVersion": "v1", "kind": "List", "items": [old, new]})
+    await program("kubectl", "apply", "-f", "-", kubeconfig=kubeconfig, stdin=both)
+    for plural, name in (("mpijobs", "new"), ("mpijobs.v1.kubeflow.org", "old")):
+        found = await program("kubectl", "get", plural, "-o", "name", kubeconfig=kubeconfig)
+        assert found == f"mpijob.kubeflow.org/{name}\n"
 
 
 @emulator_only
@@ -137,7 +155,7 @@ async def test_a_list_is_applied(kubeconfig: str) -> None:
     async def kubectl(*words: str, stdin: Any = None, expect: int | None = 0) -> str:
         return await program("kubectl", *words, kubeconfig=kubeconfig, stdin=stdin or "", expect=expect)
 
-    items = [{**config_map("in-list", a="1")}, pytorch_job("in-list")]
+    items = [config_map("in-list", a="1"), pytorch_job("in-list")]
     both = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
     made = await kubectl("apply", "-f", "-", stdin=both)
     assert made == "configmap/in-list created\npytorchjob.kubeflow.org/in-list created\n"

@@ -104,10 +104,11 @@ RESOURCES: tuple[Resource, ...] = (
         "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short=("pc",), custom=False,
         singular_name="priorityclass",
     ),
+    # The preferred version of the group: `kubectl get mpijobs` shows those of the MPI operator.
+    Resource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
     Resource(_KUBEFLOW, "v1", "pytorchjobs", "PyTorchJob", subresources=SCALED),
     Resource(_KUBEFLOW, "v1", "tfjobs", "TFJob", subresources=SCALED),
     Resource(_KUBEFLOW, "v1", "mpijobs", "MPIJob", subresources=SCALED),
-    Resource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
     Resource(_TRAINER, "v1alpha1", "trainjobs", "TrainJob", subresources=STATUS),
     Resource(_TRAINER, "v1alpha1", "trainingruntimes", "TrainingRuntime"),
     Resource(_TRAINER, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False),
