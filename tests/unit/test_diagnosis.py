@@ -6,6 +6,8 @@ import pytest
 
 from tui.domain.diagnosis import diagnose, explain_exit
 
+POD = "PyTorchJob bert is failed. The replica worker-0 exited with a non-zero status of"
+
 
 @pytest.mark.parametrize(
     ("message", "meaning"),
@@ -23,6 +25,15 @@ from tui.domain.diagnosis import diagnose, explain_exit
         ('Machine type "a9-mega" is not supported.', "machine type"),
         ("You do not have permission to act as service account: x@y (or it may not exist).", "act as"),
         ('Image "us-docker.pkg.dev/p/r/i:1" does not exist.', "not found"),
+        (
+            f"{POD} 143 (evicted: The node was low on resource: memory. Threshold quantity: 100Mi).",
+            "of memory",
+        ),
+        (f"{POD} 137 (evicted: The node was low on resource: ephemeral-storage.).", "of disk"),
+        (f"{POD} 143 (evicted on request).", "evicted from its node"),
+        (f"{POD} 143 (node preempted (GKE Spot)).", "Spot node"),
+        (f"{POD} 143 (node lost or shut down).", "shut down or lost"),
+        (f"{POD} 143 (preempted by a pod of higher priority).", "higher priority"),
         ("An internal error occurred for the current attempt.", "platform failed"),
     ],
 )

@@ -33,6 +33,38 @@ def _rule(pattern: str, meaning: str, fix: str) -> tuple[re.Pattern[str], Diagno
 
 
 _ERROR_RULES = (
+    # A pod's reason, in the words of `domain/kubernetes/pods`, before what its exit code alone would mean.
+    _rule(
+        r"\(evicted\b[^)]*ephemeral-storage",
+        "The node ran out of disk, and its kubelet evicted the pod.",
+        "Request ephemeral-storage for what the pod writes, write less there, or mount a volume.",
+    ),
+    _rule(
+        r"\(evicted\b[^)]*: memory",
+        "The node ran out of memory, and its kubelet evicted the pod.",
+        "Request as much memory as the pod uses: it then gets a node that has it, and is evicted last.",
+    ),
+    _rule(
+        r"\(evicted\b",
+        "The pod was evicted from its node.",
+        "Events says by whom and why. A restartPolicy such as OnFailure, or a backoffLimit, starts it again.",
+    ),
+    _rule(
+        r"\(node preempted",
+        "GKE took the Spot node away, and its pods ended.",
+        "A restartPolicy such as OnFailure, or a backoffLimit, starts them again from the last checkpoint; "
+        "else use nodes that are not Spot.",
+    ),
+    _rule(
+        r"\(node lost or shut down",
+        "The node was shut down or lost, and its pods ended.",
+        "A restartPolicy such as OnFailure, or a backoffLimit, starts them again from the last checkpoint.",
+    ),
+    _rule(
+        r"\(preempted by a pod of higher priority",
+        "A pod of higher priority took its place.",
+        "Launch it again with a higher priority class, or where there is room; 4 shows the quotas.",
+    ),
     _rule(
         r"ran out of memory",
         "The machine's own memory was used up (not the GPU's).",
