@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
 
@@ -21,6 +22,7 @@ from tui.app import VxtuiApp
 from tui.config.access import Access, ReadOnly
 from tui.domain.job import Job
 from tui.domain.states import JobState
+from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.rows import HEAD
 from tui.screens.jobs.screen import JobsScreen
@@ -254,3 +256,23 @@ async def test_the_word_of_a_place_in_a_mixed_list(tmp_path: Path) -> None:
         screen.reload()
         heads = [key for key in screen.table.keys if key.startswith(HEAD)]
         assert heads == [f"{HEAD}local-k8s/training", f"{HEAD}local/us-central1"]
+
+
+async def test_the_emulator_of_the_open_context_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    cases = ((CONTEXTS[0], "vertex", "The emulator was not running."),
+             (CONTEXTS[1], "kubernetes", "Kubernetes was not running."))  # fmt: skip
+    for context, family, said in cases:
+        backend = JobBackend(*JOBS)
+        backend.info = replace(backend.info, local=True, family=family)
+        app = console(backend, tmp_path / family, context=context, contexts=CONTEXTS)
+        async with app.run_test(size=SIZE, notifications=True) as pilot:
+            await until(lambda app=app: app.live, "the jobs")
+            await pilot.press("colon", *"emulator-stop", "enter")
+            await until(lambda app=app: isinstance(app.screen, ConfirmScreen), "the question")
+            await pilot.press("y")
+            await until(
+                lambda app=app, said=said: said in [str(each.message) for each in app._notifications], said
+            )

@@ -42,6 +42,8 @@ class Action:
     key_only: bool = False
     """No command: another action has the word and does the same for what is named after it."""
     local: bool = False
+    any_emulator: bool = False
+    """A `local` one is possible on the emulator of Kubernetes too."""
     name: str = ""
     """What a sentence calls it where the label, short for the footer, does not do."""
 

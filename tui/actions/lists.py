@@ -106,6 +106,7 @@ _APP = (
         confirm=True,
         footer=False,
         local=True,
+        any_emulator=True,
     ),
     Action(
         "app.theme", "", "theme", "Change the colour theme", "app", "theme", footer=False, argument="THEME"

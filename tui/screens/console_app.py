@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -388,6 +388,15 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         from tui.actions.operations.emulator import EmulatorOperations  # noqa: PLC0415
 
         return EmulatorOperations(self._operation_runner())
+
+    def stop_emulator(self) -> Awaitable[Outcome[bool]]:
+        """End the emulator that the open context is of."""
+        from tui.actions.operations.kubernetes_emulator import KubernetesOperations  # noqa: PLC0415
+
+        family = self.session.backend.info.family if self.session is not None else ""
+        if family == "kubernetes":
+            return KubernetesOperations(self._operation_runner()).stop()
+        return self.emulator_operations().stop()
 
     def tell(self, outcome: Outcome[Any], *, cancelling: Iterable[Job] = ()) -> None:
         """Show how an operation ended, and read the jobs that it may have changed.

@@ -178,7 +178,8 @@ class FrameScreen(ErrorBoundary, Screen[None]):
         if (found.needs or found.local) and session is None and not self.runs_unconnected(found):
             return not_connected(self.app)
         info = session.backend.info if session is not None else None
-        if info is not None and found.local and not (info.local and info.family == "vertex"):
+        here = info is not None and info.local and (found.any_emulator or info.family == "vertex")
+        if info is not None and found.local and not here:
             return f"{found.title} is possible on the emulator alone."
         if found.needs == "jobs.create" and (reason := self.group_reason()):
             return reason

@@ -83,7 +83,7 @@ def confirm_emulator_stop(console: ConsoleApp) -> None:
     """Stop the emulator after a yes."""
 
     async def stop() -> None:
-        console.tell(await console.emulator_operations().stop())
+        console.tell(await console.stop_emulator())
 
     def answered(yes: bool | None) -> None:
         if yes:
