@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.emulator.kubernetes.node import quantity
+from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.node.pools import DEFAULT_POOLS, machines, node_object
 from tui.emulator.kubernetes.node.scheduling import fit
 from tui.emulator.kubernetes.node.scheduling.fit import NodeRoom, choose, explain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Collection, Iterable
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ class Key(NamedTuple):
     name: str
 
 
-class Controller:
+class Controller(ABC):
     """Brings the world to what its objects say.
 
     A subclass names the types in `watched`, says in `keys` which keys a change concerns, and does the work in
@@ -46,22 +47,22 @@ class Controller:
     def name(self) -> str:
         return type(self).__name__
 
+    @abstractmethod
     def watched(self) -> Collection[Resource]:
         """The types whose changes matter."""
-        raise NotImplementedError
 
     def keys(self, event: Event) -> Iterable[Key]:
         """The keys that a change concerns: by default the object's own."""
         return (key_of(event.resource, event.obj),)
 
+    @abstractmethod
     def reconcile(self, key: Key) -> float | Awaitable[float | None] | None:
         """Do what is to do for one key; the seconds after which to look again, if any.
 
         It may be a coroutine; while it waits, no other key of this controller is reconciled.
         """
-        raise NotImplementedError
 
-    async def started(self) -> None:
+    async def started(self) -> None:  # noqa: B027 - most have nothing to take up
         """Called once before the first key, e.g. to take up what an ended server has left."""
 
     def enqueue(self, key: Key, delay: float = 0.0) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.errors import BadRequest
-from tui.emulator.kubernetes.node import quantity
 from tui.emulator.kubernetes.node.disruption import EVICTION_API, condition, disrupt
 from tui.emulator.kubernetes.node.kubelet.images import SlowPull
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet

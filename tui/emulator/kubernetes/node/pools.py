@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tui.emulator.kubernetes.node import quantity
+from tui.domain.kubernetes import quantity
 
 GPU = "nvidia.com/gpu"
 ZONE, REGION = "us-central1-a", "us-central1"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from tui.domain.kubernetes.quantity import NotAQuantity
 from tui.emulator.kubernetes.node.kubelet import status
 from tui.emulator.kubernetes.node.kubelet.environment import Site, build_plan
 from tui.emulator.kubernetes.node.kubelet.folders import PodFolder
@@ -19,7 +20,6 @@ from tui.emulator.kubernetes.node.kubelet.services import NamespaceLookup, PodSe
 from tui.emulator.kubernetes.node.kubelet.status import ContainerState
 from tui.emulator.kubernetes.node.kubelet.times import rfc3339
 from tui.emulator.kubernetes.node.log_files import last_lines
-from tui.emulator.kubernetes.node.quantity import NotAQuantity
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.runs.images import CannotRun

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.mpi.programs import local_words, write_programs
-from tui.emulator.kubernetes.node import quantity
 from tui.emulator.kubernetes.node.kubelet.references import (
     CannotCreate,
     Lookup,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from tui.emulator.kubernetes.node import quantity
+from tui.domain.kubernetes import quantity
 
 Obj = Mapping[str, Any]
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.emulator.kubernetes.node.quantity import scaled
+from tui.domain.kubernetes.quantity import scaled
 
 Obj = Mapping[str, Any]
 

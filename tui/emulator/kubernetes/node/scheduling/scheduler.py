@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tui.domain.kubernetes.quantity import NotAQuantity
 from tui.emulator.kubernetes.errors import ApiError, NotFound
 from tui.emulator.kubernetes.node.kubelet.times import rfc3339
-from tui.emulator.kubernetes.node.quantity import NotAQuantity
 from tui.emulator.kubernetes.node.scheduling import fit, gang
 from tui.emulator.kubernetes.node.scheduling.fit import NodeRoom
 from tui.emulator.kubernetes.node.scheduling.gang import Attempt, GroupKey

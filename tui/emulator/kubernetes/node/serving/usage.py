@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.emulator.kubernetes.node import quantity
+from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.node.kubelet.container import Container
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.times import NANOSECONDS, rfc3339
