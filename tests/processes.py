@@ -25,6 +25,11 @@ def asked(look: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
+def command_line(process: psutil.Process) -> str:
+    """The words of its command line, or nothing where it has gone; a zombie has none either."""
+    return asked(lambda: " ".join(process.cmdline()), "")
+
+
 def end(processes: Iterable[psutil.Process]) -> None:
     """SIGKILL to each that is still there."""
     for process in processes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import command_line
 from tests.shell import Home, home
 from tests.waiting import wait_for
 
@@ -57,7 +58,7 @@ def test_a_cancelled_job_leaves_no_process() -> None:
         assert sent.returncode == 0
 
         def pods() -> list[Any]:
-            return [p for p in place.processes() if "trainer.task" in " ".join(p.cmdline())]
+            return [p for p in place.processes() if "trainer.task" in command_line(p)]
 
         wait_for(lambda: len(pods()) >= 2 or None, "two pods", seconds=120)
         assert place.run(*CLUSTER, "cancel", "k8s-pytorch-2node-1", "--yes").returncode == 0

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import yaml
 
-from tests.processes import running_in
+from tests.processes import command_line, running_in
 from tests.waiting import until
 from tests.wire.kubernetes.control import needs_kubectl, program, state_dir
 from tests.wire.kubernetes_node.pods import Pods, cluster
@@ -90,7 +90,7 @@ async def test_a_job_scales_and_stops_with_its_processes() -> None:
             return sum((each.get("status") or {}).get("phase") == "Running" for each in objects.list(PODS))
 
         def processes() -> int:
-            return sum("time.sleep(600)" in " ".join(each.cmdline()) for each in pods.left())
+            return sum("time.sleep(600)" in command_line(each) for each in pods.left())
 
         for count in (3, 1, 3):
             objects.change(
@@ -119,7 +119,7 @@ async def test_a_job_goes_on_when_the_server_starts_again(pause: float) -> None:
 
 
 def _sleepers(state: KubernetesState) -> list[str]:
-    return [str(each.cmdline()) for each in running_in(str(state.root)) if "sleep" in str(each.cmdline())]
+    return [line for each in running_in(str(state.root)) if "sleep" in (line := command_line(each))]
 
 
 def _phases(objects: Objects) -> list[str]:
