@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +80,18 @@ def write_info(state: StateDir, info: dict[str, Any]) -> None:
         raise
 
 
-def remove_stale_files(*paths: Path) -> None:
-    """Remove the socket and the info file of a server that has ended."""
+def hold(lock: Lock, stack: AsyncExitStack, *files: Path) -> None:
+    """Take the lock until `stack` is closed, and remove the `files` of a server at its start and at its end.
+
+    Raises as `Lock.acquire`.
+    """
+    lock.acquire()
+    stack.callback(lock.release)
+    # With the lock held, these files belong to a server that has ended.
+    _remove(files)
+    stack.callback(lambda: _remove(files) if lock.held else None)
+
+
+def _remove(paths: Sequence[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)

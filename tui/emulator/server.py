@@ -8,14 +8,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import ipaddress
-import logging
-import logging.handlers
 import os
-import signal
 import sqlite3
-import sys
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,8 +18,9 @@ from typing import Any
 import grpc
 
 from tui import __version__
+from tui.emulator import process
 from tui.emulator.admin import Admin
-from tui.emulator.config import ConfigError, EmulatorConfig, load_config
+from tui.emulator.config import EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.experiments.metadata_service import MetadataServer
 from tui.emulator.experiments.store import ResourceStore
@@ -36,7 +31,7 @@ from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
 from tui.emulator.faults.requests import Faults
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.lock import Lock, remove_stale_files, write_info
+from tui.emulator.lock import Lock, hold, write_info
 from tui.emulator.logging import service as logging_service
 from tui.emulator.logging.ingest import LogCollector
 from tui.emulator.logging.packing import run_packing
@@ -53,6 +48,7 @@ from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.resources.capacity import Capacity
 from tui.emulator.resources.known import PersistentResources
 from tui.emulator.resources.service import PersistentResourceService, with_faults
+from tui.emulator.rpc.loopback import is_loopback
 from tui.emulator.rpc.methods import Method, grpc_handlers
 from tui.emulator.runs import environment
 from tui.emulator.runs.images import Images
@@ -85,12 +81,8 @@ from tui.emulator.vertex.quota import Quotas, check_quotas
 from tui.emulator.vertex.training_pipeline_service import TrainingPipelineServer
 from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
-log = logging.getLogger(__name__)
-
 STOP_SECONDS = 1.0
 """For calls in progress when the server stops."""
-CHECK_SECONDS = 1.0
-"""Between two checks that clients can still reach the server."""
 _OPTIONS = (
     # The default would let a second server share the address silently.
     ("grpc.so_reuseport", 0),
@@ -158,6 +150,11 @@ class Emulator:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    @property
+    def listens_on(self) -> str:
+        """The addresses, for the log."""
+        return f"{self.state.target}, REST {self.rest_url or 'off'}"
+
     def reachable(self) -> bool:
         """Whether clients can reach this server; a lost name of its socket is restored.
 
@@ -180,12 +177,7 @@ class Emulator:
         }
 
     async def _start(self) -> None:
-        self._lock.acquire()
-        self._stack.callback(self._lock.release)
-        # With the lock held, these files belong to a server that has ended.
-        files = self.state.socket, self.state.admin_socket, self.state.info
-        remove_stale_files(*files)
-        self._stack.callback(lambda: remove_stale_files(*files) if self._lock.held else None)
+        hold(self._lock, self._stack, self.state.socket, self.state.admin_socket, self.state.info)
         self.buckets.open()
         self._stack.push_async_callback(self.buckets.close)
         self.methods = await self._open_services()
@@ -398,11 +390,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host = host.strip("[]")
     if not host or not port.isdigit() or int(port) > 65535:
         raise StateDirError(f"--rest {text}: write HOST:PORT, e.g. 127.0.0.1:8085 (port 0 takes a free one)")
-    try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
+    if not is_loopback(host):
         raise StateDirError(
             f"--rest {text}: only a loopback address is served (127.0.0.1, ::1, localhost), because a client "
             "of the emulator can run any program as you; reach it from elsewhere through `ssh -L`"
@@ -416,18 +404,7 @@ async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = 
     if simulate:
         config = config.model_copy(update={"simulate_accelerators": True})
     check_quotas(config)
-    emulator = Emulator(state, config, rest=rest, auth=auth)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, emulator.stopping.set)
-    async with emulator:
-        log.info("ready on %s, REST %s", emulator.target, emulator.rest_url or "off")
-        while not emulator.stopping.is_set() and emulator.reachable():
-            # A server that no client can reach must not keep another one from starting.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CHECK_SECONDS):
-                    await emulator.stopping.wait()
-        log.info("stopping")
+    await process.serve_until_stopped(Emulator(state, config, rest=rest, auth=auth))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -440,36 +417,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--simulate-accelerators", action="store_true", help="simulate metrics of missing accelerators"
     )
     options = parser.parse_args(arguments)
-    os.umask(0o077)
     # gRPC's core writes to stderr itself and ignores the logging configuration.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     state = StateDir(options.state_dir.absolute())
-    try:
-        if options.rest:
+    if options.rest:
+        try:
             parse_address(options.rest)
-        state.prepare()
-        _log_to(state)
-        asyncio.run(serve(state, options.rest, not options.no_auth, options.simulate_accelerators))
-    except (StateDirError, ConfigError, DatabaseError, sqlite3.Error) as error:
-        return _refuse(str(error))
-    except OSError as error:
-        return _refuse(f"can't start in {state.root}: {error.strerror or error}")
-    return 0
-
-
-def _refuse(why: str) -> int:
-    # Without the log file the record would go to stderr too.
-    if logging.getLogger().handlers:
-        log.error("%s", why)
-    print(f"vxtui emulator: {why}", file=sys.stderr)  # noqa: T201
-    return 1
-
-
-def _log_to(state: StateDir) -> None:
-    # On a full disk, logging must not write tracebacks to the terminal.
-    logging.raiseExceptions = False
-    handler = logging.handlers.RotatingFileHandler(state.log, maxBytes=5_000_000, backupCount=1, delay=True)
-    formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+        except StateDirError as error:
+            return process.refuse(state, str(error))
+    return process.run(
+        state,
+        lambda: serve(state, options.rest, not options.no_auth, options.simulate_accelerators),
+        DatabaseError,
+        sqlite3.Error,
+    )

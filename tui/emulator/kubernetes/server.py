@@ -10,21 +10,15 @@ import asyncio
 import contextlib
 import json
 import logging
-import logging.handlers
 import os
-import signal
 import socket
-import sys
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from tui import __version__
-from tui.emulator.config import ConfigError
+from tui.emulator import process
 from tui.emulator.kubernetes.admission.admit import Admission
 from tui.emulator.kubernetes.admission.definitions import store_definitions
 from tui.emulator.kubernetes.api.admin import Admin
@@ -47,15 +41,13 @@ from tui.emulator.kubernetes.operators import parts as operators
 from tui.emulator.kubernetes.operators.webhooks import Webhooks
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
 from tui.emulator.kubernetes.resources import NAMESPACES
-from tui.emulator.lock import Lock, remove_stale_files, write_info
-from tui.emulator.paths import StateDirError
+from tui.emulator.lock import Lock, hold, write_info
+from tui.emulator.rpc.http_server import serve_http
+from tui.emulator.rpc.loopback import HOST, listen
 from tui.emulator.storage.server import BucketServer
 
 log = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
-CHECK_SECONDS = 1.0
-"""Between two checks that the state directory is still this server's."""
 EXPIRY_SECONDS = 60.0
 """Between two looks for old Events."""
 _BACKLOG = 128
@@ -99,7 +91,11 @@ class KubernetesEmulator:
         await self._stack.aclose()
 
     @property
-    def held(self) -> bool:
+    def listens_on(self) -> str:
+        """The address, for the log."""
+        return self.url
+
+    def reachable(self) -> bool:
         """Whether the state directory is still this server's."""
         return self._lock.held
 
@@ -118,12 +114,7 @@ class KubernetesEmulator:
 
     async def _start(self) -> None:
         state, stack = self.state, self._stack
-        self._lock.acquire()
-        stack.callback(self._lock.release)
-        # With the lock held, these files belong to a server that has ended.
-        files = state.socket, state.info
-        remove_stale_files(*files)
-        stack.callback(lambda: remove_stale_files(*files) if self._lock.held else None)
+        hold(self._lock, stack, state.socket, state.info)
         ensure_certificates(state)
         token = ensure_token(state)
         self.objects.open()
@@ -133,9 +124,12 @@ class KubernetesEmulator:
         self.buckets.open()
         stack.push_async_callback(self.buckets.close)
         store_definitions(self.objects)
-        listener = _bind(_stored_port(state.address))
+        wanted = _stored_port(state.address)
+        listener = listen(wanted)
         stack.callback(listener.close)
         port = listener.getsockname()[1]
+        if wanted and port != wanted:
+            log.warning("port %d of the API is taken: it gets another one", wanted)
         write_private(state.address, (json.dumps({"port": port}) + "\n").encode())
         self.url = f"https://{HOST}:{port}"
         write_kubeconfig(state, self.url, token)
@@ -192,41 +186,13 @@ class KubernetesEmulator:
             await asyncio.sleep(EXPIRY_SECONDS)
 
     async def _serve(self, app: Any, listener: socket.socket, *, tls: bool) -> None:
-        server = _Server(uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", server_header=False, date_header=True,
-            ws="wsproto" if tls else "none", http="h11", timeout_graceful_shutdown=1, timeout_keep_alive=75,
+        server = await serve_http(
+            app, listener, "https" if tls else "admin",
+            date_header=True, ws="wsproto" if tls else "none", timeout_keep_alive=75,
             ssl_keyfile=str(self.state.tls / "server.key") if tls else None,
             ssl_certfile=str(self.state.tls / "server.crt") if tls else None,
-        ))  # fmt: skip
-        task = asyncio.create_task(server.serve(sockets=[listener]), name="https" if tls else "admin")
-
-        async def end() -> None:
-            server.should_exit = True
-            await task
-
-        self._stack.push_async_callback(end)
-        ready = asyncio.create_task(server.ready.wait())
-        self._stack.callback(ready.cancel)
-        await asyncio.wait((task, ready), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-            raise OSError("the HTTP server did not start")
-
-
-class _Server(uvicorn.Server):
-    """Says when it is ready; the process handles the signals itself."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Any:
-        yield
+        )  # fmt: skip
+        self._stack.push_async_callback(server.close)
 
 
 def _stored_port(path: Path) -> int:
@@ -234,25 +200,6 @@ def _stored_port(path: Path) -> int:
         return int(json.loads(path.read_bytes())["port"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
-
-
-def _bind(port: int) -> socket.socket:
-    """Bind the given port, or any other where it is taken. Raises OSError."""
-    for wanted in dict.fromkeys((port, 0)):
-        # asyncio sends small parts at once (TCP_NODELAY) only where the protocol is given.
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((HOST, wanted))
-            listener.listen(_BACKLOG)
-            listener.setblocking(False)
-            return listener
-        except OSError:
-            listener.close()
-            if not wanted:
-                raise
-            log.warning("port %d of the API is taken: it gets another one", wanted)
-    raise AssertionError
 
 
 def _bind_unix(path: Path) -> socket.socket:
@@ -270,51 +217,12 @@ def _bind_unix(path: Path) -> socket.socket:
 
 async def serve(state: KubernetesState) -> None:
     """Run until `stopping` is set."""
-    emulator = KubernetesEmulator(state, load_kubernetes_config(state.config))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, emulator.stopping.set)
-    async with emulator:
-        log.info("ready on %s", emulator.url)
-        while not emulator.stopping.is_set() and emulator.held:
-            # A server that no client can find must not keep another one from starting.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CHECK_SECONDS):
-                    await emulator.stopping.wait()
-        log.info("stopping")
+    await process.serve_until_stopped(KubernetesEmulator(state, load_kubernetes_config(state.config)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server. Exit code 0 after a clean stop, 1 with a message on stderr when it can't start."""
     parser = argparse.ArgumentParser(prog="python -m tui.emulator.kubernetes", description=__doc__)
     parser.add_argument("--state-dir", type=Path, required=True, help="directory of this server's state")
-    options = parser.parse_args(arguments)
-    os.umask(0o077)
-    state = KubernetesState(options.state_dir.absolute())
-    try:
-        state.prepare()
-        _log_to(state)
-        asyncio.run(serve(state))
-    except (StateDirError, ConfigError, DatabaseError) as error:
-        return _refuse(str(error))
-    except OSError as error:
-        return _refuse(f"can't start in {state.root}: {error.strerror or error}")
-    return 0
-
-
-def _refuse(why: str) -> int:
-    # Without the log file the record would go to stderr too.
-    if logging.getLogger().handlers:
-        log.error("%s", why)
-    print(f"{KubernetesState.COMMAND}: {why}", file=sys.stderr)  # noqa: T201
-    return 1
-
-
-def _log_to(state: KubernetesState) -> None:
-    # On a full disk, logging must not write tracebacks to the terminal.
-    logging.raiseExceptions = False
-    handler = logging.handlers.RotatingFileHandler(state.log, maxBytes=5_000_000, backupCount=1, delay=True)
-    formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    state = KubernetesState(parser.parse_args(arguments).state_dir.absolute())
+    return process.run(state, lambda: serve(state), DatabaseError)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 
+HOST = "127.0.0.1"
+_BACKLOG = 128
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
@@ -22,3 +25,21 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def listen(port: int) -> socket.socket:
+    """Listen on the given port of `HOST`, or on any other where it is taken. Raises OSError."""
+    for wanted in dict.fromkeys((port, 0)):
+        # asyncio sends small parts at once (TCP_NODELAY) only where the protocol is given.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((HOST, wanted))
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+            return listener
+        except OSError:
+            listener.close()
+            if not wanted:
+                raise
+    raise AssertionError

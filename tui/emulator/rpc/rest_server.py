@@ -7,23 +7,23 @@ token of the state directory, accepts only loopback names as host (a web page's 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hmac
 import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
 
-import uvicorn
 from google.longrunning import operations_pb2
 
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.beta import json_as_beta
+from tui.emulator.rpc.http_server import serve_http
 from tui.emulator.rpc.loopback import host_only, is_loopback
 from tui.emulator.rpc.methods import HttpReply, Method, RawReply, WireError, internal, not_served
 from tui.emulator.rpc.rest_json import plain_error, read_request, write_error, write_response
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 BODY_LIMIT = 32 * 1024 * 1024
 """Largest request body in bytes."""
-STOP_GRACE = 1
-"""Seconds for requests in progress when the server stops."""
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -49,18 +47,14 @@ class Refused(Exception):
         self.http, self.status = http, status
 
 
+@dataclass(frozen=True, slots=True)
 class RestServer:
     """A listening endpoint, created by `serve_rest`."""
 
-    def __init__(self, server: uvicorn.Server, task: asyncio.Task[None], url: str) -> None:
-        self._server, self._task = server, task
-        self.url = url
-        """Base address, e.g. `http://127.0.0.1:8085`."""
-
-    async def close(self) -> None:
-        """Stop listening and end the requests in progress."""
-        self._server.should_exit = True
-        await self._task
+    url: str
+    """Base address, e.g. `http://127.0.0.1:8085`."""
+    close: Callable[[], Awaitable[None]]
+    """Stop listening and end the requests in progress."""
 
 
 async def serve_rest(
@@ -70,30 +64,19 @@ async def serve_rest(
 
     Raises:
         StateDirError: when `host` is not a loopback address or the token can't be stored.
-        OSError: when the address is taken.
+        OSError: when the address is taken, or the server ended before it served.
     """
     listener = _listen(host, port)
     try:
         token = read_token(state)  # Without auth too: gcloud needs one, and the buckets ask for it.
         app = RestApp(routes_of(methods), token if auth else None)
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
-            http="h11", timeout_graceful_shutdown=STOP_GRACE,
-        )  # fmt: skip
-        server = _Server(config)
-        task = asyncio.create_task(server.serve(sockets=[listener]), name="rest")
-        ready = asyncio.create_task(server.ready.wait())
-        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        if task.done():
-            await task
-            raise StateDirError(f"the REST endpoint on {host}:{port} ended at once; the log has the reason")
+        server = await serve_http(app, listener, "rest", ws="none")
     except BaseException:
         listener.close()
         raise
     bound = listener.getsockname()
     shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
-    return RestServer(server, task, f"http://{shown}:{bound[1]}")
+    return RestServer(f"http://{shown}:{bound[1]}", server.close)
 
 
 def read_token(state: StateDir) -> str:
@@ -115,22 +98,6 @@ def read_token(state: StateDir) -> str:
     if not token:
         raise StateDirError(f"{path} is empty; delete it and start again, and a new token is made")
     return token
-
-
-class _Server(uvicorn.Server):
-    """Sets `ready` when it listens, and leaves signals to the emulator's handlers."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 class RestApp:

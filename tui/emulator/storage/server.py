@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.rpc.loopback import HOST, listen
 
 if TYPE_CHECKING:
     from tui.emulator.storage.app import BucketApp
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
 STOP_SECONDS = 5.0
-_BACKLOG = 128
 
 
 def bucket_url(state: StateDir) -> str | None:
@@ -65,9 +64,11 @@ class BucketServer:
 
         check_file(self._state.bucket_database)
         path = self._state.bucket_address
-        port, key = _stored_address(path) or (0, secrets.token_urlsafe(24))
-        self._listener = _bind(port)
+        wanted, key = _stored_address(path) or (0, secrets.token_urlsafe(24))
+        self._listener = listen(wanted)
         port = self._listener.getsockname()[1]
+        if wanted and port != wanted:
+            log.warning("port %d of the buckets is taken; running jobs can't reach the buckets", wanted)
         self.url = _url(port, key)
         try:
             path.touch(mode=0o600)
@@ -164,21 +165,3 @@ def _stored_address(path: Path) -> tuple[int, str] | None:
         return int(found["port"]), str(found["key"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _bind(port: int) -> socket.socket:
-    """Bind the given port, or any other where it is taken. Raises OSError."""
-    for wanted in dict.fromkeys((port, 0)):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((HOST, wanted))
-            listener.listen(_BACKLOG)
-            listener.setblocking(False)
-            return listener
-        except OSError:
-            listener.close()
-            if not wanted:
-                raise
-            log.warning("port %d of the buckets is taken; running jobs can't reach the buckets", wanted)
-    raise AssertionError

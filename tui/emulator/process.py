@@ -1,0 +1,90 @@
+"""What both servers' processes share: the umask, the log file, signals, the ready line, a refused start."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import logging.handlers
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from tui.emulator.config import ConfigError
+from tui.emulator.paths import StateDir, StateDirError
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 1.0
+"""Between two checks that clients can still reach the server."""
+
+
+class Server(AbstractAsyncContextManager["Server"], Protocol):
+    """A server that listens while its context is open."""
+
+    stopping: asyncio.Event
+    """Set when the server has to end; its owner then closes it."""
+
+    @property
+    def listens_on(self) -> str:
+        """The addresses, for the log."""
+
+    def reachable(self) -> bool:
+        """Whether clients can reach it; False where its state directory is gone or another one's."""
+
+
+def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refusals: type[Exception]) -> int:
+    """Run the process of a server. Exit code 0 after a clean stop, 1 with a message on stderr.
+
+    `refusals` are the exceptions, beside those of the state directory and of the settings, whose text says
+    why the server can't start.
+    """
+    known: tuple[type[Exception], ...] = (StateDirError, ConfigError, *refusals)
+    os.umask(0o077)
+    try:
+        state.prepare()
+        _log_to(state)
+        asyncio.run(serving())
+    except known as error:
+        return refuse(state, str(error))
+    except OSError as error:
+        return refuse(state, f"can't start in {state.root}: {error.strerror or error}")
+    return 0
+
+
+def refuse(state: StateDir, why: str) -> int:
+    """Say why the server can't start; the exit code."""
+    # Without the log file the record would go to stderr too.
+    if logging.getLogger().handlers:
+        log.error("%s", why)
+    print(f"{state.COMMAND}: {why}", file=sys.stderr)  # noqa: T201
+    return 1
+
+
+async def serve_until_stopped(server: Server) -> None:
+    """Open the server and close it after SIGTERM, SIGINT or `stopping`."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stopping.set)
+    async with server:
+        log.info("ready on %s", server.listens_on)
+        while not server.stopping.is_set() and server.reachable():
+            # A server that no client can reach must not keep another one from starting.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await server.stopping.wait()
+        log.info("stopping")
+
+
+def _log_to(state: StateDir) -> None:
+    # On a full disk, logging must not write tracebacks to the terminal.
+    logging.raiseExceptions = False
+    handler = logging.handlers.RotatingFileHandler(state.log, maxBytes=5_000_000, backupCount=1, delay=True)
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
