@@ -67,6 +67,8 @@ async def events_of(backend: Backend, job: Job) -> str:
 
     Raises BackendError, TensorBoardError.
     """
+    # Storage belongs to one context.
+    backend = backend.owner(job.name)
     name = job.name if job.composite else job.runner
     if not name:
         raise NoEvents(

@@ -369,6 +369,13 @@ async def test_first_run_says_what_to_do(tmp_path: Path) -> None:
         assert "No jobs here yet." in words and "local-2node" in words and not table(app).display
 
 
+async def test_the_first_profile_is_one_for_the_context(tmp_path: Path) -> None:
+    cluster = Context("local-k8s", kind="kubernetes")
+    async with opened(MemoryBackend(), tmp_path, context=cluster, contexts=(cluster,)) as (app, _):
+        words = str(app.screen.query_one(Notice).content)
+        assert "k8s-pytorch-2node" in words and "local-2node" not in words
+
+
 async def test_a_region_that_fails_is_a_line(tmp_path: Path) -> None:
     backend, clock = MemoryBackend(fleet(), regions=("us-central1", "europe-west4")), Clock()
     backend.broken["europe-west4"] = PermissionDenied("permission aiplatform.customJobs.list", fix="ask [/]")

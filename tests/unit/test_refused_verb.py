@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.ui.double import MemoryBackend, job
+from tests.ui.job_double import JobBackend
 from tui.backends.group import GroupBackend
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job
@@ -147,7 +148,7 @@ def test_what_needs_one_context_names_those_of_a_group(words: list[str], tmp_pat
     error = json.loads(done.output)["error"]
     assert done.exit_code == 2
     assert error["message"] == "all is a group; choose one context: local, guarded, local-k8s."
-    assert error["fix"] == "--context local"
+    assert error["fix"] == "--context local or --context guarded or --context local-k8s"
 
 
 def test_a_verb_waits_for_every_member_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +172,39 @@ def test_a_verb_waits_for_every_member_of_a_group(tmp_path: Path, monkeypatch: p
     done = CliRunner().invoke(cli, ["--context", "all", "cancel", "train", "--yes", "--json"])
     error = json.loads(done.output)["error"]
     assert error["code"] == "AMBIGUOUS" and error["message"].startswith("2 jobs are named train")
+
+
+def test_an_export_of_a_groups_job_is_that_of_its_own_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(*_: object) -> GroupBackend:
+        members = JobBackend(job(7, "first")), JobBackend(job(8, "second"))
+        for name, member in zip(("local", "guarded"), members, strict=True):
+            member.info = replace(member.info, name=name, project=f"project-{name}", local=False)
+            member.spec = {"displayName": "second", "jobSpec": {"workerPoolSpecs": []}}
+        return GroupBackend("all", members)
+
+    monkeypatch.setattr(run, "open_backend", opened)
+    (tmp_path / "config.yaml").write_text(GROUP)
+    done = CliRunner().invoke(cli, ["--context", "all", "export", "second", "--as", "gcloud"])
+    assert done.exit_code == 0 and "--project=project-guarded" in done.output, done.output
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ("local", "`vxtui launch local-2node` trains on this machine"),
+        ("local-k8s", "`vxtui launch k8s-pytorch-2node` trains on this machine"),
+        ("all", "all is a group; choose one context: local, guarded, local-k8s."),
+    ],
+)
+def test_an_empty_list_names_a_profile_that_runs_there(
+    context: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "open_backend", lambda *_: MemoryBackend([]))
+    (tmp_path / "config.yaml").write_text(GROUP)
+    done = CliRunner().invoke(cli, ["--context", context, "jobs"])
+    assert done.exit_code == 0 and words in done.stderr
 
 
 def test_a_profile_without_a_region_has_none_in_a_group(tmp_path: Path) -> None:

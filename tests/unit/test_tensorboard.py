@@ -7,14 +7,28 @@ import contextlib
 import socket
 import sys
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.ui.double import job
+from tests.ui.job_double import JobBackend
 from tui import tensorboard
+from tui.backends.group import GroupBackend
+from tui.backends.interface import StorageService
+from tui.config.settings import ALL
 from tui.domain.training.event_folder import event_folder
-from tui.tensorboard import HOST, TensorBoardError, check_reads, choose_port, find_program, interpreter
+from tui.tensorboard import (
+    HOST,
+    TensorBoardError,
+    check_reads,
+    choose_port,
+    events_of,
+    find_program,
+    interpreter,
+)
 
 BASE = {"baseOutputDirectory": {"outputUriPrefix": "gs://b/run/"}}
 SERVES = f"""#!{sys.executable}
@@ -111,3 +125,20 @@ async def test_its_last_words_are_told_where_it_does_not_start(program: Path) ->
     with pytest.raises(TensorBoardError, match="TensorBoard did not start: no such folder"):
         async with tensorboard.tensorboard("/missing", 0):
             pass
+
+
+async def test_the_events_of_a_groups_job_are_looked_for_in_its_own_context(tmp_path: Path) -> None:
+    class Buckets(StorageService):
+        bucket = create_bucket = size_of = upload = None  # type: ignore[assignment]
+
+        def local_folder(self, uri: str) -> Path | None:
+            return tmp_path / uri.removeprefix("gs://")
+
+    one, two = JobBackend(job(7, "first")), JobBackend(replace(job(8, "second"), context="two"))
+    two.spec = {"jobSpec": {"baseOutputDirectory": {"outputUriPrefix": "gs://b/run"}}}
+    two.info = replace(two.info, name="two")
+    two.use(storage=Buckets())
+    async with GroupBackend(ALL, [one, two]) as group:
+        await group.settle()
+        (found,) = await group.find_jobs("second")
+        assert await events_of(group, found) == str(tmp_path / "b/run/logs")

@@ -457,6 +457,10 @@ class Backend(ABC):
         """`offers` where the job of this full resource name is."""
         return self.offers(need, kind)
 
+    def owner(self, job_name: str) -> Backend:
+        """The one context that has the job of this full resource name. Raises NotFound."""
+        return self
+
     def may_have(self, job_name: str) -> bool:
         """Whether this full resource name may be one of this context's jobs."""
         start, _, rest = job_name.partition("/")

@@ -86,6 +86,14 @@ class Context:
         )
 
     @property
+    def first_profile(self) -> tuple[str, str]:
+        """The name of the ready-made profile for a first job, and what it does."""
+        if self.kind != "kubernetes":
+            return "local-2node", "trains on this machine in two minutes"
+        here = "on this machine" if self.emulated else "on two nodes"
+        return "k8s-pytorch-2node", f"trains {here} in two minutes"
+
+    @property
     def billed(self) -> bool:
         """Its jobs cost what Google's price list of Vertex AI says."""
         return self.kind == "vertex"

@@ -45,7 +45,7 @@ async def export(  # noqa: PLR0917 - one for each option
     as a here-document. With --output FILE the config goes to the file, and what is printed uses it. A job of
     a cluster is YAML for kubectl apply -f.
     """
-    check_regions([region] if region else [], run.one_context)
+    check_regions([region] if region else [], run.context)
     file = (target or "") if form == "gcloud" else ""
     asked = Asked(run, form, region or "", file, reveal)
     done = await asked.export(source, assigned(assignments))
@@ -120,7 +120,7 @@ class Asked:
             async with self.run.backend() as backend:
                 job = await find_job(backend, source)
                 resource = await backend.job_service(job.name).spec(job.name)
-                project = "" if backend.runs_here(job.name) else backend.info.project
+                project = "" if backend.runs_here(job.name) else backend.owner(job.name).info.project
         except NotFound as error:
             message = f"{no_profile}\n{error.message}"
             raise Failure(message, fix=fix, code="NOT_FOUND", exit_code=3) from error

@@ -11,6 +11,7 @@ import click
 
 from tui.backends.interface import Backend, BackendError
 from tui.config.paths import state_dir
+from tui.config.settings import Context, one_context
 from tui.domain import formatting
 from tui.domain.job import Job, with_parents
 from tui.domain.jobs.query import JobQuery, QueryError, parse
@@ -63,10 +64,18 @@ async def jobs(run: Run, query: str) -> int:
         if not found and query and not failed:
             note(f"No job matches the filter {query}.")
         elif not found and not failed:
-            note("No jobs here yet. `vxtui launch local-2node` trains on this machine in two minutes.")
+            note(_first_run(run.context))
         for error in failed:
             note(sentences(error.message, error.fix))
     return failed[0].exit_code if failed and not found else 0
+
+
+def _first_run(context: Context) -> str:
+    """What an empty list says: how to launch a first job."""
+    if context.kind == "group":
+        return f"No jobs here yet. {one_context(context)}"
+    profile, does = context.first_profile
+    return f"No jobs here yet. `vxtui launch {profile}` {does}."
 
 
 def _parsed(query: str) -> JobQuery:

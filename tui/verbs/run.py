@@ -87,7 +87,7 @@ class Run:
         """The same, for what needs one context. Raises SettingsError, and Failure for a group."""
         context = self.context
         if context.kind == "group":
-            fix = f"--context {context.members[0]}"
+            fix = " or ".join(f"--context {member}" for member in context.members)
             raise Failure(one_context(context), fix=fix, code="USAGE")
         return context
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import socketserver
 import tempfile
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,38 @@ def text(*words: str) -> str:
     done = CliRunner().invoke(cli, [*VERB, *words])
     assert done.exit_code == 0, done.output
     return done.output
+
+
+def test_a_server_of_an_older_vxtui_is_to_be_restarted() -> None:
+    """It answers without what was added since."""
+    state = default_kubernetes_state()
+    info = {"pid": os.getpid(), "server": "https://127.0.0.1:1", "kubeconfig": "/k"}
+
+    class Old(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.dumps(info).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def address_string(self) -> str:
+            return ""
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with socketserver.ThreadingUnixStreamServer(str(state.socket), Old) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        state.info.write_text(json.dumps(info))
+        try:
+            done = CliRunner().invoke(cli, [*VERB, "status"])
+        finally:
+            state.info.unlink()
+            server.shutdown()
+    assert done.exit_code == 0 and "https://127.0.0.1:1" in done.output
+    assert "`vxtui emulator kubernetes stop`, then `start`, restarts it" in done.output
 
 
 def test_start_faults_and_stop() -> None:

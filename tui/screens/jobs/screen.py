@@ -36,7 +36,6 @@ from tui.widgets.table.job_table import KIND, MOST_FIRST, SORTABLE, JobTable, jo
 from tui.widgets.table.table import Cells, Table
 
 FIRST_RUN = "No jobs here yet."
-FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minutes."
 
 SHOWN_AT_ONCE = 500
 """Up to this many jobs each page is shown when it arrives."""
@@ -255,10 +254,15 @@ class JobsScreen(JobsViews):
             notice.show("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
         elif console.live:
             closed = self.access.read_only
-            fix = plain(f"{closed.refuses('Launch')} {closed.fix}") if closed else FIRST_RUN_FIX
+            fix = plain(f"{closed.refuses('Launch')} {closed.fix}") if closed else self._first_run_fix()
             notice.show(FIRST_RUN, "", fix)
         else:
             notice.show(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
+
+    def _first_run_fix(self) -> str:
+        """How to launch a first job here."""
+        profile, does = self.console.connection.context.first_profile
+        return plain(self.group_reason()) or f"l launches one; {profile} {does}."
 
     def _show_regions(self) -> None:
         """One line for each error that keeps regions from being read."""

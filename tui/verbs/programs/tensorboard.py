@@ -24,9 +24,8 @@ async def tensorboard(run: Run, job: str, port: int | None, no_browser: bool) ->
 
     It starts the TensorBoard that is installed, on baseOutputDirectory/logs.
     """
-    context = run.one_context
     try:
-        async with run.backend(context) as backend:
+        async with run.backend() as backend:
             folder = await boards.events_of(backend, await find_job(backend, job))
         async with boards.tensorboard(folder, port) as running:
             return await _follow(run, running, no_browser)

@@ -11,7 +11,7 @@ from tui.emulator.kubernetes import launcher
 from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.verbs.emulator.kubernetes.faults import fault
 from tui.verbs.emulator.log_tail import print_log_tail
-from tui.verbs.output import out, print_json
+from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Run, value_of, verb
 
 
@@ -55,10 +55,18 @@ async def status(run: Run) -> int:
     if run.json:
         print_json(info)
         return 0
-    objects = ", ".join(f"{count} {plural}" for plural, count in info["objects"].items())
-    out(f"running, pid {info['pid']}, {objects or 'no objects'}")
+    counts = info.get("objects")
+    objects = "no objects" if counts is not None else "objects not counted"
+    objects = ", ".join(f"{count} {plural}" for plural, count in (counts or {}).items()) or objects
+    out(f"running, pid {info['pid']}, {objects}")
     out(f"  server     {info['server']}")
     out(f"  kubeconfig {info['kubeconfig']}")
+    if counts is None:
+        # A server outlives the vxtui that started it, and may be older than this one.
+        command = default_kubernetes_state().COMMAND
+        note(
+            f"An older vxtui started it. `{command} stop`, then `start`, restarts it; its pods keep running."
+        )
     return 0
 
 
