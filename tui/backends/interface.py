@@ -1,9 +1,8 @@
 """What a context offers: a set of services, each an object with a few operations.
 
-A backend is what its services are. What is absent is not offered: `Backend.offers` answers from the objects
-that are there, and there is no list of capabilities beside them. Services are async, own their timeouts and
-retries, and raise only the errors of `tui.backends.errors`. They return domain objects; messages of a client
-library never leave them. An operation that may take many replies is an async generator, so that whoever
+What is absent is not offered: `Backend.offers` answers from the objects that are there. Services are async,
+own their timeouts and retries, and raise only the errors of `tui.backends.errors`. They return domain objects,
+never a client library's messages. An operation that may take many replies is an async generator: whoever
 leaves it (`contextlib.aclosing`) ends its calls.
 """
 
@@ -447,10 +446,9 @@ class Backend(ABC):
         Unavailable while it is not connected.
         """
         name, _, operation = need.partition(".")
-        found = getattr(self.services, name)
         if name != "jobs":
-            return found is not None
-        services = [service for key, service in found.items() if not kind or key == kind]
+            return getattr(self.services, name) is not None
+        services = [service for key, service in self.services.jobs.items() if kind in {"", key}]
         return any(not operation or service.offers(operation) for service in services)
 
     def offers_for(self, job_name: str, need: str, kind: str = "") -> bool:
