@@ -15,14 +15,14 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.process_tree import Proc
-from tui.emulator.shells.frames import ERRORS, OUTPUT, Ended, frame
+from tui.emulator.shells.frames import CLOSE, ERRORS, INPUT, OUTPUT, RESIZE, Ended, frame, read_size
 
 START = Path(__file__).with_name("start.py")
 SHELL_VARIABLE = "VXTUI_SHELL"
@@ -48,6 +48,13 @@ class Place:
     environment: Mapping[str, str]
     folder: str
 
+    @classmethod
+    def of(cls, replica: str, process: Proc, folder: str) -> Place:
+        """Beside this process. Raises OSError where it has just ended."""
+        variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
+        pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
+        return cls(replica, process, {name: value for name, _, value in pairs}, folder)
+
     @property
     def gone(self) -> bool:
         """The replica has ended, or has started again."""
@@ -55,10 +62,10 @@ class Place:
 
 
 class ReplicaProgram:
-    """Use `start`, then `run`. `frames` has the output; `ended` says how it ended, after `run`."""
+    """Use `start`, then `run` in a task and `output`. `ended` says how it ended, after `run`."""
 
     def __init__(self, place: Place, process: asyncio.subprocess.Process, mark: str) -> None:
-        self.frames: asyncio.Queue[bytes] = asyncio.Queue(FRAMES_AHEAD)
+        self._frames: asyncio.Queue[bytes] = asyncio.Queue(FRAMES_AHEAD)
         self.ended = Ended(None, "The program did not end.")
         self._place, self._process, self._mark = place, process, mark
         self._outputs: list[tuple[int, asyncio.StreamReader]] = []
@@ -117,7 +124,35 @@ class ReplicaProgram:
         self._input = asyncio.StreamWriter(transport, protocol, None, loop)
         self._outputs, self._master = [(OUTPUT, reader)], master
 
-    async def write(self, data: bytes) -> None:
+    async def take(self, data: bytes) -> None:
+        """Do what a frame of the client says: input, the end of it, or another size of the terminal.
+
+        Raises ValueError for a wrong size.
+        """
+        channel, rest = data[0], data[1:]
+        if channel == INPUT:
+            await self._write(rest)
+        elif channel == RESIZE:
+            self._resize(*read_size(rest))
+        elif channel == CLOSE and rest == bytes([INPUT]):
+            self.end_input()
+
+    async def output(self, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
+        """The program's frames, until it has ended and no frame is left; `running` is the task of `run`."""
+        while True:
+            while not self._frames.empty():
+                yield self._frames.get_nowait()
+            if running.done():
+                return
+            get: asyncio.Task[bytes] = asyncio.create_task(self._frames.get())
+            waits: Sequence[asyncio.Future[Any]] = (get, running)
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if get.done():
+                yield get.result()
+            else:
+                get.cancel()
+
+    async def _write(self, data: bytes) -> None:
         """Input of the program; dropped where it takes none any more."""
         if self._input is not None and not self._input.is_closing():
             with contextlib.suppress(OSError):
@@ -129,7 +164,7 @@ class ReplicaProgram:
         if self._input is not None and self._master is None:
             self._input.close()
 
-    def resize(self, columns: int, rows: int) -> None:
+    def _resize(self, columns: int, rows: int) -> None:
         """The terminal has another size, which the kernel tells the program."""
         if self._master is not None and self._input is not None and not self._input.is_closing():
             _set_size(self._master, columns, rows)
@@ -139,7 +174,7 @@ class ReplicaProgram:
         self._hung_up.set()
 
     async def run(self) -> None:
-        """Put the output into `frames` until the program, its replica or its client ends; then end it all."""
+        """Collect the output until the program, its replica or its client ends; then end it all."""
         pumps: asyncio.Future[Any] = asyncio.gather(*(self._pump(*output) for output in self._outputs))
         exits = asyncio.create_task(self._process.wait())
         gone = asyncio.create_task(self._replica_ends())
@@ -169,7 +204,7 @@ class ReplicaProgram:
         # EIO is how a terminal says that nobody has it open any more.
         with contextlib.suppress(OSError):
             while data := await source.read(READ_BYTES):
-                await self.frames.put(frame(channel, data))
+                await self._frames.put(frame(channel, data))
 
     async def _end_all(self, *, at_once: bool) -> None:
         """End the program and what it has started."""

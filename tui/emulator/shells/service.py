@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class ShellServer:
         feeding = asyncio.create_task(_feed(program, requests))
         try:
             yield BytesPb()
-            async for data in _output(program, running):
+            async for data in program.output(running):
                 yield BytesPb(value=data)
             await running
             yield BytesPb(value=frame(frames.STATUS, program.ended.encode()))
@@ -108,11 +108,9 @@ class ShellServer:
             code = f" with exit code {found.exit_code}" if found.exit_code is not None else ""
             raise _not_running(job, replica, f"it has ended{code}")
         try:
-            variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
+            return Place.of(replica, process, planned.workdir)
         except OSError as error:
             raise _not_running(job, replica, "it has just ended") from error
-        pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
-        return Place(replica, process, {name: value for name, _, value in pairs}, planned.workdir)
 
 
 def _planned(plan: AttemptPlan, job: Job, replica: str) -> ReplicaPlan:
@@ -138,28 +136,7 @@ async def _feed(program: ReplicaProgram, requests: AsyncIterator[Any]) -> None:
     """Pass the client's frames on; where they end, the client has gone."""
     try:
         async for request in requests:
-            channel, data = request.value[0] if request.value else frames.CLOSE, request.value[1:]
-            if channel == frames.INPUT:
-                await program.write(data)
-            elif channel == frames.RESIZE:
-                program.resize(*frames.read_size(data))
-            elif channel == frames.CLOSE:
-                program.end_input()
+            if request.value:
+                await program.take(request.value)
     finally:
         program.hang_up()
-
-
-async def _output(program: ReplicaProgram, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
-    """The program's frames, until it has ended and no frame is left."""
-    while True:
-        while not program.frames.empty():
-            yield program.frames.get_nowait()
-        if running.done():
-            return
-        get: asyncio.Task[bytes] = asyncio.create_task(program.frames.get())
-        waits: Sequence[asyncio.Future[Any]] = (get, running)
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if get.done():
-            yield get.result()
-        else:
-            get.cancel()

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -53,14 +51,11 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[Containe
     if run is None or process is None or process.ended:
         raise gone
     try:
-        variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
         plan = AttemptPlan.load(run.plan)
+        return found, Place.of(container, process, plan.replicas[0].workdir)
     except OSError as error:
         # It has just ended, or its pod is gone.
         raise gone from error
-    pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
-    place = Place(container, process, {key: value for key, _, value in pairs}, plan.replicas[0].workdir)
-    return found, place
 
 
 async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> None:
@@ -88,7 +83,7 @@ async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> 
     if not takes_input:
         program.end_input()
     try:
-        async for data in _frames(program, running):
+        async for data in program.output(running):
             await socket.send_bytes(data)
         await running
         code = program.ended.exit_code
@@ -161,16 +156,9 @@ async def _feed(socket: WebSocket, program: ReplicaProgram, takes_input: bool) -
             if message["type"] == "websocket.disconnect":
                 return
             data = message.get("bytes") or (message.get("text") or "").encode()
-            if not data:
-                continue
-            channel, rest = data[0], data[1:]
-            if channel == frames.INPUT and takes_input:
-                await program.write(rest)
-            elif channel == frames.RESIZE:
+            if data and (takes_input or data[0] != frames.INPUT):
                 with contextlib.suppress(ValueError):
-                    program.resize(*frames.read_size(rest))
-            elif channel == frames.CLOSE and rest == bytes([frames.INPUT]):
-                program.end_input()
+                    await program.take(data)
     finally:
         program.hang_up()
 
@@ -178,19 +166,3 @@ async def _feed(socket: WebSocket, program: ReplicaProgram, takes_input: bool) -
 async def _until_gone(socket: WebSocket) -> None:
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass
-
-
-async def _frames(program: ReplicaProgram, running: asyncio.Task[None]) -> AsyncIterator[bytes]:
-    """The program's frames, until it has ended and no frame is left."""
-    while True:
-        while not program.frames.empty():
-            yield program.frames.get_nowait()
-        if running.done():
-            return
-        get: asyncio.Task[bytes] = asyncio.create_task(program.frames.get())
-        waits: Sequence[asyncio.Future[Any]] = (get, running)
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if get.done():
-            yield get.result()
-        else:
-            get.cancel()
