@@ -123,7 +123,7 @@ async def bare_listing(state: KubernetesState) -> float:
     began, go_on = cpu(), ""
     while True:
         params = {"limit": 250, "continue": go_on}
-        page = json.loads(await connection.read("GET", EVERY, what="list", params=params))
+        page = json.loads(await connection.read(EVERY, what="list", params=params))
         go_on = page["metadata"].get("continue", "")
         if not go_on:
             break

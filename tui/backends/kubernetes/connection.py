@@ -116,10 +116,8 @@ class Connection:
         `repeat`: send again after a lost reply, by default only what changes nothing (GET). `patience` is for
         how many seconds it is tried again.
         """
-        content = await self.read(
-            method, path, what=what, params=params, body=body, content_type=content_type, within=within,
-            repeat=repeat, patience=patience,
-        )  # fmt: skip
+        request = _Request(method, path, params, body, content_type, within)
+        content = await self._content(request, what, method == "GET" if repeat is None else repeat, patience)
         try:
             return json.loads(content) if content else None
         except ValueError as error:
@@ -127,22 +125,16 @@ class Connection:
             raise Unavailable(f"Can't {what}: the reply is not JSON.", fix=fix) from error
 
     async def read(
-        self,
-        method: str,
-        path: str,
-        *,
-        what: str,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-        content_type: str = "application/json",
-        within: float = READ,
-        repeat: bool | None = None,
-        patience: float | None = None,
+        self, path: str, *, what: str, params: Mapping[str, Any] | None = None, within: float = READ
     ) -> bytes:
-        """The reply's bytes, e.g. of a log. See `request`."""
-        again = method == "GET" if repeat is None else repeat
+        """The bytes of a GET's reply, e.g. of a log."""
+        return await self._content(_Request("GET", path, params, within=within), what, again=True)
+
+    async def _content(
+        self, request: _Request, what: str, again: bool, patience: float | None = None
+    ) -> bytes:
+        """The reply's bytes. `again` and `patience` are `repeat` and `patience` of `request`."""
         began, most = time.monotonic(), PATIENCE[self.local] if patience is None else patience
-        request = _Request(method, path, params, body, content_type, within)
         attempt = 0
         while True:
             cause: Exception | None = None
@@ -294,10 +286,10 @@ class Connection:
 class _Request:
     method: str
     path: str
-    params: Mapping[str, Any] | None
-    body: Any
-    content_type: str
-    within: float
+    params: Mapping[str, Any] | None = None
+    body: Any = None
+    content_type: str = "application/json"
+    within: float = READ
 
     @property
     def content(self) -> bytes | None:

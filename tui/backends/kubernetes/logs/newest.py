@@ -128,7 +128,7 @@ class NewestReader:
         path = f"/api/v1/namespaces/{name.namespace}/pods/{name.pod}/log"
         async with self._slots:
             data = await self._connection.read(
-                "GET", path, what=f"read the log of {name.words}", params=params, within=READ_SECONDS
+                path, what=f"read the log of {name.words}", params=params, within=READ_SECONDS
             )
         splitter = LineSplitter()
         lines = splitter.feed(data)
