@@ -23,8 +23,9 @@ COLLECTIONS = {"pytorch_job": "pytorchjobs", "train_job": "trainjobs"}
 
 def cluster_job(name: str, kind: str, state: JobState = JobState.RUNNING, **more: Any) -> Job:
     """A job of the cluster `local-k8s`."""
-    names = ("node",) if kind == "train_job" else ("master", "worker")
-    groups = tuple(ReplicaGroup(each, each, 2) for each in names)
+    elastic = ReplicaGroup("worker", "worker", 2, min_replicas=1, max_replicas=4)
+    two, masters = ReplicaGroup("node", "node", 2), ReplicaGroup("master", "master", 2)
+    groups = (two,) if kind == "train_job" else (masters, elastic)
     return replace(
         job(1, name, state, groups=groups, region="training", kind=kind, **more),
         name=f"clusters/local-k8s/namespaces/training/{COLLECTIONS[kind]}/{name}",
@@ -43,7 +44,11 @@ def manifest(of: Job) -> dict[str, Any]:
     if of.kind == "pytorch_job":
         containers = [container | {"name": "pytorch"}]
         replica = {"replicas": 2, "template": {"spec": {"containers": containers}}}
-        version, spec = "kubeflow.org/v1", {"pytorchReplicaSpecs": {"Master": replica, "Worker": replica}}
+        version = "kubeflow.org/v1"
+        spec = {
+            "pytorchReplicaSpecs": {"Master": replica, "Worker": replica},
+            "elasticPolicy": {"minReplicas": 1, "maxReplicas": 4},
+        }
     kind = "PyTorchJob" if of.kind == "pytorch_job" else "TrainJob"
     return {
         "apiVersion": version, "kind": kind, "metadata": {"name": of.id, "namespace": of.region}, "spec": spec

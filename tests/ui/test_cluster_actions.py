@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -18,6 +20,8 @@ from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.job.screen import JobScreen
+from tui.verbs import run
+from tui.verbs.command_group import cli
 
 JOB = replace(
     job(1, "bert"),
@@ -25,7 +29,10 @@ JOB = replace(
     id="bert",
     kind="pytorch_job",
     region="us-central1",
-    groups=(ReplicaGroup("master", "primary", 1), ReplicaGroup("worker", "worker", 3)),
+    groups=(
+        ReplicaGroup("master", "primary", 1),
+        ReplicaGroup("worker", "worker", 3, min_replicas=2, max_replicas=5),
+    ),
 )
 
 
@@ -107,6 +114,9 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the prompt")
         await pilot.press("end", "backspace", "m", "enter")
         assert "whole number" in str(app.screen.query_one("#problem", Static).content)
+        assert "2–5 workers by its elasticPolicy" in str(app.screen.query_one("#question", Static).content)
+        await pilot.press("backspace", "6", "enter")
+        assert "allows 2–5 workers, not 6" in str(app.screen.query_one("#problem", Static).content)
         await pilot.press("backspace", "5", "enter")
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
         assert "from 3 to 5 workers" in str(app.screen.query_one("#question", Static).content)
@@ -133,6 +143,40 @@ async def test_what_is_not_offered_is_said(tmp_path: Path) -> None:
         await shown(pilot, app, JobState.RUNNING)
         await pilot.press("X")
         await until(pilot, lambda: "You may not suspend a PyTorchJob here." in _said(app), "the reason")
+
+
+async def test_a_job_without_an_elastic_policy_is_not_scaled(tmp_path: Path) -> None:
+    backend, jobs = cluster()
+    backend.change(JOB.name, groups=(ReplicaGroup("worker", "worker", 3),))
+    app = console(backend, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.store.jobs, "the job")
+        app.open_job(JOB.name)
+        await shown(pilot, app, JobState.RUNNING)
+        await pilot.press("M")
+        await until(pilot, lambda: "Can't scale bert: It has no elasticPolicy" in _said(app), "the reason")
+        assert isinstance(app.screen, JobScreen) and not jobs.asked
+
+
+def test_the_verb_names_the_bounds_and_refuses_before_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, jobs = cluster()
+    monkeypatch.setattr(run, "open_backend", lambda *_: backend)
+    monkeypatch.setenv("VXTUI_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("VXTUI_CONFIG", str(tmp_path / "config.yaml"))
+    (tmp_path / "config.yaml").write_text("contexts: []\n")
+
+    def scale(to: str, *more: str) -> str:
+        return CliRunner().invoke(cli, ["scale", "bert", to, *more], input="y\n").output
+
+    assert "Can't scale bert to 6 workers: Its elasticPolicy allows 2–5 workers, not 6" in scale("6")
+    assert not jobs.asked
+    scale("5", "--yes")
+    assert jobs.asked == [("scale", 5)]
+    backend.change(JOB.name, groups=(ReplicaGroup("worker", "worker", 3),))
+    assert "It has no elasticPolicy: its world size is fixed" in scale("4", "--yes")
+    assert jobs.asked == [("scale", 5)]
 
 
 def _said(app: VxtuiApp) -> str:

@@ -30,6 +30,9 @@ class ReplicaGroup:
     accelerator_count: int = 0
     """Of one replica."""
     image: str = ""
+    min_replicas: int | None = None
+    """Fewest replicas that the service lets it have while it runs; `None` where it names no bounds."""
+    max_replicas: int | None = None
 
     def replica(self, index: int) -> str:
         """Name of the replica with this index."""

@@ -10,6 +10,8 @@ import click
 from tui.domain import formatting
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
+from tui.domain.jobs.changes import scale_problem
+from tui.domain.kubernetes.changes import bounds_words
 from tui.domain.pipeline.rerun import reused
 from tui.kinds.registry import kind_of, may_cancel, may_delete, titled
 from tui.verbs.output import job_json, note, out, print_json
@@ -117,11 +119,15 @@ async def resume(run: Run, job: str, yes: bool) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @verb("job.scale")
 async def scale(run: Run, job: str, workers: int, yes: bool) -> None:
-    """Give JOB so many WORKERS; of a PyTorchJob within the bounds of its elasticPolicy."""
+    """Give JOB so many WORKERS.
+
+    A PyTorchJob needs an elasticPolicy for this, and keeps to its minReplicas and maxReplicas.
+    """
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        if not found.state.terminal and backend.offers("jobs.scale", found.kind):
-            await confirmed(f"Scale {found.display_name} to {formatting.pieces(workers, 'worker')}?", yes=yes)
+        if not scale_problem(found, workers) and backend.offers("jobs.scale", found.kind):
+            to = f"to {formatting.pieces(workers, 'worker')} ({bounds_words(found)})"
+            await confirmed(f"Scale {found.display_name} {to}?", yes=yes)
         value_of(await run.job_operations(backend).scale(found, workers))
         _print_changed(run, await backend.job_service(found.name).get(found.name))
 

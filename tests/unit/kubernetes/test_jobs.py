@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from tui.domain.kubernetes.changes import scale_patch, scale_problem, suspend_patch, workers_of
+from tui.domain.kubernetes.changes import (
+    Bounds,
+    job_scale_problem,
+    scale_patch,
+    scale_problem,
+    suspend_patch,
+    worker_bounds,
+    workers_of,
+)
 from tui.domain.kubernetes.conditions import status_of
 from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.names import JobName, parse_name
@@ -275,3 +283,20 @@ def test_what_is_patched() -> None:
     obj["spec"]["elasticPolicy"] = {"minReplicas": 2, "maxReplicas": 4}
     assert [bool(scale_problem(obj, n)) for n in (-1, 1, 2, 4, 5)] == [True, True, False, False, True]
     assert scale_problem(batch(), 7) == ""
+
+
+def test_bounds_of_an_elastic_policy() -> None:
+    obj = pytorch()
+    assert worker_bounds(obj) is None and worker_bounds(batch()) is None
+    # Training Operator takes one bound for both, and the workers as they are for none.
+    for policy, least, most in (
+        ({"minReplicas": 2, "maxReplicas": 4}, 2, 4), ({"maxReplicas": 4}, 4, 4), ({"minReplicas": 2}, 2, 2),
+        ({}, 3, 3),
+    ):  # fmt: skip
+        obj["spec"]["elasticPolicy"] = policy
+        assert worker_bounds(obj) == Bounds(least, most)
+        job = job_of(obj, WORKLOADS[0], "gke", "c")
+        assert [(g.min_replicas, g.max_replicas) for g in job.groups] == [(None, None), (least, most)]
+        assert job_scale_problem(job) == "" == job_scale_problem(job, most)
+        assert "allows" in job_scale_problem(job, most + 1) and "allows" in job_scale_problem(job, least - 1)
+    assert Bounds(2, 4).words == "2–4 workers" and Bounds(1, 1).words == "1 worker"

@@ -164,7 +164,7 @@ async def test_suspend_resume_scale_and_delete() -> None:
         await service.scale(NAME, 1)
         await until(lambda: len(running.objects.list(pods)) == 2, "one worker")
         assert [g.replicas for g in (await service.get(NAME)).groups] == [1, 1]
-        with pytest.raises(FailedPrecondition, match="at most 3 workers"):
+        with pytest.raises(FailedPrecondition, match="allows 1–3 workers, not 4"):
             await service.scale(NAME, 4)
         assert [opened.offers("jobs.scale", kind) for kind in opened.jobs] == [
             True,

@@ -13,7 +13,7 @@ from tui.actions.operations.runner import OperationError, OperationRunner, Outco
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
-from tui.domain.jobs.changes import change_problem
+from tui.domain.jobs.changes import change_problem, scale_problem
 from tui.domain.masking import remember
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
@@ -72,7 +72,7 @@ class JobOperations:
 
         async def suspend(service: JobService) -> str:
             _must_offer(service, "suspend", f"A {kind_of(job).words.noun} can't be suspended.")
-            _must_allow("suspend", job)
+            _must_be_allowed(change_problem("suspend", job))
             await service.suspend(job.name)
             return f"Suspending {job.display_name}"
 
@@ -83,7 +83,7 @@ class JobOperations:
 
         async def resume(service: JobService) -> str:
             _must_offer(service, "resume", f"A {kind_of(job).words.noun} can't be resumed.")
-            _must_allow("resume", job)
+            _must_be_allowed(change_problem("resume", job))
             await service.resume(job.name)
             return f"Resuming {job.display_name}"
 
@@ -94,7 +94,7 @@ class JobOperations:
 
         async def scale(service: JobService) -> str:
             _must_offer(service, "scale", f"A {kind_of(job).words.noun} can't be scaled.")
-            _must_allow("scale", job)
+            _must_be_allowed(scale_problem(job, replicas))
             await service.scale(job.name, replicas)
             return f"Scaling {job.display_name} to {pieces(replicas, 'worker')}"
 
@@ -210,9 +210,8 @@ def _wrong_state(message: str) -> OperationError:
     return OperationError(message, code="FAILED_PRECONDITION", exit_code=1)
 
 
-def _must_allow(change: str, job: Job) -> None:
-    """Raises OperationError where the job's state does not allow the change."""
-    problem = change_problem(change, job)
+def _must_be_allowed(problem: str) -> None:
+    """Raises OperationError where the job's state or shape does not allow a change."""
     if problem:
         raise _wrong_state(problem)
 

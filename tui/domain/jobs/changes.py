@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tui.domain.formatting import pieces
 from tui.domain.job import Job
+from tui.domain.kubernetes.changes import job_scale_problem
 from tui.domain.states import JobState
 from tui.domain.text import plain
 
@@ -13,5 +15,16 @@ def change_problem(change: str, job: Job) -> str:
     if change == "resume":
         waits = job.state in {JobState.SUSPENDED, JobState.QUEUED}
         return "" if waits else f"{name} {job.state.phrase}; only a suspended job is resumed."
-    ended = job.state.terminal or (change == "suspend" and job.state is JobState.SUSPENDED)
-    return f"{name} {job.state.phrase} already." if ended else ""
+    if job.state.terminal or (change == "suspend" and job.state is JobState.SUSPENDED):
+        return f"{name} {job.state.phrase} already."
+    return _cannot_scale(job, job_scale_problem(job)) if change == "scale" else ""
+
+
+def scale_problem(job: Job, replicas: int) -> str:
+    """Why the job can't have so many workers now, as a sentence; "" where it can."""
+    return change_problem("scale", job) or _cannot_scale(job, job_scale_problem(job, replicas), replicas)
+
+
+def _cannot_scale(job: Job, why: str, replicas: int | None = None) -> str:
+    to = "" if replicas is None else f" to {pieces(replicas, 'worker')}"
+    return f"Can't scale {plain(job.display_name)}{to}: {why}" if why else ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from tui.domain.formatting import pieces
+from tui.domain.job import Job
 from tui.domain.kubernetes.conditions import suspend_path
-from tui.domain.kubernetes.workloads import at, fields, whole
+from tui.domain.kubernetes.workloads import at, whole
+from tui.domain.replica import ReplicaGroup
 
 Obj = Mapping[str, Any]
 _SCALED = {
@@ -31,19 +35,78 @@ def scale_patch(kind: str, replicas: int, obj: Obj | None = None) -> dict[str, A
     return _nested(path, replicas)
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The fewest and most workers that an elasticPolicy allows."""
+
+    least: int
+    most: int
+
+    @property
+    def words(self) -> str:
+        """`1–3 workers`."""
+        if self.least == self.most:
+            return pieces(self.least, "worker")
+        return f"{self.least}–{pieces(self.most, 'worker')}"
+
+
+def worker_bounds(obj: Obj) -> Bounds | None:
+    """The bounds of a PyTorchJob's elasticPolicy; None of a job without one.
+
+    Training Operator takes one bound for both, and the workers as they are where the policy names none.
+    """
+    elastic = at(obj, "spec", "elasticPolicy")
+    if obj.get("kind") != "PyTorchJob" or not isinstance(elastic, Mapping):
+        return None
+    least, most = whole(elastic.get("minReplicas")), whole(elastic.get("maxReplicas"))
+    only = next((each for each in (least, most, workers_of(obj, "pytorch_job")) if each is not None), 1)
+    return Bounds(only if least is None else least, only if most is None else most)
+
+
 def scale_problem(obj: Obj, replicas: int) -> str:
     """Why a job can't have so many workers, as a sentence; "" where it can."""
+    return _scale_problem(obj.get("kind") == "PyTorchJob", worker_bounds(obj), replicas)
+
+
+def job_scale_problem(job: Job, replicas: int | None = None) -> str:
+    """The same of a job that was read; without a number why its workers can't be scaled at all."""
+    if worker_group(job) is None:
+        return "It has no workers that can be scaled."
+    return _scale_problem(job.kind == "pytorch_job", job_bounds(job), replicas)
+
+
+def _scale_problem(needs_policy: bool, bounds: Bounds | None, replicas: int | None) -> str:
+    if bounds is None and needs_policy:
+        return "It has no elasticPolicy: its world size is fixed, and torch would wait for the others."
+    if replicas is None:
+        return ""
     if replicas < 0:
         return "The number of workers is 0 or more."
-    elastic = fields(obj, "spec", "elasticPolicy")
-    least, most = whole(elastic.get("minReplicas")), whole(elastic.get("maxReplicas"))
-    if obj.get("kind") == "PyTorchJob" and not elastic:
-        return "It has no elasticPolicy: its world size is fixed, and torch would wait for the others."
-    if least is not None and replicas < least:
-        return f"Its elasticPolicy has at least {least} workers (minReplicas)."
-    if most is not None and replicas > most:
-        return f"Its elasticPolicy has at most {most} workers (maxReplicas)."
+    if bounds is not None and not bounds.least <= replicas <= bounds.most:
+        names = "minReplicas and maxReplicas"
+        return f"Its elasticPolicy allows {bounds.words}, not {replicas} ({names})."
     return ""
+
+
+def job_bounds(job: Job) -> Bounds | None:
+    """The bounds of a job's workers; None where there are none."""
+    group = worker_group(job)
+    if group is None or group.min_replicas is None or group.max_replicas is None:
+        return None
+    return Bounds(group.min_replicas, group.max_replicas)
+
+
+def bounds_words(job: Job) -> str:
+    """The bounds for a question: `1–3 workers by its elasticPolicy`."""
+    bounds = job_bounds(job)
+    if bounds is None:
+        return "no elasticPolicy, so no bounds"
+    return f"{bounds.words} by its elasticPolicy"
+
+
+def worker_group(job: Job) -> ReplicaGroup | None:
+    """The replica group that is scaled."""
+    return next((group for group in job.groups if group.name == "worker"), None)
 
 
 def workers_of(obj: Obj, kind: str) -> int | None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tui.domain.job import Job, JobError, infer_replicas
+from tui.domain.kubernetes.changes import worker_bounds
 from tui.domain.kubernetes.conditions import Status, condition, conditions_of, status_of, time_of
 from tui.domain.kubernetes.failures import Failure, first_cause
 from tui.domain.kubernetes.names import JobName
@@ -146,6 +147,7 @@ def _part(group: Group, obj: Obj) -> Part:
     per_job = 1
     if obj.get("kind") == "JobSet":
         per_job = whole(at(obj, *group.path, "template", "spec", "parallelism")) or 1
+    bounds = worker_bounds(obj) if group.name == "worker" else None
     made = ReplicaGroup(
         group.name,
         _ROLES.get(group.name, "worker" if group.name in {"node", "worker"} else group.name),
@@ -154,6 +156,8 @@ def _part(group: Group, obj: Obj) -> Part:
         (kind or "GPU") if count else "",
         count,
         str(group.container.get("image") or ""),
+        bounds.least if bounds else None,
+        bounds.most if bounds else None,
     )
     return Part(made, per_job, is_spot(group))
 

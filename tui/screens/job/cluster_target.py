@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tui.actions.operations.runner import Outcome
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
-from tui.domain.jobs.changes import change_problem
+from tui.domain.jobs.changes import change_problem, scale_problem
+from tui.domain.kubernetes.changes import bounds_words, worker_group
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.prompt import PromptScreen
@@ -41,7 +42,8 @@ class ClusterTarget:
         if found is None:
             return
         job, operations = found
-        workers = next((group.replicas for group in job.groups if group.name == "worker"), 0)
+        group = worker_group(job)
+        workers = group.replicas if group else 0
 
         def answered(text: str | None) -> None:
             if text is None:
@@ -54,8 +56,11 @@ class ClusterTarget:
             effect = f"from {workers} to {pieces(number, 'worker')}"
             confirm_change(self._screen.console, "Scale", job, scale, effect)
 
-        question = f"Workers of {plain(job.display_name)}"
-        self._screen.console.push_screen(PromptScreen(question, str(workers), check=_wrong_number), answered)
+        def problem(text: str) -> str:
+            return _wrong_number(text) or scale_problem(job, int(text))
+
+        question = f"Workers of {plain(job.display_name)} ({bounds_words(job)})"
+        self._screen.console.push_screen(PromptScreen(question, str(workers), check=problem), answered)
 
     def _change(self, operation: str, verb: str, effect: str) -> None:
         found = self._ready()

@@ -125,6 +125,8 @@ def _job(found: dict[str, Any]) -> Job:
         found["groups"] = tuple(worker_pool(**pool) for pool in found.pop("pools"))
     else:
         found["groups"] = tuple(ReplicaGroup(**group) for group in found.get("groups", ()))
+    if "waiting" in found:
+        found["waiting"] = tuple(found["waiting"])
     if "tasks" in found:
         found["tasks"] = tuple(_task(one) for one in found["tasks"])
     if "error" in found:
