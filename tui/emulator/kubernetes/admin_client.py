@@ -8,20 +8,11 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.kubernetes.paths import KubernetesState
+from tui.emulator.admin_client import AdminError
+from tui.emulator.paths import StateDir
 
 
-class AdminError(Exception):
-    """The server refused or did not answer. `code` is gRPC's word, as in the other emulator's errors."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def admin_call(
-    state: KubernetesState, request: Mapping[str, Any], *, timeout: float = 10.0
-) -> dict[str, Any]:
+def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
     """Send `request`, e.g. `{"do": "status"}` (`api.admin`), and return the answer (blocking).
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tui.actions.operations.emulator import ask, must_run
+from tui.actions.operations.emulator import EMULATOR, ask
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Run, find_job, value_of, verb
 
@@ -43,7 +43,7 @@ def fault() -> None:
 async def preempt(run: Run, job: str, replica: str | None) -> None:
     """Preempt JOB's machines as Spot does: SIGTERM, SIGKILL after the grace period, then a restart."""
     # A backend starts the emulator, and one that was stopped has nothing to preempt.
-    await must_run()
+    await EMULATOR.must_run()
     where = run.emulator_jobs
     async with run.backend(where) as backend:
         found = await find_job(backend, job)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from tui.actions.operations.emulator import ask
+from tui.actions.operations.emulator import EMULATOR
 from tui.emulator.paths import default_state_dir
 from tui.verbs.emulator.faults import fault
 from tui.verbs.emulator.gcloud import gcloud
 from tui.verbs.emulator.kubernetes.group import kubernetes
-from tui.verbs.emulator.log_tail import print_log_tail
+from tui.verbs.emulator.server_verbs import add_server_verbs
 from tui.verbs.output import out, print_json
-from tui.verbs.run import READS, Run, value_of, verb
+from tui.verbs.run import Run, value_of, verb
 
 
 @click.group()
@@ -51,17 +53,6 @@ async def start(
 
 
 @emulator.command()
-@verb("emulator.stop")
-async def stop(run: Run) -> None:
-    """Stop the emulator. Its jobs keep running."""
-    was_running = value_of(await run.emulator_operations().stop())
-    if run.json:
-        print_json({"stopped": was_running})
-    else:
-        out("stopped; its jobs keep running" if was_running else "it was not running")
-
-
-@emulator.command()
 @verb("emulator.repair")
 async def repair(run: Run) -> None:
     """Repair damaged databases of the stopped emulator: keep what can be read, move the rest aside."""
@@ -74,30 +65,15 @@ async def repair(run: Run) -> None:
         out(f"{one['name']}: {kept if one['aside'] else 'sound'}")
 
 
-@emulator.command()
-@verb(READS)
-async def status(run: Run) -> int:
-    """Show whether it runs, where, and its number of jobs. Exit code 5 if it does not run."""
-    info = await ask({"do": "status"})
-    if run.json:
-        print_json(info)
-        return 0
+def _show(info: dict[str, Any]) -> None:
     jobs = ", ".join(f"{n} {s.lower()}" for s, n in info["jobs"].items() if n)
     out(f"running, pid {info['pid']}, {jobs or 'no jobs'}")
     out(f"  socket {info['socket']}")
     out(f"  REST   {info['rest'] or 'off'}")
     out(f"  buckets {info['buckets']}")
-    return 0
 
 
-@emulator.command()
-@click.option("--lines", "-n", default=50, show_default=True, help="Number of lines from the end.")
-@verb(READS)
-async def logs(run: Run, lines: int) -> None:
-    """Print the emulator's own log."""
-    await print_log_tail(run, default_state_dir().log, lines)
-
-
+add_server_verbs(emulator, EMULATOR, Run.emulator_operations, _show, counts="jobs")
 emulator.add_command(fault)
 emulator.add_command(gcloud)
 emulator.add_command(kubernetes)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import click
 
-from tui.actions.operations.kubernetes_emulator import ask
+from tui.actions.operations.kubernetes_emulator import KUBERNETES
 from tui.emulator.kubernetes import launcher
 from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.verbs.emulator.kubernetes.faults import fault
-from tui.verbs.emulator.log_tail import print_log_tail
+from tui.verbs.emulator.server_verbs import add_server_verbs
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Run, value_of, verb
 
@@ -37,40 +38,6 @@ async def start(run: Run, foreground: bool) -> None:
 
 
 @kubernetes.command()
-@verb("emulator.stop")
-async def stop(run: Run) -> None:
-    """Stop Kubernetes. Its pods keep running."""
-    was_running = value_of(await run.kubernetes_operations().stop())
-    if run.json:
-        print_json({"stopped": was_running})
-    else:
-        out("stopped; its pods keep running" if was_running else "it was not running")
-
-
-@kubernetes.command()
-@verb(READS)
-async def status(run: Run) -> int:
-    """Show whether it runs, where, and its number of objects. Exit code 5 if it does not run."""
-    info = await ask({"do": "status"})
-    if run.json:
-        print_json(info)
-        return 0
-    counts = info.get("objects")
-    objects = "no objects" if counts is not None else "objects not counted"
-    objects = ", ".join(f"{count} {plural}" for plural, count in (counts or {}).items()) or objects
-    out(f"running, pid {info['pid']}, {objects}")
-    out(f"  server     {info['server']}")
-    out(f"  kubeconfig {info['kubeconfig']}")
-    if counts is None:
-        # A server outlives the vxtui that started it, and may be older than this one.
-        command = default_kubernetes_state().COMMAND
-        note(
-            f"An older vxtui started it. `{command} stop`, then `start`, restarts it; its pods keep running."
-        )
-    return 0
-
-
-@kubernetes.command()
 @verb(READS)
 async def kubeconfig(run: Run) -> None:
     """Print the path of the kubeconfig, for kubectl; start Kubernetes if it does not run."""
@@ -84,12 +51,20 @@ async def kubeconfig(run: Run) -> None:
         out(info["kubeconfig"])
 
 
-@kubernetes.command()
-@click.option("--lines", "-n", default=50, show_default=True, help="Number of lines from the end.")
-@verb(READS)
-async def logs(run: Run, lines: int) -> None:
-    """Print the server's own log."""
-    await print_log_tail(run, default_kubernetes_state().log, lines)
+def _show(info: dict[str, Any]) -> None:
+    counts = info.get("objects")
+    objects = "no objects" if counts is not None else "objects not counted"
+    objects = ", ".join(f"{count} {plural}" for plural, count in (counts or {}).items()) or objects
+    out(f"running, pid {info['pid']}, {objects}")
+    out(f"  server     {info['server']}")
+    out(f"  kubeconfig {info['kubeconfig']}")
+    if counts is None:
+        # A server outlives the vxtui that started it, and may be older than this one.
+        command = default_kubernetes_state().COMMAND
+        note(
+            f"An older vxtui started it. `{command} stop`, then `start`, restarts it; its pods keep running."
+        )
 
 
+add_server_verbs(kubernetes, KUBERNETES, Run.kubernetes_operations, _show, counts="objects")
 kubernetes.add_command(fault)

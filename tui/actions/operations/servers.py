@@ -1,0 +1,112 @@
+"""What starts, ends and asks a server of this machine: the emulator, Kubernetes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
+from tui.emulator import launcher
+from tui.emulator.admin_client import AdminError
+from tui.emulator.paths import StateDir
+
+_EXIT_CODES = {"NOT_FOUND": 3, "FAILED_PRECONDITION": 1, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}
+T = TypeVar("T")
+AdminCall = Callable[[StateDir, Mapping[str, Any]], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """One server of the user's state directory."""
+
+    noun: str
+    """As in "no NOUN runs"."""
+    title: str
+    """As in "Stopped TITLE"."""
+    stays: str
+    """What keeps running when it ends."""
+    state: Callable[[], StateDir]
+    admin_call: Callable[[], AdminCall]
+    """Imports and returns what asks it, which other verbs do without."""
+
+    async def must_run(self) -> None:
+        """Raises OperationError where it does not run."""
+        state = self.state()
+        if await asyncio.to_thread(launcher.status, state) is None:
+            raise OperationError(
+                f"no {self.noun} runs on {state.root}", fix=f"{state.COMMAND} start", code="UNAVAILABLE",
+                exit_code=5,
+            )  # fmt: skip
+
+    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """What the running server answers.
+
+        Raises:
+            OperationError: where none runs, or with the server's own sentence.
+        """
+        await self.must_run()
+        state = self.state()
+        try:
+            return await asyncio.to_thread(self.admin_call(), state, request)
+        except AdminError as error:
+            exit_code = _EXIT_CODES.get(error.code, 2)
+            fix = f"`{state.COMMAND} logs` has its log." if exit_code == 5 else ""
+            raise OperationError(str(error), fix=fix, code=error.code, exit_code=exit_code) from error
+
+
+class ServerOperations:
+    """Ends a server, and starts it in this process. A subclass has its start, and what only it offers."""
+
+    SERVER: LocalServer
+
+    def __init__(self, runner: OperationRunner) -> None:
+        self._runner = runner
+
+    async def become(self, arguments: Sequence[str] = ()) -> Outcome[None]:
+        """Make this process the server, with these arguments. Returns only after a failure."""
+        state = self.SERVER.state()
+
+        async def become() -> None:
+            command = [sys.executable, "-m", state.MODULE, "--state-dir", str(state.root), *arguments]
+            os.execv(sys.executable, command)
+
+        return await self._runner.run("emulator.start", str(state.root), become, str)
+
+    async def stop(self) -> Outcome[bool]:
+        """End it; its jobs or pods keep running. The value is False where none was running."""
+        server, state = self.SERVER, self.SERVER.state()
+        title = server.title[:1].upper() + server.title[1:]
+
+        def done(running: bool) -> str:
+            if running:
+                return f"Stopped {server.title}; its {server.stays} keep running."
+            return f"{title} was not running."
+
+        return await self._runner.run(
+            "emulator.stop", str(state.root), lambda: _launched(lambda: launcher.stop(state)), done
+        )
+
+    async def _start(
+        self, start: Callable[[StateDir], dict[str, Any]], done: Callable[[dict[str, Any]], str]
+    ) -> Outcome[dict[str, Any]]:
+        state = self.SERVER.state()
+        return await self._runner.run(
+            "emulator.start", str(state.root), lambda: _launched(lambda: start(state)), done
+        )
+
+    async def _fault(self, request: Mapping[str, Any], words: str) -> Outcome[dict[str, Any]]:
+        return await self._runner.run(
+            "emulator.fault", words, lambda: self.SERVER.ask(request), lambda _: f"Fault injection: {words}"
+        )
+
+
+async def _launched(work: Callable[[], T]) -> T:
+    """Start or end a server in a thread. Raises OperationError."""
+    try:
+        return await asyncio.to_thread(work)
+    except launcher.LauncherError as error:
+        raise OperationError(str(error), code="UNAVAILABLE", exit_code=5) from error
