@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from tui.domain.job import Job, exit_codes
+from tui.domain.states import JobState
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.worker_pools import PARAMETER_SERVER, REDUCER
 
@@ -30,10 +31,12 @@ def age(span: timedelta | None) -> str:
 
 
 def lasted(job: Job, now: datetime) -> str:
-    """`5h02` since its start, `waits 14m`, or `never ran` of a job that ended before it could start."""
-    if job.start_time is not None:
+    """`5h02` since its start or its suspension, `waits 14m`, `never ran` if it ended before a start."""
+    if job.state is JobState.SUSPENDED:
+        return age(job.suspension(now))
+    if job.start_time is not None and not job.waits:
         return age(job.duration(now))
-    return "never ran" if job.state.terminal else f"waits {age(job.age(now))}"
+    return "never ran" if job.state.terminal else f"waits {age(job.wait(now))}"
 
 
 def figure(value: float | None) -> str:

@@ -55,6 +55,8 @@ class Job:
     start_time: datetime | None = None
     end_time: datetime | None = None
     update_time: datetime | None = None
+    resume_time: datetime | None = None
+    """When it was last told to run again after a suspension or an eviction; `None` of one that never was."""
     labels: Mapping[str, str] = field(default_factory=dict)
     error: JobError | None = None
     groups: tuple[ReplicaGroup, ...] = ()
@@ -165,10 +167,32 @@ class Job:
         return self.running_tasks if self.composite and self.state.active else 1
 
     def duration(self, now: datetime) -> timedelta | None:
-        """Time since the first RUNNING, up to the end or `now`; `None` before it ever ran."""
-        if self.start_time is None:
+        """Time since the first RUNNING, or a later resume, up to the end or `now`.
+
+        `None` before it ever ran, and while it is suspended or waits anew: it has no machines then.
+        """
+        if self.start_time is None or self.state is JobState.SUSPENDED or self.waits:
             return None
-        return (self.end_time or now) - self.start_time
+        return (self.end_time or now) - max(self.start_time, self.resume_time or self.start_time)
+
+    @property
+    def waits(self) -> bool:
+        """It has not started yet, or not since its resume."""
+        if self.start_time is None or self.state.terminal:
+            return not self.state.terminal
+        resumed = self.resume_time is not None and self.resume_time > self.start_time
+        return resumed and self.state in {JobState.QUEUED, JobState.PENDING}
+
+    def wait(self, now: datetime) -> timedelta | None:
+        """How long it waited for its start, or waits: since its resume where it started after that."""
+        end = now if self.waits or self.start_time is None else self.start_time
+        resumed = self.resume_time
+        begin = resumed if resumed is not None and resumed <= end else self.create_time
+        return None if begin is None else end - begin
+
+    def suspension(self, now: datetime) -> timedelta | None:
+        """Time since a suspended job was suspended, which is the last that happened to it."""
+        return None if self.update_time is None else now - self.update_time
 
     def age(self, now: datetime) -> timedelta | None:
         """Time since it was created."""

@@ -106,6 +106,7 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "persistent_resource": job.persistent_resource or None,
         "create_time": when(job.create_time),
         "start_time": when(job.start_time),
+        "resume_time": when(job.resume_time),
         "end_time": when(job.end_time),
         "labels": {key: mask_value(key, value) for key, value in job.labels.items()},
         "error": error,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from tui.domain.formatting import lasted
 from tui.domain.kubernetes.changes import (
     Bounds,
     job_scale_problem,
@@ -300,3 +301,46 @@ def test_bounds_of_an_elastic_policy() -> None:
         assert job_scale_problem(job) == "" == job_scale_problem(job, most)
         assert "allows" in job_scale_problem(job, most + 1) and "allows" in job_scale_problem(job, least - 1)
     assert Bounds(2, 4).words == "2–4 workers" and Bounds(1, 1).words == "1 worker"
+
+
+def test_a_resumed_job_waits_and_runs_since_its_resume() -> None:
+    minutes = [datetime(2026, 11, 25, 18, minute, tzinfo=UTC) for minute in range(10)]
+    obj = pytorch()
+    over = {"type": "Suspended", "status": "False", "lastTransitionTime": "2026-11-25T18:05:00Z"}
+    obj["status"]["conditions"] = [over]
+    waits = job_of(obj, WORKLOADS[0], "gke", "c")
+    assert waits.resume_time == minutes[5] and waits.state is JobState.PENDING
+    assert waits.wait(minutes[7]) == timedelta(minutes=2) and waits.duration(minutes[7]) is None
+    # One that saw the job run before the suspension remembers its first start.
+    known = job_of(obj, WORKLOADS[0], "gke", "c", Found(started=minutes[1]))
+    assert known.wait(minutes[7]) == timedelta(minutes=2) and known.duration(minutes[7]) is None
+    assert lasted(known, minutes[7]) == "waits 2m"
+
+    true = {"type": "Running", "status": "True", "lastTransitionTime": "2026-11-25T18:06:00Z"}
+    obj["status"]["conditions"] = [true, over]
+    runs = job_of(obj, WORKLOADS[0], "gke", "c")
+    assert runs.start_time == minutes[6] and runs.wait(minutes[9]) == timedelta(minutes=1)
+    assert runs.duration(minutes[9]) == timedelta(minutes=3)
+    known = job_of(obj, WORKLOADS[0], "gke", "c", Found(started=minutes[1]))
+    assert known.wait(minutes[9]) == timedelta(minutes=1), "its first start, since its creation"
+    assert known.duration(minutes[9]) == timedelta(minutes=4), "without its first run and the suspension"
+
+    obj["spec"]["runPolicy"]["suspend"] = True
+    obj["status"]["conditions"] = [over | {"status": "True"}]
+    idle = job_of(obj, WORKLOADS[0], "gke", "c", Found(started=minutes[1]))
+    assert idle.state is JobState.SUSPENDED and idle.duration(minutes[9]) is None
+    assert lasted(idle, minutes[9]) == "4m"
+
+
+def test_a_job_in_a_queue_waits_since_it_was_created_or_queued_again() -> None:
+    """Kueue itself suspends what it has not admitted: that suspension is a wait."""
+    obj = pytorch()
+    obj["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "q"
+    obj["status"]["conditions"] = [
+        {"type": "Suspended", "status": "False", "lastTransitionTime": "2026-11-25T18:05:00Z"}
+    ]
+    minute = datetime(2026, 11, 25, 18, 6, tzinfo=UTC)
+    assert job_of(obj, WORKLOADS[0], "gke", "c").wait(minute) == timedelta(minutes=6)
+    again = {"type": "Requeued", "status": "True", "lastTransitionTime": "2026-11-25T18:04:00Z"}
+    found = Found(workload={"status": {"conditions": [again]}})
+    assert job_of(obj, WORKLOADS[0], "gke", "c", found).wait(minute) == timedelta(minutes=2)

@@ -161,6 +161,11 @@ async def test_suspend_resume_scale_and_delete() -> None:
         await until(lambda: not running.objects.list(pods), "its pods to end")
         await service.resume(NAME)
         await until(lambda: is_in(JobState.PENDING), "the resumed job")
+
+        async def is_resumed() -> bool:
+            return (await service.get(NAME)).resume_time is not None
+
+        await until(is_resumed, "the time of the resume")
         await service.scale(NAME, 1)
         await until(lambda: len(running.objects.list(pods)) == 2, "one worker")
         assert [g.replicas for g in (await service.get(NAME)).groups] == [1, 1]

@@ -101,6 +101,18 @@ def status_of(obj: Obj, kind: str) -> Status:
     return Status(JobState.PENDING, CREATED if CREATED in true else "")
 
 
+def resumed_at(obj: Obj, workload: Obj | None = None) -> datetime | None:
+    """When the job was told to run again after a suspension; None of one that never was.
+
+    Kueue suspends and resumes what it admits, so of a job in a queue it is when that was queued again.
+    """
+    if queue_of(obj):
+        again = condition(workload or {}, "Requeued")
+        return again.since if again else None
+    over = (each for each in conditions_of(obj) if each.type == "Suspended" and not each.true)
+    return next((each.since for each in over), None)
+
+
 def is_suspended(obj: Obj) -> bool:
     """Whether the job is asked to have no pods."""
     return at(obj, *suspend_path(obj)) is True

@@ -9,7 +9,14 @@ from typing import Any
 
 from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.kubernetes.changes import worker_bounds
-from tui.domain.kubernetes.conditions import Status, condition, conditions_of, status_of, time_of
+from tui.domain.kubernetes.conditions import (
+    Status,
+    condition,
+    conditions_of,
+    resumed_at,
+    status_of,
+    time_of,
+)
 from tui.domain.kubernetes.failures import Failure, first_cause
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reason_words
@@ -49,6 +56,8 @@ class Found:
     waiting: tuple[str, ...] = ()
     failures: Sequence[Failure] = ()
     """How replicas failed whose pods have been replaced."""
+    workload: Obj | None = None
+    """The Workload of a job in a queue."""
     started: datetime | None = None
     """When it was first seen to run: its status forgets that when it ends."""
 
@@ -75,6 +84,7 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         start_time=start_time(obj, status, found),
         end_time=_end_time(obj, status),
         update_time=_update_time(obj),
+        resume_time=resumed_at(obj, found.workload),
         labels={str(k): str(v) for k, v in fields(metadata, "labels").items()},
         error=error,
         groups=job_groups,

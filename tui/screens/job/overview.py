@@ -106,14 +106,14 @@ class OverviewPane(JobPane):
             rows.append(("reason", Content(plain(job.reason))))
         if job.create_time is not None:
             rows.append(("created", _moment(job.create_time, now)))
-        if job.start_time is not None:
-            waited = f"   waited {age(job.start_time - job.create_time)}" if job.create_time else ""
-            rows.append(("started", _moment(job.start_time, now) + Content.styled(waited, "$text-muted")))
+        rows += _starts(job, now)
         if job.end_time is not None:
             took = f"   ran {age(job.duration(now))}" if job.start_time else "   never ran"
             rows.append(("ended", _moment(job.end_time, now) + Content.styled(took, "$text-muted")))
-        elif job.start_time is None and not job.state.terminal:
-            rows.append(("waiting", Content(f"{age(job.age(now))} {_waits_for(job)}".rstrip())))
+        elif job.state is JobState.SUSPENDED:
+            rows.append(("suspended", Content(age(job.suspension(now)))))
+        elif job.waits:
+            rows.append(("waiting", Content(f"{age(job.wait(now))} {_waits_for(job)}".rstrip())))
         elif job.start_time is not None:
             rows.append(("running", Content(age(job.duration(now)))))
         if not job.state.terminal:
@@ -311,6 +311,18 @@ def _trouble(replica: Replica) -> str:
 def _moment(moment: datetime, now: datetime) -> Content:
     local = moment.astimezone()
     return Content.assemble(f"{local:%Y-%m-%d %H:%M:%S}", (f"   {age(now - moment)} ago", "$text-muted"))
+
+
+def _starts(job: Job, now: datetime) -> list[Row]:
+    """Its first start that is known and its last resume, in their order."""
+    rows: list[Row] = []
+    if job.start_time is not None:
+        waited = "" if job.waits or job.wait(now) is None else f"   waited {age(job.wait(now))}"
+        rows.append(("started", _moment(job.start_time, now) + Content.styled(waited, "$text-muted")))
+    if job.resume_time is not None:
+        at = 0 if job.start_time is not None and job.resume_time <= job.start_time else len(rows)
+        rows.insert(at, ("resumed", _moment(job.resume_time, now)))
+    return rows
 
 
 def _waits_for(job: Job) -> str:

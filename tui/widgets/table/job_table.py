@@ -189,7 +189,7 @@ def progress_content(job: Job, now: datetime) -> Content:
         if job.state is JobState.PENDING and job.persistent_resource:
             # Its machines are there: it waits for other jobs on them.
             words = f"waits for {plain(job.persistent_resource)}"
-        return Content.styled(f"{words}, {age(job.age(now))}", "$text-muted")
+        return Content.styled(f"{words}, {age(job.wait(now))}", "$text-muted")
     fraction = progress.fraction
     if progress.problem and job.state.active:
         return Content.styled(plain(progress.problem), "$text-error")

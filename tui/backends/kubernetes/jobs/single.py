@@ -59,12 +59,12 @@ class SingleReader:
         """The job with its replicas, and why it waits."""
         if obj is None:
             _, obj = await self.object(name)
-        pods, job_set, runtime = await asyncio.gather(
-            self.pods(name), self._job_set(name), self._runtime(name, obj)
+        pods, job_set, runtime, workload = await asyncio.gather(
+            self.pods(name), self._job_set(name), self._runtime(name, obj), self.queued(name, obj)
         )
         cluster, context = self._cluster.connection.login.cluster, self._cluster.info.name
         failures = await self._failures(name, pods)
-        found = Found(pods=pods, job_set=job_set, runtime=runtime, failures=failures)
+        found = Found(pods=pods, job_set=job_set, runtime=runtime, failures=failures, workload=workload)
         job = job_of(obj, self._workload, context, cluster, found)
         if job.state not in MAY_WAIT:
             return job

@@ -193,12 +193,14 @@ class ClusterWatch:
     def _converted(self, place: Place, obj: Obj) -> Job:
         pods = self.pods_of(place)
         uid = str(at(obj, "metadata", "uid") or "")
+        workload = self.part(place, "Workload")
         found = Found(
             pods=pods,
             job_set=self.part(place, "JobSet"),
             runtime=self._runtime(place, obj),
-            waiting=waits_for(obj, pods, self.part(place, "Workload"), self.part(place, "PodGroup")),
+            waiting=waits_for(obj, pods, workload, self.part(place, "PodGroup")),
             failures=self._failed.of(place, pods, time_of(at(obj, "metadata", "creationTimestamp"))),
+            workload=workload,
             started=self._started.get(uid),
         )
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
