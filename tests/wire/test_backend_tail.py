@@ -280,6 +280,25 @@ async def test_a_service_that_stays_away_is_given_up_in_the_end(monkeypatch: pyt
             await reader.end()
 
 
+async def test_a_state_that_can_not_be_read_holds_no_entry_back() -> None:
+    """Each read of the job's state is tried for longer than the time between two of them."""
+    fake = Fake()
+    fake.add_job()
+    async with connected(fake, replace(PACE, patience=1.0)) as found:
+        reader = Reader(found)
+        await until(lambda: fake.tails, "the stream")
+        fake.fail("GetCustomJob", *[Abort(StatusCode.UNAVAILABLE)] * 9999)
+        before = fake.calls["GetCustomJob"]
+        await until(lambda: fake.calls["GetCustomJob"] > before, "a read of the state")
+        for number in range(3):
+            fake.write(str(number), at=number)
+            await reader.reach(number + 1)
+        fake.fail("GetCustomJob")
+        fake.end(NAME)
+        await reader.end()
+    assert reader.texts == ["0", "1", "2"]
+
+
 async def test_closing_the_backend_ends_a_followed_log() -> None:
     fake = Fake()
     fake.add_job()

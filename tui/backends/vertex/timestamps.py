@@ -25,3 +25,8 @@ def time_of(seconds: int, nanos: int) -> datetime | None:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def latest(*times: datetime | None) -> datetime | None:
+    """The latest of those that are known; `None` where none is."""
+    return max((at for at in times if at is not None), default=None)

@@ -28,7 +28,7 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """An event of a stream: entries, suppressed entries, or its end and why; or that a list was read."""
+    """Of a stream: entries, suppressed entries, or its end and why; of a read beside it: what it found."""
 
     entries: tuple[LogEntry, ...] = ()
     receipt: Receipt = NO_RECEIPT
@@ -38,6 +38,8 @@ class StreamEvent:
     """Ends the reading with this."""
     listed: int | Exception | None = None
     """How many entries of a list were new, or why it could not be read."""
+    ended: bool | Exception | None = None
+    """Whether the job has ended, or why that could not be read."""
 
 
 class Inbox:

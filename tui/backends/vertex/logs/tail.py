@@ -24,6 +24,7 @@ from tui.backends.vertex.logs.lateness import Lateness
 from tui.backends.vertex.logs.merge import LogMerger
 from tui.backends.vertex.logs.reader import Get, LogReader, WholeUntil
 from tui.backends.vertex.logs.stream import Inbox, Stream, StreamEvent
+from tui.backends.vertex.timestamps import latest
 from tui.backends.vertex.transport.budget import Lease
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.malloc_trim import trim
@@ -97,6 +98,7 @@ class Tail:
         self._open_at: float | None = None
         self._fill_at: float | None = None
         self._look_at = now + self._pace.state_poll
+        self._looking: asyncio.Task[None] | None = None
         self._listed_at = now
         """When the newest list began."""
         self._under_way: list[datetime | None] = []
@@ -138,9 +140,10 @@ class Tail:
             if last != NOTHING:
                 yield last
         finally:
-            if self._listing is not None:
-                self._listing.cancel()
-                await asyncio.gather(self._listing, return_exceptions=True)
+            reading = [task for task in (self._listing, self._looking) if task is not None]
+            for task in reading:
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
             if self._stream is not None:
                 await self._stream.close()
             self._release()
@@ -210,8 +213,8 @@ class Tail:
             self._listing = asyncio.create_task(self._list())
         elif self._beat.deaf_at is not None and now >= self._beat.deaf_at:
             await self._replace_silent_stream(now)
-        elif now >= self._look_at:
-            await self._look(now)
+        elif now >= self._look_at and self._may_look:
+            self._looking = asyncio.create_task(self._look())
         elif self._due_beat() is not None and now >= self._beat.due:
             self._beat.due, self._fill_at, self._beat.next_list = now + self._pace.heartbeat, now, True
         else:
@@ -225,8 +228,10 @@ class Tail:
         if due is not None:
             due = max(due, self._keep_until)
         fill_at = self._fill_at if self._listing is None else None
-        times = [due, self._open_at, fill_at, self._look_at, self._due_beat(), self._beat.deaf_at]
-        left = max(0.0, min(t for t in times if t is not None) - self._loop.time())
+        look_at = self._look_at if self._may_look else None
+        times = [due, self._open_at, fill_at, look_at, self._due_beat(), self._beat.deaf_at]
+        known = [t for t in times if t is not None]
+        left = max(0.0, min(known) - self._loop.time()) if known else None
         with contextlib.suppress(asyncio.QueueEmpty):
             return self._events.get_nowait()
         with contextlib.suppress(TimeoutError):
@@ -288,10 +293,14 @@ class Tail:
             raise event.stop
         if event.cut is not None:
             await self._cut(event.cut, now)
-            return
-        if event.listed is not None:
+        elif event.listed is not None:
             self._take_list(event.listed, now)
-            return
+        elif event.ended is not None:
+            self._take_look(event.ended, now)
+        else:
+            self._take_entries(event, now)
+
+    def _take_entries(self, event: StreamEvent, now: float) -> None:
         self._recovered()
         self._beat.deaf_at, self._beat.due = None, now + self._pace.heartbeat
         newest = self._merger.newest
@@ -302,7 +311,7 @@ class Tail:
                 self._first_word(receipt, now)
             # Without times of receipt on the stream there is nothing to begin a list at but entries' own.
             whole = receipt.whole_until
-            self._received = _newest(self._received, whole) if whole else None
+            self._received = latest(self._received, whole) if whole else None
             self._lateness.add(receipt, now)
             self._forget()
         # New entries mean that the job runs.
@@ -459,27 +468,32 @@ class Tail:
         finally:
             self._under_way = []
         if self._stream is None:
-            self._received = _newest(self._received, until)
+            self._received = latest(self._received, until)
         return found
 
-    async def _look(self, now: float) -> None:
-        """Whether the job has ended: then the rest is read by lists."""
-        self._look_at = now + self._pace.state_poll
-        if self._ended_at is not None:
-            return
+    @property
+    def _may_look(self) -> bool:
+        return self._looking is None and self._ended_at is None
+
+    async def _look(self) -> None:
+        """Read whether the job has ended, while the stream continues: a read that fails is tried for long."""
         until = self._query.until
-        ended = until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.overlap)
-        with contextlib.suppress(Unavailable, QuotaExceeded):
-            ended = ended or await self._ended()
-        if ended:
-            self._ended_at = self._fill_at = self._loop.time()
-
-    async def _ended(self) -> bool:
+        past = until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.overlap)
+        said: bool | Exception
         try:
-            return (await self._get(self._query.job_name)).state.terminal
+            said = past or (await self._get(self._query.job_name)).state.terminal
         except NotFound:
-            return True
+            said = True
+        except (Unavailable, QuotaExceeded):
+            said = False
+        except Exception as error:  # noqa: BLE001 - it is raised again where it is taken
+            said = error
+        await self._events.put(StreamEvent(ended=said))
 
-
-def _newest(one: datetime | None, other: datetime | None) -> datetime | None:
-    return max((at for at in (one, other) if at is not None), default=None)
+    def _take_look(self, found: bool | Exception, now: float) -> None:
+        """Where the job has ended the rest is read by lists."""
+        self._looking, self._look_at = None, now + self._pace.state_poll
+        if isinstance(found, Exception):
+            raise found
+        if found and self._ended_at is None:
+            self._ended_at = self._fill_at = now
