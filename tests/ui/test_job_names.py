@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from textual.widgets import Input
 
-from tests.ui.double import MemoryBackend, job
+from tests.ui.double import NOON, MemoryBackend, job
 from tests.ui.test_jobs_screen import opened, painted, table, until
 from tui.config.settings import Context
 from tui.domain.states import JobState
@@ -18,6 +19,7 @@ from tui.screens.launch.form import LaunchForm
 from tui.screens.launch.screen import LaunchScreen
 from tui.screens.profile_form.screen import FormScreen
 from tui.screens.profiles.export import ExportScreen
+from tui.store.journal import AuditEntry, Journal
 from tui.store.profiles.library import entries
 
 PROFILE = """
@@ -53,6 +55,34 @@ async def test_the_name_is_a_field_that_a_template_fills_in(tmp_path: Path) -> N
         await pilot.press("enter")
         await until(pilot, lambda: backend.created, "the launch")
         assert backend.created[0].resource["displayName"] == "sweep-lr3"
+
+
+async def test_the_name_of_a_job_that_was_launched_before_is_not_used_again(tmp_path: Path) -> None:
+    """By this console or by a verb beside it, and deleted since."""
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (folder / "sweep.yaml").write_text(PROFILE)
+    backend = MemoryBackend([job(1, "sweep-4", JobState.SUCCEEDED)])
+    verbs = Journal(tmp_path / "audit.jsonl", lambda: NOON)
+    here = AuditEntry("verb", "test", "p", "us-central1", "job.launch", "sweep-7")
+    verbs.audit(here, "asked")
+    verbs.audit(replace(here, context="elsewhere", target="sweep-90"), "asked")
+    async with opened(backend, tmp_path, read_profiles=partial(entries, folder)) as (app, pilot):
+
+        async def name() -> str:
+            await app.action_launch("sweep")
+            await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the form")
+            return app.screen.query(Input).first().value
+
+        assert await name() == "sweep-8"
+        await pilot.press("enter")
+        await until(pilot, lambda: backend.created, "the launch")
+        await until(pilot, lambda: not isinstance(app.screen, LaunchScreen), "the job")
+        (made,) = [name for name, each in backend.stored.items() if each.display_name == "sweep-8"]
+        del backend.stored[made]
+        verbs.audit(replace(here, target="sweep-9"), "asked")
+        assert await name() in {"sweep-9", "sweep-10"}
+        await until(pilot, lambda: app.screen.query(Input).first().value == "sweep-10", "the verb's launch")
 
 
 async def test_each_request_that_is_shown_has_the_name_of_the_next_launch(tmp_path: Path) -> None:

@@ -367,6 +367,33 @@ async def test_operations_are_written_down_before_and_after(tmp_path: Path) -> N
     assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
 
 
+async def test_the_journal_names_the_jobs_that_were_launched(tmp_path: Path) -> None:
+    """But not those that the service refused; a line that is half, or no line, is left out."""
+    backend = MemoryBackend()
+    journal = Journal(tmp_path / "audit.jsonl", Clock())
+    ops = operations(backend, journal)
+
+    async def launch(name: str, error: BackendError | None = None) -> None:
+        backend.error = error
+        await ops.launch(Request("us-central1", "jobSpec", {"displayName": name}))
+
+    assert not journal.read_launches() and journal.launched(["test"]) == set()
+    for name, error in {
+        "made": None, "refused": InvalidRequest("no"), "lost": Unavailable("no reply"), "again": None,
+    }.items():  # fmt: skip
+        await launch(name, error)
+    await launch("again", InvalidRequest("it exists already"))
+    assert journal.read_launches() and not journal.read_launches()
+    assert journal.launched(["test"]) == {"made", "lost", "again"} and journal.launched(["other"]) == set()
+    with journal.path.open("a") as file:
+        file.write('job.launch\n["job.launch"]\n' + journal.path.read_text().splitlines()[0])
+    journal.read_launches()
+    assert journal.launched(["test", "other"]) == {"made", "lost", "again"}
+    journal.path.write_text("")
+    journal.read_launches()
+    assert journal.launched(["test"]) == set()
+
+
 async def test_a_refused_operation_is_written_down_whoever_refuses_it(tmp_path: Path) -> None:
     backend = MemoryBackend([job(1, "a"), job(2, "b", JobState.FAILED)])
     journal = Journal(tmp_path / "audit.jsonl", Clock())

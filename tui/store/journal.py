@@ -6,8 +6,9 @@ import json
 import os
 import pwd
 import socket
-from collections import deque
-from collections.abc import Callable
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,9 @@ KEPT = 1_000
 TAIL = 100_000
 """Bytes of the audit file that are read for what happened earlier."""
 Surface = Literal["console", "verb"]
+_LAUNCH = "job.launch"
+_UNSURE = {"UNAVAILABLE", "INTERRUPTED", "INTERNAL"}
+"""Codes of a launch that failed and may have made its job all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,10 @@ class Journal:
         self._read_to: int | None = None
         self._own: set[str] = set()
         """Lines of this run, which are events already."""
+        self._launched: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """By context: how often a job of each name was launched."""
+        self._launches_read_to = 0
+        self._reading = threading.Lock()
 
     def add(self, kind: str, text: str, job: str = "") -> Event:
         """Record an event in memory."""
@@ -97,6 +105,51 @@ class Journal:
                 self._audit_number -= 1
                 found.append(replace(event, number=self._audit_number))
         return found
+
+    def read_launches(self) -> bool:
+        """Read the launches of the audit file since the last call, all the first time; whether there are any.
+
+        This journal's own are among them; blocking.
+        """
+        with self._reading:
+            return self._read_launches()
+
+    def _read_launches(self) -> bool:
+        try:
+            with self.path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._launches_read_to:
+                    self._launched.clear()
+                    self._launches_read_to = 0
+                file.seek(self._launches_read_to)
+                # A line without an end is still being written.
+                whole = file.read().rpartition(b"\n")[0]
+        except OSError:
+            return False
+        self._launches_read_to += len(whole) + 1 if whole else 0
+        launches = [line for line in whole.split(b"\n") if _LAUNCH.encode() in line]
+        for line in launches:
+            self._count_launch(line.decode("utf-8", "replace"))
+        return bool(launches)
+
+    def _count_launch(self, line: str) -> None:
+        try:
+            said = json.loads(line)
+            context, name, result = str(said["context"]), str(said["target"]), said["result"]
+            is_launch = said["action"] == _LAUNCH
+        except (ValueError, KeyError, TypeError):
+            return
+        if is_launch and result == "asked":
+            self._launched[context][name] += 1
+        elif is_launch and result == "failed" and said.get("code") not in _UNSURE:
+            self._launched[context][name] -= 1
+
+    def launched(self, contexts: Collection[str]) -> set[str]:
+        """Names of jobs that were launched in these contexts, as far as `read_launches` has read.
+
+        Those of deleted jobs too: their outputs may still be there.
+        """
+        counts = [count for context in contexts for count in self._launched.get(context, Counter()).items()]
+        return {name for name, times in counts if times > 0}
 
     @staticmethod
     def _first_line(file: BinaryIO, size: int) -> int:

@@ -160,8 +160,8 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str 
 async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) -> Request:
     """The request with the placeholders of its name filled in; jobs are listed only for `{n}`.
 
-    Raises Failure where the service would refuse the name. A dry run needs no service: what it can't count in
-    `QUICK` seconds begins with 1.
+    A deleted job's name is not used again: its outputs may still be there. Raises Failure where the service
+    would refuse the name. A dry run needs no service: jobs that it can't list in `QUICK` seconds don't count.
     """
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):
@@ -170,13 +170,14 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     facts = await asyncio.to_thread(name_facts, profile, now(), request.custom_job)
     beginning, taken = prefix(template, facts), list[str]()
     if beginning is not None:
+        taken += await asyncio.to_thread(run.launched_names)
         try:
             async with asyncio.timeout(QUICK if dry_run else None):
-                taken = await _names_beginning(run, beginning)
+                taken += await _names_beginning(run, beginning)
         except (BackendError, TimeoutError):
             if not dry_run:
                 raise
-            note("note: the jobs can't be listed, so the number in the name is 1; the checks say why.")
+            note("note: the jobs can't be listed, so they don't count in the name; the checks say why.")
     name = expand(template, facts, taken)
     _must_be_a_name(name)
     return replace(request, custom_job={**request.custom_job, "displayName": name})

@@ -137,8 +137,17 @@ class Run:
         context = self.context
         return context if context.kind == "local" else choose_context(self.settings, LOCAL)
 
+    def launched_names(self) -> set[str]:
+        """Names of jobs that were launched in the open context before; blocking. Raises SettingsError."""
+        journal = self._journal()
+        journal.read_launches()
+        return journal.launched([self.context.name])
+
+    def _journal(self) -> Journal:
+        return Journal(state_dir() / "audit.jsonl", now)
+
     def _runner(self, context: Context) -> OperationRunner:
-        journal = Journal(state_dir() / "audit.jsonl", now)
+        journal = self._journal()
         projects = {each.name: each.project for each in all_contexts(self.settings)}
         return OperationRunner(context, self._access(context), journal, "verb", projects=projects, warn=note)
 

@@ -105,8 +105,7 @@ class LaunchScreen(FrameScreen):
 
     def on_mount(self) -> None:
         self._prepare()
-        if self._prepared is not None and is_template(self._own_name):
-            background(self, self._read_facts, "name")
+        background(self, self._read_facts, "name")
         background(self, partial(self._form.fill_in, self.console), "values")
         self.console.prices_changed.subscribe(self, lambda _: self._show_shape())
 
@@ -141,7 +140,7 @@ class LaunchScreen(FrameScreen):
         if typed == self._own_name:
             if self._facts is None and not blocks(template):
                 self._facts = name_facts(self._entry.path, self.console.clock(), prepared.request.custom_job)
-            taken = self.console.store.display_names
+            taken = self.console.connection.taken_names
             typed = template if self._facts is None else expand(template, self._facts, taken)
             self._own_name = typed
             self._form.name_field.line.value = typed
@@ -156,12 +155,14 @@ class LaunchScreen(FrameScreen):
         return {NAME: " ".join(found)} if found is not None else {}
 
     async def _read_facts(self) -> None:
-        """Read what the placeholders of the name stand for, which takes a while."""
-        path, clock = self._entry.path, self.console.clock()
-        job = self._prepared.request.custom_job if self._prepared is not None else {}
-        job = {**job, "displayName": self._own_name}
-        self._facts = await asyncio.to_thread(name_facts, path, clock, job)
-        self._prepare()
+        """Read which names are taken and what the placeholders stand for, which takes a while."""
+        changed = await asyncio.to_thread(self.console.journal.read_launches)
+        if self._prepared is not None and is_template(self._own_name):
+            path, clock = self._entry.path, self.console.clock()
+            job = {**self._prepared.request.custom_job, "displayName": self._own_name}
+            self._facts, changed = await asyncio.to_thread(name_facts, path, clock, job), True
+        if changed:
+            self._prepare()
 
     def _notes(self) -> list[Labelled]:
         """Problems found by the rules, and changes for this launch."""

@@ -131,6 +131,12 @@ class Connection:
             self._snapshot_at = snapshot.read_at
             self._on_jobs(self.store.load(snapshot.jobs))
 
+    @property
+    def taken_names(self) -> list[str]:
+        """Names that no other job should get: of the jobs, and of those that were launched before."""
+        here = {self.context.name, *self.context.members}
+        return [*self.store.display_names, *self.journal.launched(here)]
+
     def load_snapshot(self) -> Snapshot | None:
         """Read the snapshot from disk (blocking)."""
         return self._file.load()
@@ -142,6 +148,7 @@ class Connection:
         self._tell(ConnectionStatus(ConnectionState.CONNECTING, self.clock()))
         backend: Backend | None = None
         try:
+            await asyncio.to_thread(self.journal.read_launches)
             backend = await asyncio.to_thread(self._made)
             await backend.connect()
             self.session = Session(backend, self.settings, self.access, self.clock, self._monotonic)
