@@ -50,7 +50,8 @@ schedule.pause()
 assert schedule.state.name == "PAUSED" and schedule.done()
 schedule.resume()
 schedule.update(display_name="each-year", cron=given["cron"], max_run_count=2)
-assert schedule.cron == given["cron"] and schedule.gca_resource.next_run_time.isoformat() == given["due"]
+assert schedule.cron == given["cron"], schedule.gca_resource
+assert schedule.gca_resource.next_run_time.isoformat() == given["due"], schedule.gca_resource
 listed = aiplatform.PipelineJobSchedule.list(filter='display_name:"each*"', order_by="create_time desc")
 assert [each.resource_name for each in listed] == [schedule.resource_name]
 print("ready", flush=True)
@@ -70,16 +71,15 @@ print(run.resource_name)
 
 
 def test_a_schedule_of_the_high_level_sdk_starts_runs_over_rest(place: Home) -> None:
-    now = datetime.now(UTC)
-    due = (now + timedelta(days=2)).replace(minute=30, second=0, microsecond=0)
+    due = (datetime.now(UTC) + timedelta(days=2)).replace(minute=30, second=0, microsecond=0)
     given = {
         "spec": IMPORT, "cron": f"30 {due.hour} {due.day} {due.month} *", "due": due.isoformat(),
         "end": (due + timedelta(days=900)).isoformat(), "run": f"nightly-{due:%Y%m%d%H%M%S}",
     }  # fmt: skip
-    offset = (due - now).total_seconds() + 5
 
     def ready() -> str:
-        """The time comes when the program has made its schedule."""
+        """The time comes when the program has made its schedule; a minute later its run would be missed."""
+        offset = (due - datetime.now(UTC)).total_seconds() + 5
         assert place.run("emulator", "fault", "clock", "--offset", str(offset)).returncode == 0
         return "\n"
 

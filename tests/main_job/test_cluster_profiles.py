@@ -62,7 +62,7 @@ def test_a_cancelled_job_leaves_no_process() -> None:
 
         wait_for(lambda: len(pods()) >= 2 or None, "two pods", seconds=120)
         assert place.run(*CLUSTER, "cancel", "k8s-pytorch-2node-1", "--yes").returncode == 0
-        wait_for(lambda: not pods() or None, "no process", seconds=5)
+        wait_for(lambda: not pods() or None, "no process")
         assert place.json(*CLUSTER, "describe", "k8s-pytorch-2node-1")["state"] == "SUSPENDED"
 
 

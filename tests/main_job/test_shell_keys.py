@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from tests.processes import asked
 from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.waiting import wait_for
@@ -87,6 +88,10 @@ def shells_of(place: Home) -> list[psutil.Process]:
     return [p for p in place.processes() if "VXTUI_SHELL" in environment(p)]
 
 
+def names(place: Home) -> list[str]:
+    return [asked(each.name, "") for each in shells_of(place)]
+
+
 def environment(process: psutil.Process) -> dict[str, str]:
     try:
         return process.environ()
@@ -117,14 +122,14 @@ def test_a_shell_has_the_replicas_environment_and_the_screen_comes_back(
     assert "workerpool1-0.work" in text
     # Ctrl+C is the program's, in the shell as elsewhere.
     screen.press("sleep 1000; echo interrupted=$?", "enter")
-    wait_for(lambda: any(p.name() == "sleep" for p in shells_of(place)), "the sleep")
+    wait_for(lambda: "sleep" in names(place), "the sleep")
     screen.type(b"\x03")
     screen.press("echo again=$?", "enter")
     screen.wait("again=130")
     screen.press("exit", "enter")
     screen.wait("The shell in workerpool1-0 of two-nodes ended")
     screen.wait(lambda text: settled(text) == settled(before))
-    assert not shells_of(place)
+    wait_for(lambda: not shells_of(place), "the end of all that the shell started")
     # The cursor is where it was: the same key opens the same replica again.
     screen.press("enter")
     screen.wait("ready")
@@ -160,7 +165,7 @@ def test_a_lost_connection_leaves_nothing_of_a_shell(place: Home, screen: Termin
     open_shell(screen)
     screen.press("setsid nohup sleep 1234 > /dev/null 2>&1 &", "enter")
     screen.press("sleep 2345", "enter")
-    wait_for(lambda: len([p for p in shells_of(place) if p.name() == "sleep"]) == 2, "two programs")
+    wait_for(lambda: names(place).count("sleep") == 2, "two programs")
     screen.hang_up()
     if screen.screen.columns == 80:
         screen.process.send_signal(signal.SIGHUP)

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.processes import lives
 from tests.trainer.test_multi_node import ROOT, Cluster, Node
 from tests.waiting import wait_for
 from trainer import report
@@ -98,7 +99,7 @@ def test_a_signal_is_handed_on_and_what_was_saved_is_promised(scripts: Scripts) 
     assert first.process.wait(60) == 75, "it exits with 0 after its save, and has not finished"
     saved = report.last_checkpoint(scripts.root / "saved", "*.pt")
     assert saved is not None and saved.stem == max(losses(first), key=int)
-    assert not [child for child in children if child.is_running()]
+    wait_for(lambda: not any(map(lives, children)), "the end of its processes")
 
 
 def test_what_is_wrong_with_the_command_line_is_one_sentence(

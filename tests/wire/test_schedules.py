@@ -279,13 +279,14 @@ async def test_kills_of_the_emulator_neither_lose_nor_double_a_run() -> None:
             await found.set_clock(at(10.2) + timedelta(seconds=2))
 
             async def some() -> bool:
-                return (await found.get(name)).started_run_count >= 10
+                return (await found.get(name)).started_run_count >= 3
 
+            # Long before the last: a test that waits for its CPU reads the count late.
             await until(some, "some runs", every=0.01)
         async with served(state) as clients:
             found = Schedules(clients)
             before = (await found.get(name)).started_run_count
-            assert 10 <= before < 42 and len(await found.runs(name)) == before
+            assert 3 <= before < 42 and len(await found.runs(name)) == before
             await found.set_clock(at(10.2) + timedelta(seconds=2))
             await found.started(name, 42)
             runs = await found.runs(name)

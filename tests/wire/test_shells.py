@@ -10,6 +10,7 @@ import psutil
 import pytest
 from google.protobuf import wrappers_pb2
 
+from tests.processes import asked
 from tests.waiting import until
 from tests.wire.control import Clients, emulator, pool, python
 from tui.backends.errors import BackendError, FailedPrecondition, NotFound
@@ -99,7 +100,7 @@ async def test_a_shell_has_a_terminal_with_the_users_size_and_signals(
         await session.write(b"stty size\n")
         await seen(session, "9 50\r\n")
         await session.write(b"sleep 1000\n")
-        await until(lambda: any(p.name() == "sleep" for p in marked(running)), "the sleep")
+        await until(lambda: any(asked(p.name, "") == "sleep" for p in marked(running)), "the sleep")
         await session.write(b"\x03")
         await session.write(b"echo st''atus $?\n")
         await seen(session, "status 130")
@@ -116,7 +117,7 @@ async def test_nothing_that_a_shell_started_outlives_it(served: Served, how: str
     request = ShellRequest(size=(80, 24), shell="/bin/bash")
     async with shells(running).open(job.name, "workerpool0-0", request) as session:
         await session.write(b"setsid nohup sleep 3600 > /dev/null 2>&1 & sleep 3601 &\n")
-        await until(lambda: sum(p.name() == "sleep" for p in marked(running)) == 2, "two programs")
+        await until(lambda: [asked(p.name, "") for p in marked(running)].count("sleep") == 2, "two programs")
         if how == "exits":
             await session.write(b"exit 3\n")
             await rest_of(session)
@@ -159,13 +160,13 @@ async def refused(running: Emulator, job: str, replica: str, *command: str) -> B
 
 async def test_what_does_not_run_has_no_shell(served: Served) -> None:
     running, clients = served
-    job = await clients.create(python(WAITS), python("import sys; sys.exit(0)"))
+    job = await clients.create(python(WAITS), python("print('over', flush=True)"))
     await clients.reach(job.name, "RUNNING")
     record = running.state.attempt(job.name.rpartition("/")[2], 1)
     error = await refused(running, job.name, "workerpool7-0")
     assert isinstance(error, NotFound) and "it has workerpool0-0, workerpool1-0" in error.message
-    worker = str(record.workdir("workerpool1-0"))
-    await until(lambda: worker not in folders(), "the worker's end")
+    worker, said = str(record.workdir("workerpool1-0")), record.output("workerpool1-0", "stdout")
+    await until(lambda: said.exists() and said.read_text() and worker not in folders(), "the worker's end")
     error = await refused(running, job.name, "workerpool1-0")
     assert isinstance(error, FailedPrecondition) and "it has ended" in error.message
     async with shells(running).open(job.name, "workerpool0-0", ShellRequest(("no-such-program",))) as session:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.waiting import LIMIT
 from tests.wire.kubernetes.control import client, config_map, emulator
 from tui.emulator.kubernetes.server import KubernetesEmulator
 
@@ -43,7 +44,7 @@ async def watch(http: httpx.AsyncClient, path: str = MAPS, **params: Any) -> Asy
         lines = reply.aiter_lines()
 
         async def event() -> Any:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT):
                 return json.loads(line) if (line := await anext(lines, None)) else None
 
         yield event

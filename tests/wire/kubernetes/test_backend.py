@@ -23,6 +23,7 @@ from tests.wire.kubernetes.control import emulator
 from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, PermissionDenied, Unavailable
 from tui.backends.group import GroupBackend
 from tui.backends.interface import LaunchRequest
+from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.store.jobs.table import JobStore, RegionStatus
 
@@ -60,8 +61,21 @@ async def test_a_job_and_its_pods_come_as_changes() -> None:
 
         job = await until(runs, "the job to run")
         assert {r.id for r in job.replicas} == {"master-0", "worker-0", "worker-1"}
-        assert await opened.jobs["pytorch_job"].get(NAME) == job
-        assert [job for page in await pages(service, changes=True) for job in page.jobs] == []
+        jobs = running.objects.resource("pytorchjobs")
+
+        def counted() -> bool:
+            """The operator counts the pods after they run: that is a change of the job too."""
+            found = running.objects.get(jobs, "default", "bert")["status"]["replicaStatuses"]
+            return sum(each.get("active", 0) for each in found.values()) == 3
+
+        await until(counted, "the operator's count")
+
+        async def quiet() -> bool:
+            return not [job for page in await pages(service, changes=True) for job in page.jobs]
+
+        await until(quiet, "no change")
+        assert await service.get(NAME) == (await listed(service))["bert"]
+        assert await quiet()
         await service.delete(NAME)
 
         async def gone() -> Any:
@@ -193,8 +207,13 @@ async def test_a_job_in_a_queue_is_suspended_through_its_workload() -> None:
         resource = running.objects.resource("workloads")
         await until(lambda: running.objects.list(resource), "its Workload")
         service = opened.jobs["pytorch_job"]
-        job = await service.get(NAME)
-        assert job.state is JobState.QUEUED and job.waiting and "none" in job.waiting[0]
+
+        async def waits() -> bool:
+            """Kueue says why of its Workload after it has made it."""
+            job = await service.get(NAME)
+            return job.state is JobState.QUEUED and bool(job.waiting) and "none" in job.waiting[0]
+
+        await until(waits, "the reason")
         await service.suspend(NAME)
         assert [each["spec"]["active"] for each in running.objects.list(resource)] == [False]
         assert running.objects.get(running.objects.resource("pytorchjobs"), "default", "bert")["spec"][
@@ -313,9 +332,16 @@ async def test_events_of_the_autoscaler_are_among_the_reasons() -> None:
         (single,) = await opened.find_jobs("bert")
         await listed(service)
         await until(lambda: opened.cluster.watch.live("pytorch_job", "default"), "the watch")
-        watched = await service.get(NAME)
-        for job in (single, watched):
-            assert any("has its greatest size" in reason for reason in job.waiting), job.waiting
+        assert _says(single, "has its greatest size"), single.waiting
+
+        async def watched() -> bool:
+            return _says(await service.get(NAME), "has its greatest size")
+
+        await until(watched, "the event")
+
+
+def _says(job: Job, words: str) -> bool:
+    return any(words in reason for reason in job.waiting)
 
 
 async def test_two_clusters_in_one_group() -> None:

@@ -213,26 +213,22 @@ async def test_a_pod_logs_in_with_its_own_account(tmp_path: Path, monkeypatch: p
             await KubeconfigCluster(context="named").log_in()
 
 
-def certificates() -> set[Path]:
-    """Temporary files with a certificate of the clusters of this machine."""
-    files = [file for file in Path(tempfile.gettempdir()).glob("tmp*") if file.is_file()]
-    return {file for file in files if b"CERTIFICATE" in file.read_bytes()}
-
-
-async def test_another_authority_is_said_in_words(tmp_path: Path) -> None:
+async def test_another_authority_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with emulator() as running, emulator() as other:
         text = running.state.kubeconfig.read_text()
         mine = yaml.safe_load(text)["clusters"][0]["cluster"]["certificate-authority-data"]
         theirs = yaml.safe_load(other.state.kubeconfig.read_text())["clusters"][0]["cluster"]
         (tmp_path / "k").write_text(text.replace(mine, theirs["certificate-authority-data"]))
-        before = certificates()
+        written = tmp_path / "temporary"
+        written.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(written))
         calls = Connection(KubeconfigCluster(str(tmp_path / "k")))
         with pytest.raises(Unavailable, match="certificate of the server") as refused:
             await calls.request("GET", "/version", what="ask for the version", patience=0.0)
         assert "certificate authority" in refused.value.fix
         await calls.aclose()
         # What kr8s wrote for the kubeconfig's data is removed: a private key may be among it.
-        assert certificates() <= before
+        assert list(written.iterdir()) == []
 
 
 async def test_a_server_that_is_not_there_is_said_within_the_patience(tmp_path: Path) -> None:
@@ -240,5 +236,5 @@ async def test_a_server_that_is_not_there_is_said_within_the_patience(tmp_path: 
     began = time.monotonic()
     with pytest.raises(Unavailable, match=r"no connection to the server at http://127.0.0.1:9"):
         await calls.request("GET", "/api/v1/pods", what="list pods", patience=0.5)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20, "not the patience that it has without being told"
     await calls.aclose()

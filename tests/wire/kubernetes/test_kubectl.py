@@ -8,10 +8,12 @@ import json
 import os
 import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import LIMIT
 from tests.wire.kubernetes.control import REAL, cluster, config_map, needs_kubectl, program, unique
 
 pytestmark = needs_kubectl
@@ -83,7 +85,7 @@ async def test_apply_edit_and_delete_a_config_map(kubeconfig: str) -> None:
         assert "deleted" in await kubectl("delete", "configmap", name, expect=None)
 
 
-async def test_a_watch_prints_each_change(kubeconfig: str) -> None:
+async def test_a_watch_prints_each_change(kubeconfig: str, tmp_path: Path) -> None:
     name = unique("watched")
     command = [
         "kubectl",
@@ -96,7 +98,7 @@ async def test_a_watch_prints_each_change(kubeconfig: str) -> None:
     ]
     watch = await asyncio.create_subprocess_exec(
         *command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**os.environ, "KUBECONFIG": kubeconfig},
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": kubeconfig},
     )  # fmt: skip
     assert watch.stdout is not None
     try:
@@ -104,7 +106,7 @@ async def test_a_watch_prints_each_change(kubeconfig: str) -> None:
 
         async def line() -> list[str]:
             assert watch.stdout is not None
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT):
                 return (await watch.stdout.readline()).decode().split()
 
         assert (await line())[:2] == ["EVENT", "NAME"]
@@ -197,7 +199,9 @@ async def test_a_job_is_scaled_and_waited_for(kubeconfig: str) -> None:
 
     await kubectl("create", "namespace", "team")
     await kubectl("apply", "-n", "team", "-f", "-", stdin=pytorch_job("train"))
-    await kubectl("wait", "-n", "team", "pytorchjob/train", "--for=condition=Suspended", "--timeout=30s")
+    await kubectl(
+        "wait", "-n", "team", "pytorchjob/train", "--for=condition=Suspended", f"--timeout={LIMIT:.0f}s"
+    )
     assert "Suspended" in await kubectl("get", "-n", "team", "pytorchjobs")
     await kubectl("scale", "-n", "team", "pytorchjob", "train", "--replicas=3")
     path = "jsonpath={.spec.pytorchReplicaSpecs.Worker.replicas} {.metadata.generation}"

@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, when
 from tui.backends.interface import LogQuery
 from tui.backends.kubernetes.backend import KubernetesBackend
@@ -68,7 +68,7 @@ async def test_two_pods_are_followed_to_the_end_in_order(tmp_path: Path) -> None
             server.end(pod, START + 20 * SECOND)
         server.finish(START + 21 * SECOND)
         await server.tell()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT):
             await following
     assert reading.texts == [f"line {at}" for at in range(60)]
     assert [e.replica for e in reading.entries if e.replica != SERVICE] == ["master-0", "worker-0"] * 30
@@ -96,7 +96,7 @@ async def test_cuts_within_lines_and_failures_lose_nothing(tmp_path: Path) -> No
             server.end(pod, START + 20 * SECOND)
         server.finish(START + 21 * SECOND)
         await server.tell()
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(LIMIT):
             await following
     assert sorted(reading.texts) == sorted(expected)
     for replica in ("master-0", "worker-0"):
@@ -119,7 +119,7 @@ async def test_a_restarted_container_is_read_by_previous_once(tmp_path: Path) ->
         server.end(pod, START + 5 * SECOND)
         server.finish(START + 6 * SECOND)
         await server.tell()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT):
             await following
     assert reading.texts == ["first run", "second run"]
     assert sum("previous" in params for _, params in server.requests) <= 2
@@ -145,7 +145,7 @@ async def test_a_replaced_pod_is_the_same_replica(tmp_path: Path) -> None:
         server.end(second, START + 9 * SECOND)
         server.finish(START + 10 * SECOND)
         await server.tell()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT):
             await following
     assert reading.texts == ["before the eviction", "after it"]
     assert {entry.replica for entry in reading.entries} == {"worker-0", SERVICE}
@@ -284,7 +284,7 @@ async def test_the_end_of_a_pod_that_is_deleted_at_once_is_told(tmp_path: Path) 
         await server.tell()
         server.finish(START + 10 * SECOND)
         await server.tell()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT):
             await following
     assert "worker-0 (pod train-worker-0) ended with exit code 137, OOMKilled" in reading.service
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from tests.waiting import LIMIT
 from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, written
 from tui.domain.job import Job
 from tui.domain.states import JobState
@@ -22,7 +23,7 @@ async def test_a_container_that_waits_has_no_steps_yet(tmp_path: Path) -> None:
     server = PodServer(replicas=(1, 0))
     pod = server.add("master", 0)
     runs, pod.runs = pod.runs, []
-    async with opened(server, tmp_path) as backend, asyncio.timeout(20):
+    async with opened(server, tmp_path) as backend, asyncio.timeout(LIMIT):
         assert not await backend.progress.training_steps(JOB)
         # Its image was pulled.
         pod.runs = runs

@@ -104,4 +104,4 @@ async def cluster(**config: Any) -> AsyncIterator[Pods]:
             for each in running.objects.list(PODS):
                 running.objects.delete(PODS, each["metadata"]["namespace"], each["metadata"]["name"], grace=0)
             await until(lambda: not running.node.kubelet.workers, "the end of the pods")
-            assert [asked(each.cmdline, []) for each in pods.left()] == []
+            await until(lambda: not pods.left(), "the end of their processes")

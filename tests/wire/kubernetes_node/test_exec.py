@@ -29,7 +29,8 @@ async def test_kubectl_exec_has_streams_input_and_the_exit_code() -> None:
         pods.create("p", main, volumes=volumes)
         await pods.runs("p")
         text = await program(
-            "kubectl", "exec", "p", "--", "sh", "-c", "cat $WHERE/f; cat /data/f; echo no >&2; exit 7",
+            "kubectl", "exec", "p", "--", "sh", "-c",
+            "until test -s /data/f; do sleep 0.05; done; cat $WHERE/f; cat /data/f; echo no >&2; exit 7",
             kubeconfig=kubeconfig, expect=7,
         )  # fmt: skip
         assert text == "kept\nkept\nno\ncommand terminated with exit code 7\n"

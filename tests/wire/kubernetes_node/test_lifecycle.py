@@ -16,7 +16,9 @@ POLITE = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys
 @pytest.mark.slow
 async def test_a_deadline_ends_a_pod() -> None:
     async with cluster() as pods:
-        pods.create("p", shell("exec sleep 600"), activeDeadlineSeconds=1, restartPolicy="Always")
+        pods.create("p", shell("exec sleep 600"), restartPolicy="Always")
+        await pods.runs("p")
+        pods.objects.change(PODS, "default", "p", lambda obj: obj["spec"].update(activeDeadlineSeconds=1))
         status = await pods.ended("p")
         assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
         assert status["message"] == "Pod was active on the node longer than the specified deadline"
@@ -101,7 +103,9 @@ async def test_a_runner_that_is_killed_leaves_nothing_and_its_container_restarts
         last = pods.container("p")["lastState"]["terminated"]
         assert (last["exitCode"], last["reason"]) == (137, "ContainerStatusUnknown")
         await pods.runs("p")
-        assert len([p for p in pods.left() if asked(p.name, "") == "sleep"]) == 1
+        await until(
+            lambda: [asked(p.name, "") for p in pods.left()].count("sleep") == 1, "the program, and only one"
+        )
 
 
 @pytest.mark.slow

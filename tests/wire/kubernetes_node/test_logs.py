@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
@@ -24,6 +23,7 @@ STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ")
 
 @needs_kubectl
 async def test_a_follow_gets_both_streams_in_order_and_ends_with_the_container() -> None:
+    """Each in its own order: between two pipes that are read late there is none."""
     async with cluster() as pods:
         kubeconfig = str(pods.emulator.state.kubeconfig)
         pods.create("p", python(BOTH))
@@ -31,7 +31,13 @@ async def test_a_follow_gets_both_streams_in_order_and_ends_with_the_container()
         words = ("kubectl", "logs", "-f", "p", "--timestamps")
         text = await program(*words, kubeconfig=kubeconfig)
         lines = text.splitlines()
-        assert [STAMP.sub("", line) for line in lines] == [*(f"line {i}" for i in range(30)), "no newline"]
+        texts = [STAMP.sub("", line) for line in lines]
+        streams = (
+            [f"line {i}" for i in range(0, 30, 2)] + ["no newline"],
+            [f"line {i}" for i in range(1, 30, 2)],
+        )
+        assert tuple([text for text in texts if text in stream] for stream in streams) == streams
+        assert len(texts) == 31
         stamps = [line.partition(" ")[0] for line in lines]
         assert stamps == sorted(stamps)
         # The same lines have the same times, from wherever they are read.
@@ -41,7 +47,7 @@ async def test_a_follow_gets_both_streams_in_order_and_ends_with_the_container()
             since = {"sinceTime": stamps[20], "timestamps": "true"}
             assert (await http.get(LOG.format("p"), params=since)).text.splitlines() == lines[20:]
             few = await http.get(LOG.format("p"), params={"limitBytes": 10})
-            assert few.text == "line 0\nlin"
+            assert few.text == "\n".join(texts)[:10]
             none = await http.get(LOG.format("p"), params={"tailLines": 0})
             assert (none.status_code, none.text) == (200, "")
 
@@ -104,8 +110,9 @@ async def test_a_follow_ends_when_its_pod_is_deleted() -> None:
     async with cluster() as pods, client(pods.emulator) as http:
         pods.create("p", shell("echo hello; exec sleep 600"))
         await pods.runs("p")
-        follow = asyncio.create_task(http.get(LOG.format("p"), params={"follow": "true"}))
-        await asyncio.sleep(0)
-        reply = await http.delete(LOG.format("p").removesuffix("/log"))
-        assert reply.status_code == 200
-        assert (await follow).text == "hello\n"
+        async with http.stream("GET", LOG.format("p"), params={"follow": "true"}) as follow:
+            lines = follow.aiter_lines()
+            assert await anext(lines) == "hello"
+            reply = await http.delete(LOG.format("p").removesuffix("/log"))
+            assert reply.status_code == 200
+            assert [line async for line in lines] == []

@@ -89,4 +89,4 @@ async def test_deletion_leaves_no_process() -> None:
         pods.objects.delete(PODS, "default", "p")
         assert "deletionTimestamp" in pods.get("p")["metadata"]
         await pods.gone("p")
-        assert pods.left() == []
+        await until(lambda: not pods.left(), "the end of the processes")

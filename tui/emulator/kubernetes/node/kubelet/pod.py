@@ -24,6 +24,7 @@ from tui.emulator.paths import AttemptDir
 log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
+_DEADLINE = "activeDeadlineSeconds"
 MOUNT_RETRY = 2.0
 """Between two tries to set up a volume whose object is missing."""
 PUBLISH_RETRY = 1.0
@@ -59,6 +60,9 @@ class PodWorker:
             container.take_up(before.get(container.name))
         self._stopping = asyncio.Event()
         self._volumes: dict[str, Any] = {}
+        self._deadline: asyncio.Task[None] | None = None
+        self._seconds: Any = None
+        """After which the deadline is now; it may be set and changed while the pod runs."""
 
     @property
     def ended(self) -> bool:
@@ -87,7 +91,7 @@ class PodWorker:
 
     async def run(self) -> None:
         """Return when the pod has ended; its object is gone then if it is being deleted."""
-        deadline = asyncio.create_task(self._watch_deadline(), name=f"deadline of {self.title}")
+        self._set_deadline()
         try:
             if await self._mount():
                 await self._run_containers()
@@ -100,7 +104,7 @@ class PodWorker:
                 container.stop(0)
             await asyncio.gather(*(each.run() for each in self.containers if each.number))
         finally:
-            deadline.cancel()
+            self._clear_deadline()
         self._ended.set()
         for container in self.containers:
             if not container.state.init or "waiting" in container.state.state:
@@ -124,6 +128,8 @@ class PodWorker:
     def update(self, obj: Obj) -> None:
         """The object has changed."""
         self.obj = obj
+        if self._deadline is not None and obj["spec"].get(_DEADLINE) != self._seconds:
+            self._set_deadline()
         if "deletionTimestamp" in obj["metadata"]:
             grace = obj["metadata"].get("deletionGracePeriodSeconds")
             self.stop(self.grace if grace is None else float(grace))
@@ -231,11 +237,20 @@ class PodWorker:
         own = str(self.spec.get("hostname") or self.name)
         return hostnames.Names(self.namespace, own, self.services.known_hosts(self.namespace), families)
 
+    def _set_deadline(self) -> None:
+        self._clear_deadline()
+        self._seconds = self.obj["spec"].get(_DEADLINE)
+        self._deadline = asyncio.create_task(self._watch_deadline(), name=f"deadline of {self.title}")
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
     async def _watch_deadline(self) -> None:
-        seconds = self.spec.get("activeDeadlineSeconds")
-        if seconds is None:
+        if self._seconds is None:
             return
-        await asyncio.sleep(max(0.0, float(seconds) - age_seconds(self.place.start_time)))
+        await asyncio.sleep(max(0.0, float(self._seconds) - age_seconds(self.place.start_time)))
         self.event("DeadlineExceeded", DEADLINE_MESSAGE)
         self.stop(self.grace, Verdict(status.DEADLINE, DEADLINE_MESSAGE))
 
