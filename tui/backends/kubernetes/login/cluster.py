@@ -1,7 +1,7 @@
 """Where a cluster is and how it is logged in to: a kubeconfig, the pod that this runs in, GKE, this machine.
 
-kr8s reads the kubeconfig and runs its exec plugin. What it finds is kept as a `Login`, whose certificates are
-loaded already, so that no file with a key stays behind.
+kr8s reads the kubeconfig, whose exec plugin has been run (`exec_plugin`). What it finds is kept as a `Login`,
+whose certificates are loaded already, so that no file with a key stays behind.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, Unauthenticated
+from tui.backends.kubernetes.login.exec_plugin import with_credentials
 from tui.backends.vertex.transport.connect import in_thread
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ async def log_in_with(kubeconfig: str | dict[str, Any], context: str = "", *, as
 async def _read(kubeconfig: str | dict[str, Any], context: str) -> Login:
     # Loaded in a thread, and only where there is a cluster: it takes 0.2 s.
     api = await in_thread(lambda: importlib.import_module("kr8s.asyncio").Api)
+    kubeconfig = await with_credentials(kubeconfig, context)
     # Its own session is never opened; it is asked for the credentials alone.
     account = str(SERVICE_ACCOUNT)
     auth = api(
