@@ -1,9 +1,9 @@
 """What a context offers: a set of services, each an object with a few operations.
 
 What is absent is not offered: `Backend.offers` answers from the objects that are there. Services are async,
-own their timeouts and retries, and raise only the errors of `tui.backends.errors`. They return domain objects,
-never a client library's messages. An operation that may take many replies is an async generator: whoever
-leaves it (`contextlib.aclosing`) ends its calls.
+own their timeouts and retries, and raise only the errors of `tui.backends.errors`. They return objects of the
+domain, never a client library's messages. An operation that may take many replies is an async generator:
+whoever leaves it (`contextlib.aclosing`) ends its calls.
 """
 
 from __future__ import annotations
