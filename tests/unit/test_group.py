@@ -23,6 +23,7 @@ from tui.backends.interface import (
     NotFound,
     NotOffered,
     ShellService,
+    Stopped,
     Unauthenticated,
     Unavailable,
 )
@@ -33,6 +34,7 @@ from tui.domain.job import Job
 from tui.domain.quota import Quota
 from tui.domain.states import JobState
 from tui.session import now
+from tui.store.jobs.poller import Poller
 from tui.store.jobs.table import JobStore
 
 
@@ -144,6 +146,37 @@ async def test_a_context_that_can_not_be_reached_holds_up_nobody() -> None:
             ("two", "us-central1"), ("two", "europe-west4")
         }  # fmt: skip
         assert await group.quotas.read() == []
+
+
+async def test_connecting_again_starts_the_member_that_is_stopped_alone() -> None:
+    class Counted(MemoryBackend):
+        connects = 0
+
+        async def connect(self) -> None:
+            self.connects += 1
+            self.error = None
+
+    one, two = Counted([job(1, "first")]), Counted([job(2, "second")])
+    for name, each in (("one", one), ("two", two)):
+        each.info = replace(each.info, name=name)
+    async with GroupBackend(ALL, [one, two]) as group:
+        await group.settle()
+        store = JobStore()
+        two.error = Stopped("It is stopped.")
+        told: list[JobPage] = []
+        poller = Poller(group, store, now, on_change=lambda _: None, on_round=lambda: asyncio.sleep(0))
+        await poller.read_jobs()
+        told = [page for page in await pages(group) if page.error]
+        assert [page.context for page in told] == ["two"] and poller.error is None
+        poller.kick()
+        await poller.read_jobs()
+        assert (one.connects, two.connects) == (1, 1)
+        # A person asks.
+        poller.kick(connect=True)
+        await poller.read_jobs()
+        await group.settle()
+        assert (one.connects, two.connects) == (1, 2)
+        assert not [page for page in await pages(group) if page.error]
 
 
 async def test_none_that_can_be_reached_is_an_error() -> None:

@@ -19,12 +19,14 @@ from tests.wire.control import QUICK, emulator, state_dir
 from tests.wire.fake_vertex import FixedEndpoint
 from tui.backends.factory import open_backend
 from tui.backends.interface import (
+    BackendError,
     ContextInfo,
     FailedPrecondition,
     InvalidRequest,
     LaunchRequest,
     LogQuery,
     NotFound,
+    Stopped,
     Unavailable,
 )
 from tui.backends.vertex.backend import VertexBackend
@@ -35,7 +37,8 @@ from tui.domain.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.metric import CPU, GPU, GPU_MEMORY
 from tui.domain.states import JobState
 from tui.emulator import launcher
-from tui.emulator.paths import StateDir
+from tui.emulator.kubernetes.paths import default_kubernetes_state
+from tui.emulator.paths import StateDir, default_state_dir
 
 REGION = "us-central1"
 WRITER = """
@@ -277,10 +280,14 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             await reach(found, job.name, JobState.RUNNING)  # type: ignore[arg-type]
             os.kill(info["pid"], signal.SIGKILL)
             await until(lambda: launcher.status(state) is None, "the server's death")
-            # A dead one is told within seconds, region by region.
-            pages = [page async for page in found.list_jobs()]
-            assert isinstance(pages[0].error, Unavailable)
-            await found.connect()
+
+            async def listed() -> bool:
+                pages = [page async for page in found.list_jobs()]
+                assert all(isinstance(page.error, Unavailable | None) for page in pages)
+                return all(page.error is None for page in pages)
+
+            # The first call that finds it gone starts it again.
+            await until(listed, "the list of the server that was started again")
             entries = await asyncio.wait_for(following, LIMIT)
             assert (await found.jobs["custom_job"].get(job.name)).state is JobState.SUCCEEDED
         finally:
@@ -292,6 +299,47 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             text for text in lines if not text.startswith("{")
         )
         assert len(mine) == len(lines)
+
+
+@pytest.mark.parametrize("kind", ["local", "kubernetes"])
+async def test_a_killed_server_is_started_again_and_a_stopped_one_is_not(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with state_dir() as base:
+        monkeypatch.setenv("VXTUI_STATE_DIR", str(base.root))
+        name = {"local": "local", "kubernetes": "local-k8s"}[kind]
+        state = default_state_dir() if kind == "local" else default_kubernetes_state()
+        found = open_backend(Context(name, kind=kind), Settings())
+
+        async def errors() -> list[BackendError]:
+            return [page.error async for page in found.list_jobs(changes=True) if page.error is not None]
+
+        try:
+            await found.connect()
+            assert not [page.error async for page in found.list_jobs() if page.error]
+            killed = launcher.status(state)
+            assert killed is not None
+            os.kill(killed["pid"], signal.SIGKILL)
+            await until(lambda: launcher.was_killed(state), "the server's death")
+
+            async def again() -> bool:
+                failed = await errors()
+                assert not any(isinstance(error, Stopped) for error in failed)
+                return not failed and launcher.status(state) is not None
+
+            await until(again, "the list of the server that was started again")
+            running = launcher.status(state)
+            assert running is not None and running["pid"] != killed["pid"]
+            assert launcher.stop(state) and not launcher.was_killed(state)
+
+            async def stopped() -> bool:
+                return any(isinstance(error, Stopped) for error in await errors())
+
+            await until(stopped, "the word that it is stopped")
+            assert launcher.status(state) is None
+        finally:
+            await found.aclose()
+            launcher.stop(state)
 
 
 async def test_an_emulator_that_can_not_start_says_why_in_the_consoles_words() -> None:

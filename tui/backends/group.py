@@ -29,6 +29,7 @@ from tui.backends.interface import (
     QuotaService,
     ServiceHealth,
     Services,
+    Stopped,
     Unavailable,
 )
 from tui.backends.merge import merged
@@ -58,6 +59,8 @@ class GroupBackend(Backend):
         self.members = tuple(members)
         self.owners: dict[str, Backend] = {}
         """The member that listed a job, by the job's full name."""
+        self.stopped: set[str] = set()
+        """Members whose service was stopped when they were read last: only `connect` starts it again."""
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._errors: dict[str, BackendError] = {}
         self._connecting: dict[str, asyncio.Task[None]] = {}
@@ -86,9 +89,15 @@ class GroupBackend(Backend):
     # Connecting
 
     async def connect(self) -> None:
-        """Return when one of them can be used; the others go on. Raises when none can."""
-        for member in self.members:
+        """Return when one of them can be used; the others go on. Raises when none can.
+
+        Where some are stopped, the others keep their connections.
+        """
+        ready = self.ready()
+        due = [each for each in self.members if each not in ready or each.info.name in self.stopped]
+        for member in due if self.stopped else self.members:
             self._begin(member, 0.0)
+        self.stopped.clear()
         while not self.ready():
             waiting = [task for task in self._connecting.values() if not task.done()]
             if not waiting or len(self._errors) == len(self.members):
@@ -342,6 +351,8 @@ class GroupJobs(JobService):
         async with aclosing(merged(streams, AT_ONCE)) as found:
             async for member, page in found:
                 self._group.owners |= dict.fromkeys([job.name for job in page.jobs], member)
+                if isinstance(page.error, Stopped):
+                    self._group.stopped.add(member.info.name)
                 yield replace(page, context=member.info.name)
 
     async def _pages(self, member: Backend, read: Read) -> AsyncGenerator[JobPage, None]:

@@ -49,6 +49,12 @@ def status(state: StateDir) -> dict[str, Any] | None:
     return info
 
 
+def was_killed(state: StateDir) -> bool:
+    """Whether a server has ended without removing its files, as a stopped one does."""
+    info = _read_info(state)
+    return info is not None and _listener(state) is None and not _serves(info["pid"], state)
+
+
 def ensure_running(state: StateDir, *, given_up: Callable[[], bool] = lambda: False) -> dict[str, Any]:
     """The running server's `status`; start one if there is none (blocking).
 

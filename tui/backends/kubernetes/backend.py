@@ -16,7 +16,7 @@ from tui.backends.interface import (
     Unavailable,
 )
 from tui.backends.kubernetes.login.cluster import Cluster
-from tui.backends.vertex.transport.connect import in_thread
+from tui.backends.local.threads import in_thread
 from tui.domain.kubernetes.names import parse_name
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from tui.backends.interface import (
     Services,
     Unavailable,
 )
-from tui.backends.vertex.transport.connect import Endpoint, in_thread
+from tui.backends.local.threads import in_thread
+from tui.backends.vertex.transport.connect import Endpoint
 
 if TYPE_CHECKING:
     from tui.backends.vertex.services import Connected

@@ -13,8 +13,9 @@ from typing import Any
 
 from tui import lazy_imports
 from tui.backends.interface import PriceService, Unavailable
+from tui.backends.local.threads import in_thread
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.connect import Service, in_thread
+from tui.backends.vertex.transport.connect import Service
 from tui.domain.vertex.prices import Prices, Sku, from_skus, key_of
 
 VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"

@@ -26,7 +26,8 @@ from tui.backends.interface import (
     Unauthenticated,
     Unavailable,
 )
-from tui.backends.vertex.transport.connect import LOGIN, Endpoint, in_thread
+from tui.backends.local.threads import in_thread
+from tui.backends.vertex.transport.connect import LOGIN, Endpoint
 
 T = TypeVar("T")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tui.emulator import launcher
@@ -18,17 +16,6 @@ def status(state: KubernetesState) -> dict[str, Any] | None:
     Keys: pid, server (URL), kubeconfig, context, state_dir, started_at, version.
     """
     return launcher.status(state)
-
-
-def ensure_running(state: KubernetesState, *, given_up: Callable[[], bool] = lambda: False) -> Path:
-    """The kubeconfig of the running server; start one if there is none (blocking).
-
-    Several processes may call it at once: one server starts.
-
-    Raises:
-        LauncherError: when no server is ready in time, or `given_up` returns True.
-    """
-    return Path(launcher.ensure_running(state, given_up=given_up)["kubeconfig"])
 
 
 def start(state: KubernetesState) -> dict[str, Any]:

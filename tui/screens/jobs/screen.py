@@ -25,7 +25,7 @@ from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.jobs.views import JobsViews
 from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
-from tui.session import Session
+from tui.session import Session, Stopped
 from tui.store.jobs.connection_state import not_reached
 from tui.store.jobs.region_errors import region_errors
 from tui.store.jobs.table import JobChange
@@ -273,7 +273,8 @@ class JobsScreen(JobsViews):
             for each in region_errors(console.store.regions.values()):
                 what = not_reached(f"{each.names}:", each.failing_since, now)
                 seen = f", seen {age(now - each.read_at)} ago" if each.read_at else ""
-                lines.append(f"! {what}{seen} ({each.error.message})")
+                again = " ctrl+r starts it." if isinstance(each.error, Stopped) else ""
+                lines.append(f"! {what}{seen} ({each.error.message}){again}")
         text = Content("\n").join([Content.styled(plain(line), "$text-warning") for line in lines[:4]])
         widget = self.query_one("#regions", Static)
         if widget.display != bool(lines) or widget.content != text:

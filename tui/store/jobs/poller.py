@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tui.backends.errors import BackendError
+from tui.backends.errors import BackendError, Stopped
 from tui.domain.job import Job
 from tui.domain.states import AT_WORK
 from tui.store.jobs.connection_state import broken
@@ -103,15 +103,17 @@ class Poller:
     def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
         """Read now rather than when the wait is over; after an action (`hurry`), often for a while.
 
-        `connect`: list all jobs, not only what may have changed; where that fails, connect anew first. That
-        starts a service of this machine which was stopped, so it is for a person to ask for.
+        `connect`: list all jobs, not only what may have changed; where that fails, or a member of a group is
+        stopped, connect anew first. That starts a service of this machine which was stopped, so it is for a
+        person to ask for.
         """
         if hurry:
             self._hurry_until = self._monotonic() + HURRY
         self._progress_due = 0.0
         if connect:
             self._whole_due = 0.0
-        self._connect_first = self._connect_first or (connect and self.error is not None)
+        stopped = any(isinstance(each.error, Stopped) for each in self._store.regions.values())
+        self._connect_first = self._connect_first or (connect and (self.error is not None or stopped))
         self._kick.set()
 
     async def run(self) -> None:

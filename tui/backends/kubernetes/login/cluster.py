@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, Unauthenticated
 from tui.backends.kubernetes.login.exec_plugin import with_credentials
-from tui.backends.vertex.transport.connect import in_thread
+from tui.backends.local.threads import in_thread
 
 if TYPE_CHECKING:
     import ssl

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
-from tui.backends.errors import BackendError, Stopped, Unavailable
+from tui.backends.errors import BackendError
 from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
-from tui.backends.vertex.transport.connect import in_thread
-from tui.emulator.kubernetes import launcher
+from tui.backends.local.server import LocalServer
 from tui.emulator.kubernetes.paths import KubernetesState
+
+_FIX = "`vxtui emulator kubernetes status` tells more, `vxtui doctor` looks further."
 
 
 class LocalCluster(Cluster):
@@ -17,27 +16,11 @@ class LocalCluster(Cluster):
     local = True
 
     def __init__(self, state: KubernetesState) -> None:
-        self._state = state
+        self._server = LocalServer(state, "Kubernetes", "Pods")
 
     async def log_in(self) -> Login:
-        given_up = threading.Event()
-        try:
-            kubeconfig = await in_thread(
-                lambda: launcher.ensure_running(self._state, given_up=given_up.is_set)
-            )
-        except launcher.LauncherError as error:
-            raise Unavailable(
-                f"The local Kubernetes can't be started: {error}",
-                fix="`vxtui emulator kubernetes status` tells more, `vxtui doctor` looks further.",
-            ) from error
-        finally:
-            given_up.set()
-        return await log_in_with(str(kubeconfig))
+        running = await self._server.start(lambda _: _FIX)
+        return await log_in_with(str(running["kubeconfig"]))
 
     def explain(self, error: BackendError) -> BackendError:
-        if not isinstance(error, Unavailable) or launcher.status(self._state) is not None:
-            return error
-        return Stopped(
-            "The local Kubernetes is stopped. Pods that run go on meanwhile.",
-            fix="`vxtui emulator kubernetes start` starts it.",
-        )
+        return self._server.explain(error)

@@ -8,10 +8,10 @@ from typing import Any
 
 from tui import lazy_imports
 from tui.backends.interface import BackendError, ContextInfo, PreflightService
+from tui.backends.local.threads import in_thread
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.connect import in_thread
 from tui.domain.vertex.preflight import Check, RunningJobs, unknown
 
 MODULES = ("tui.backends.vertex.preflight.checks",)

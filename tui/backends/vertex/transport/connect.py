@@ -7,7 +7,6 @@ backend can be made before the first paint.
 from __future__ import annotations
 
 import asyncio
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tui.backends.interface import BackendError, InvalidRequest, Stopped, Unauthenticated, Unavailable
+from tui.backends.interface import BackendError, InvalidRequest, Unauthenticated, Unavailable
+from tui.backends.local.server import LocalServer
+from tui.backends.local.threads import in_thread
 from tui.config.paths import state_dir
 from tui.domain.resource_name import is_location
-from tui.emulator import launcher
 from tui.emulator.paths import StateDir
 from tui.emulator.storage.server import bucket_url
 
@@ -163,6 +163,7 @@ class LocalEndpoint(Endpoint):
     def __init__(self, state: StateDir) -> None:
         self.state = state
         self.budgets = state.root / "budgets"
+        self._server = LocalServer(state, "emulator", "Jobs")
 
     def target(self, service: Service, region: str) -> str:
         return self.state.target
@@ -177,24 +178,10 @@ class LocalEndpoint(Endpoint):
         return self.state.admin_target
 
     async def open(self) -> None:
-        given_up = threading.Event()
-        try:
-            await in_thread(lambda: launcher.ensure_running(self.state, given_up=given_up.is_set))
-        except launcher.LauncherError as error:
-            raise Unavailable(
-                f"The local emulator can't be started: {error}",
-                fix=REPAIR_FIX if REPAIR in str(error) else _LOG_FIX,
-            ) from error
-        finally:
-            given_up.set()
+        await self._server.start(lambda why: REPAIR_FIX if REPAIR in why else _LOG_FIX)
 
     def explain(self, error: BackendError) -> BackendError:
-        if not isinstance(error, Unavailable) or launcher.status(self.state) is not None:
-            return error
-        return Stopped(
-            "The local emulator is stopped. Jobs that run go on meanwhile.",
-            fix="`vxtui emulator start` starts it.",
-        )
+        return self._server.explain(error)
 
 
 class CloudEndpoint(Endpoint):
@@ -259,30 +246,3 @@ async def google_login(work: Callable[[], T]) -> T:
         ) from error
     except exceptions.GoogleAuthError as error:
         raise Unauthenticated(f"There are no usable Google credentials: {error}", fix=LOGIN) from error
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a daemon thread, which unlike an executor's never delays the end of the program."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        result: T | None = None
-        failure: BaseException | None = None
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
-            failure = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=run, daemon=True, name="vxtui-connect").start()
-    return await future

@@ -1,0 +1,1 @@
+"""What is of this machine: the servers of its emulators."""
