@@ -86,6 +86,20 @@ async def test_the_last_column_is_right_beside_the_scroll_bar(tmp_path: Path) ->
         assert all(len(line) == found.size.width for line in painted(app))
 
 
+async def test_columns_chosen_while_the_table_is_hidden_fit_when_it_is_shown(tmp_path: Path) -> None:
+    """A list that is empty for a moment hides its table, and may get other columns meanwhile."""
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        found = table(app)
+        before = painted(app)[0]
+        found.display = False
+        await until(pilot, lambda: not found.size, "the table to be hidden")
+        found.use([*found.columns[:3], *found.columns[4:]])
+        found.use([*COLUMNS[:-1], *found.columns[-1:]])
+        found.display = True
+        await until(pilot, lambda: bool(found.size), "the table to be shown")
+        assert painted(app)[0] == before
+
+
 def test_a_cost_is_shown_whole_or_not_at_all() -> None:
     natural = {"cost": 11, "name": 30, "progress": 40, "replicas": 9}
     seen = set()

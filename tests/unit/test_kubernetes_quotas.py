@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tui.domain.kubernetes.quantity import NotAQuantity, parse
 from tui.domain.kubernetes.quotas import CLUSTER, SPOT, ClusterObjects, pod_requests, quotas_of
 from tui.domain.quota import Quota
+from tui.domain.vertex.quota_grid import Grid
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 GPUS = "nvidia.com/gpu"
@@ -59,6 +60,19 @@ def test_spot_nodes_are_a_pool_of_their_own() -> None:
     found = quotas_of(ClusterObjects(nodes=[_node("a", 8), _node("b", 4, spot=True)], pods=[]), NOW)
     gpus = {quota.preemptible: quota.limit for quota in found if quota.unit == GPUS}
     assert gpus == {False: 8, True: 4}
+
+
+def test_node_pools_of_the_same_hardware_are_one_cell_of_the_grid() -> None:
+    """A group's grid has a cluster's row beside those of regions: it must not say that there are no GPUs."""
+    nodes = [_node("a", 8), _node("b", 4), _node("c", 2, spot=True)]
+    nodes[1]["metadata"]["labels"]["cloud.google.com/gke-nodepool"] = "other"
+    for node in nodes:
+        node["metadata"]["labels"]["cloud.google.com/gke-accelerator"] = "nvidia-tesla-a100"
+    found = quotas_of(ClusterObjects(nodes=nodes, pods=[_pod("a", 6), _pod("b", 1)]), NOW)
+    cells = {spot: Grid(found, preemptible=spot).cell(CLUSTER, "nvidia_a100_gpus") for spot in (False, True)}
+    assert (cells[False].text, cells[True].text) == ("7/12", "0/2")
+    assert Grid(found, preemptible=False).cell(CLUSTER, "nvidia_l4_gpus").text == "–"
+    assert Grid(found, preemptible=False).clusters == {CLUSTER}
 
 
 def test_a_cluster_queue_has_its_nominal_quota_and_what_is_reserved() -> None:

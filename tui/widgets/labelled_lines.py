@@ -51,10 +51,13 @@ class LabelledLines(Static):
         self._draw(width)
         return super().get_content_height(container, viewport, width)
 
+    def text(self, width: int) -> Content:
+        """The lines, wrapped to `width` cells."""
+        return Content("\n").join(hanging_indent(label, words, width) for label, words in self._lines)
+
     def _draw(self, width: int = 0) -> None:
         drawn = (width or self.content_size.width, self._lines)
         if drawn != self._drawn:
             self._drawn = drawn
-            text = Content("\n").join(hanging_indent(label, words, drawn[0]) for label, words in self._lines)
-            self.update(text, layout=not width)
+            self.update(self.text(drawn[0]), layout=not width)
             self.clear_cached_dimensions()

@@ -13,14 +13,17 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from tui.domain.kubernetes.accelerators import VERTEX
 from tui.domain.kubernetes.quantity import NotAQuantity, parse
 from tui.domain.quota import Quota
+from tui.domain.vertex import catalog
 
 Obj = Mapping[str, Any]
 CLUSTER = "cluster"
 """Stands for the namespace of what the whole cluster shares."""
 SPOT = "cloud.google.com/gke-spot"
-_POOL_LABELS = ("cloud.google.com/gke-nodepool", "cloud.google.com/gke-accelerator")
+_ACCELERATOR = "cloud.google.com/gke-accelerator"
+_POOL_LABELS = ("cloud.google.com/gke-nodepool", _ACCELERATOR)
 _GPUS = "nvidia.com/gpu"
 _NODE_RESOURCES = ("cpu", "memory", _GPUS)
 _GIB = Decimal(1 << 30)
@@ -144,6 +147,7 @@ def _resource_quotas(quotas: Iterable[Obj], read_at: datetime) -> Iterable[Quota
 @dataclass(slots=True)
 class _Pool:
     spot: bool
+    accelerator: str = ""
     nodes: int = 0
     ready: int = 0
     allocatable: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
@@ -160,6 +164,7 @@ def _node_pools(found: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
         spot = _is_spot(labels)
         pool = of_node[_name(node)] = pools.setdefault((title, spot), _Pool(spot))
         pool.nodes += 1
+        pool.accelerator = pool.accelerator or str(labels.get(_ACCELERATOR, ""))
         if _takes_pods(node):
             pool.ready += 1
             _add(pool.allocatable, _at(node, "status", "allocatable") or {})
@@ -177,7 +182,15 @@ def _node_pools(found: ClusterObjects, read_at: datetime) -> Iterable[Quota]:
             yield _quota(
                 f"Node pool {title or 'without a name'} ({count})", CLUSTER, resource,
                 (_whole(resource, pool.allocatable[resource], up=False), used), read_at, spot=pool.spot,
+                hardware=_hardware(resource, pool.accelerator),
             )  # fmt: skip
+
+
+def _hardware(resource: str, accelerator: str) -> str:
+    """The word for it among Vertex AI's metrics; "" where those have none."""
+    if resource == _GPUS:
+        return catalog.quota_word(VERTEX.get(accelerator, ""))
+    return "cpus" if resource == "cpu" else ""
 
 
 def pod_requests(pod: Obj) -> dict[str, Decimal]:
@@ -237,6 +250,7 @@ def _quota(
     read_at: datetime,
     *,
     spot: bool = False,
+    hardware: str = "",
 ) -> Quota:
     """`amounts` are the limit and the use."""
     limit, used = amounts
@@ -251,6 +265,7 @@ def _quota(
         limit_read_at=read_at,
         used_at=read_at,
         named=True,
+        hardware=hardware,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tui.domain.job import Job
@@ -73,13 +73,15 @@ class Grid:
     """All cells of one kind of quota."""
 
     def __init__(self, quotas: Sequence[Quota], *, preemptible: bool) -> None:
-        stem = _STEMS[preemptible]
         self.regions = tuple(dict.fromkeys(quota.region for quota in quotas))
-        self._quotas = {
-            (q.region, name.removeprefix(stem)): q
-            for q in quotas
-            if (name := q.metric.rpartition("/")[2]).startswith(stem)
-        }
+        self.clusters = frozenset(quota.region for quota in quotas if quota.named)
+        """Rows that are no region of Vertex AI but a cluster, or a namespace of one."""
+        self._quotas: dict[tuple[str, str], Quota] = {}
+        for quota in quotas:
+            word = _word(quota, preemptible=preemptible)
+            if word:
+                known = self._quotas.get((quota.region, word))
+                self._quotas[quota.region, word] = _sum(known, quota) if known else quota
         self.words = [word for word in words() if any(self.cell(r, word).offered for r in self.regions)]
         """Columns whose hardware at least one region has."""
 
@@ -88,6 +90,21 @@ class Grid:
         quota = self._quotas.get((region, word))
         has = quota is not None and bool(quota.limit or quota.used)
         return Cell(region, word, quota, has or word == CPUS or _documented(region, word))
+
+
+def _word(quota: Quota, *, preemptible: bool) -> str:
+    """The column of a quota; "" for one of the other kind, or of no hardware."""
+    if quota.named:
+        return quota.hardware if quota.preemptible == preemptible else ""
+    name, stem = quota.metric.rpartition("/")[2], _STEMS[preemptible]
+    return name.removeprefix(stem) if name.startswith(stem) else ""
+
+
+def _sum(first: Quota, second: Quota) -> Quota:
+    """Two node pools of the same hardware as one."""
+    parts = ((first.limit, second.limit), (first.used, second.used))
+    limit, used = (None if a is None or b is None else a + b for a, b in parts)
+    return replace(first, limit=limit, used=used)
 
 
 def _documented(region: str, word: str) -> bool:

@@ -21,7 +21,8 @@ from tui.kinds.registry import kind_of, titled
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
 from tui.store.log.filters import LineFilter
-from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
+from tui.widgets.labelled_columns import Column, LabelledColumns, column_width, columns_in, stacked
+from tui.widgets.labelled_lines import EMPTY, Labelled
 from tui.widgets.log.render import line_text, short_replica
 from tui.widgets.notice import Notice
 from tui.widgets.state import bar, state_content
@@ -40,6 +41,8 @@ class OverviewPane(JobPane):
 
     EXTRA = ("pane",)
     TITLE = "Overview"
+    WORK_BESIDE = True
+    """How far the work is fits beside the state; where it is longer it has the whole width."""
     NEEDS = Changed.JOB | Changed.TRAINING_STEPS | Changed.LOGS | Changed.SOURCES
     DEFAULT_CSS = """
     OverviewPane Scroll { scrollbar-gutter: stable; }
@@ -49,7 +52,7 @@ class OverviewPane(JobPane):
     def __init__(self, feed: object) -> None:
         super().__init__(feed)  # type: ignore[arg-type]
         self._scroll = Scroll()
-        self._facts_view = LabelledLines("facts")
+        self._facts_view = LabelledColumns("facts")
         self._paused = False
 
     def compose(self) -> Iterable[Widget]:
@@ -78,16 +81,26 @@ class OverviewPane(JobPane):
             self._show_missing(self.notice)
             return
         self.notice.hide()
-        blocks = [
-            self._state(job),
-            self._error(job),
-            self._troubles(job),
-            self._training(job),
-            self._machines(job),
-            self._facts(job),
-        ]
-        lines = [line for block in blocks if block for line in (*block, (EMPTY, EMPTY))]
-        self._facts_view.show(lines[:-1])
+        self._facts_view.show_rows(self._rows(job))
+
+    def _rows(self, job: Job) -> list[Sequence[Column]]:
+        """The blocks in rows of columns. What is wrong has the whole width, as it has lines of a log."""
+        columns = columns_in(self.size.width)
+        state, work, machines, facts = (
+            block(job) for block in (self._state, self._training, self._machines, self._facts)
+        )
+        wrong: list[Sequence[Column]] = [[self._error(job)], [self._troubles(job)], [self._problem()]]
+        why = self._why(job)
+        # Long, and copied as a whole.
+        name = table([("name", Content.styled(plain(job.name), "$text-muted"))])
+        if columns == 1:
+            return [[[*state, *why]], *wrong, [work], [machines], [[*facts, *name]]]
+        wrong.insert(0, [why])
+        if not self.WORK_BESIDE:
+            return [[state, stacked([machines, facts])], *wrong, [work], [name]]
+        if columns == 2:
+            return [[state, work], *wrong, [machines, facts], [name]]
+        return [[state, work, stacked([machines, facts])], *wrong, [name]]
 
     def _show_missing(self, notice: Notice) -> None:
         if self.feed.gone:
@@ -102,8 +115,6 @@ class OverviewPane(JobPane):
         words = state_content(job.state)
         native = Content.styled(f"   {plain(job.native_state)}", "$text-muted")
         rows: list[Row] = [("state", Content.assemble(words, native))]
-        if job.reason and job.error is None:
-            rows.append(("reason", Content(plain(job.reason))))
         if job.create_time is not None:
             rows.append(("created", _moment(job.create_time, now)))
         rows += _starts(job, now)
@@ -116,13 +127,20 @@ class OverviewPane(JobPane):
             rows.append(("waiting", Content(f"{age(job.wait(now))} {_waits_for(job)}".rstrip())))
         elif job.start_time is not None:
             rows.append(("running", Content(age(job.duration(now)))))
-        if not job.state.terminal:
-            rows += [("" if at else "waits for", Content(plain(why))) for at, why in enumerate(job.waiting)]
         cost = self._cost(job, now)
         if cost is not None:
             rows.append(("cost", cost))
         if job.timeout is not None and not job.state.terminal:
             rows.append(("time limit", Content(age(job.timeout))))
+        return table(rows)
+
+    def _why(self, job: Job) -> list[Labelled]:
+        """Why it is as it is, and what it waits for, in the service's words."""
+        rows: list[Row] = []
+        if job.reason and job.error is None:
+            rows.append(("reason", Content(plain(job.reason))))
+        if not job.state.terminal:
+            rows += [("" if at else "waits for", Content(plain(why))) for at, why in enumerate(job.waiting)]
         return table(rows)
 
     def _cost(self, job: Job, now: datetime) -> Content | None:
@@ -173,6 +191,11 @@ class OverviewPane(JobPane):
             rows.append(("", Content.styled(f"and {len(found) - MOST_TROUBLES} more", "$text-muted")))
         return table(rows)
 
+    def _problem(self) -> list[Labelled]:
+        """What the training itself says is wrong."""
+        problem = self.feed.progress.problem
+        return table([("problem", Content.styled(plain(problem), "$text-error"))]) if problem else []
+
     def _last_lines(self, replica: Replica | None) -> list[LogEntry]:
         if replica is None:
             return []
@@ -196,7 +219,8 @@ class OverviewPane(JobPane):
             total = f"/{progress.total_steps:,}" if progress.total_steps else ""
             rows.append(("step", Content(f"{progress.step:,}{total}")))
         if fraction is not None:
-            width = max(10, min(50, self.size.width - BESIDE_BAR))
+            room = column_width(self.size.width, columns_in(self.size.width))
+            width = max(10, min(50, room - BESIDE_BAR))
             drawn = bar(fraction, width)
             colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
             left = self._left(job, samples)
@@ -222,8 +246,6 @@ class OverviewPane(JobPane):
         undone = self.feed.history().undone
         if undone:
             rows.append(("went back", _went_back(undone, now)))
-        if progress.problem:
-            rows.append(("problem", Content.styled(plain(progress.problem), "$text-error")))
         if progress.phase and job.state.active:
             rows.append(("phase", Content(plain(progress.phase))))
         return table(rows)
@@ -261,7 +283,6 @@ class OverviewPane(JobPane):
         rows: list[Row] = [
             (kind_of(job).words.region, Content(plain(job.region))),
             ("id", Content(plain(job.id))),
-            ("name", Content.styled(plain(job.name), "$text-muted")),
         ]
         if job.parent:
             parent = self.console.store.parent_of(job)

@@ -25,6 +25,8 @@ BAR = 30
 class PipelineOverviewPane(OverviewPane):
     """See the module. In the place of the training's progress it has that of the tasks."""
 
+    WORK_BESIDE = False
+
     def _training(self, job: Job) -> list[Labelled]:
         return table([*_tasks(job), *_given(job)])
 

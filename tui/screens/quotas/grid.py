@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import NOT_MEASURED, age, short_region
+from tui.domain.formatting import NOT_MEASURED, accelerators, age, short_region
+from tui.domain.job import Job
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.text import plain
 from tui.domain.vertex import catalog
@@ -163,7 +164,8 @@ class QuotaGridScreen(QuotaListScreen):
         self._fits = {}
         if self._profile is None:
             return
-        regions = self._grid.regions
+        # A profile of Vertex AI does not run in a cluster.
+        regions = [region for region in self._grid.regions if region not in self._grid.clusters]
         try:
             prepared = self._profile.prepare(
                 {}, context=self.console.connection.context, region=self._profile.region
@@ -200,6 +202,8 @@ class QuotaGridScreen(QuotaListScreen):
     def blocked_reason(self, found: Action) -> str | None:
         if found.id in {"quota_grid.open", "quota_grid.request"} and self.table.cursor is None:
             return "No region is selected."
+        if found.id == "quota_grid.request" and self.table.cursor in self._grid.clusters:
+            return "A cluster's limits are its nodes and queues: its administrator changes them."
         if found.id == "quota_grid.profile" and not self.console.profiles:
             return "There is no valid profile."
         return super().blocked_reason(found)
@@ -254,18 +258,28 @@ class QuotaGridScreen(QuotaListScreen):
         lines += [self._line(cell.quota) for cell in said if cell.quota is not None]
         if len(cells) > len(said):
             lines.append(f"{len(cells) - len(said)} more of this kind are not reported")
-        metrics = [metric(word, preemptible=self._spot) for word in chosen]
-        found = users(self.console.store.active.values(), region, metrics)
+        found = self._users(region, chosen)
         lines += [
             "",
             "Jobs of this console that use it or wait for it:" if found else "No job uses it.",
+            *(f"  {job.state.value.lower():<10} {job.display_name}   {parts}" for job, parts in found),
         ]
-        for job, taken in found:
-            parts = ", ".join(f"{n:,} {short_name(name)}" for name, n in taken.items())
-            lines.append(f"  {job.state.value.lower():<10} {job.display_name}   {parts}")
         for kind, fit in zip(("spot", "standard"), self._fits.get(region, ()), strict=False):
             lines += ["", f"{kind}: {fit.brief}", f"  {fit.sentence}"]
         return "\n".join(lines)
+
+    def _users(self, region: str, chosen: Sequence[str]) -> list[tuple[Job, str]]:
+        """Active jobs that use what is chosen there, and how much of it."""
+        active = self.console.store.active.values()
+        if region in self._grid.clusters:
+            # Pods of any namespace are on the cluster's nodes.
+            context = region.rpartition("/")[0]
+            return [(job, accelerators(job)) for job in active if not context or job.context == context]
+        metrics = [metric(word, preemptible=self._spot) for word in chosen]
+        return [
+            (job, ", ".join(f"{n:,} {short_name(name)}" for name, n in taken.items()))
+            for job, taken in users(active, region, metrics)
+        ]
 
     def _line(self, quota: Quota) -> str:
         def word(value: int | None) -> str:
@@ -281,7 +295,7 @@ class QuotaGridScreen(QuotaListScreen):
             old = f"{ages['use']} ago"
         figures = "".join(f"{word(value):>7}" for value in (quota.limit, quota.used, quota.free))
         old += f", {ESTIMATED}" if quota.estimated else ""
-        return f"{short_name(quota.metric):<19}{figures}  {old}"
+        return f"{short_name(quota.hardware or quota.metric):<19}{figures}  {old}"
 
     def _chosen_words(self) -> list[str]:
         chosen = self.table.chosen_column

@@ -21,6 +21,8 @@ BAR = 30
 class TuningOverviewPane(OverviewPane):
     """See the module. In the place of the training's progress it has that of the study."""
 
+    WORK_BESIDE = False
+
     def _training(self, job: Job) -> list[Labelled]:
         study = study_of(job)
         ended = sum(task.state.terminal for task in job.tasks)

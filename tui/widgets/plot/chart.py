@@ -23,7 +23,7 @@ from tui.widgets.plot.view_range import Range, part, value_at
 from tui.widgets.state import wants_ascii
 
 if TYPE_CHECKING:
-    from textual_plot import PlotWidget
+    from tui.widgets.plot.open_plot import OpenPlot
 
 LABEL = 7
 """Cells for the labels of the y axis."""
@@ -124,7 +124,7 @@ class Chart(VerticalGroup):
         height: 1fr;
         .chart-title { height: 1; padding: 0 1; }
         .chart-text { height: 1fr; padding: 0 1; text-wrap: nowrap; }
-        PlotWidget {
+        OpenPlot {
             height: 1fr;
             & > .plot--axis { color: $text-muted; }
             & > .plot--tick { color: $text-muted; text-style: none; }
@@ -138,7 +138,7 @@ class Chart(VerticalGroup):
         self.format = format
         self._lines: tuple[ChartLine, ...] = ()
         self._drawn: list[ChartLine] = []
-        self._plot: PlotWidget | None = None
+        self._plot: OpenPlot | None = None
         self._ascii = False
 
     @dataclass
@@ -164,9 +164,9 @@ class Chart(VerticalGroup):
         if self._ascii:
             yield Static("", classes="chart-text", markup=False)
         else:
-            from textual_plot import PlotWidget  # noqa: PLC0415
+            from tui.widgets.plot.open_plot import OpenPlot  # noqa: PLC0415
 
-            self._plot = PlotWidget(allow_pan_and_zoom=False)
+            self._plot = OpenPlot(allow_pan_and_zoom=False)
             self._plot.can_focus = False
             yield self._plot
 
@@ -254,7 +254,7 @@ class Chart(VerticalGroup):
             last = max((c.x[-1] for c in self._lines if c.x), default=0.0)
         return first, last if last > first else first + 1
 
-    def _paint_plot(self, plot: PlotWidget) -> None:
+    def _paint_plot(self, plot: OpenPlot) -> None:
         from textual_plot import HiResMode  # noqa: PLC0415
 
         drawn = [line for line in self._drawn if line.x]
@@ -292,7 +292,7 @@ class Chart(VerticalGroup):
         """The figure of a drawn y."""
         return self.format.y_text(10.0**y if self.format.log else y)
 
-    def _scale(self, plot: PlotWidget, drawn: Sequence[ChartLine]) -> None:
+    def _scale(self, plot: OpenPlot, drawn: Sequence[ChartLine]) -> None:
         first, last = self._window()
         bottom, top = self._range(drawn)
         cross = self.format.x_view.cross

@@ -365,11 +365,11 @@ class Table(ScrollView, can_focus=True):
             self.refresh()
 
     def _place_columns(self) -> bool:
-        """Place the columns; returns whether they differ from before."""
+        """Place the columns, also while hidden, when `size` is 0; returns whether they differ from before."""
         if not self.is_attached:
             return False
-        # The last cell belongs to the scroll bar, whether it is shown now or not.
-        placed = place(self.columns, self._natural, self.size.width - 1, self._hidden_columns, self.pinned)
+        width = self._size.width - self.styles.gutter.width - 1  # The last cell belongs to the scroll bar.
+        placed = place(self.columns, self._natural, width, self._hidden_columns, self.pinned)
         if placed == self._placed:
             return False
         self._placed = placed
