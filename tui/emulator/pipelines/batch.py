@@ -18,9 +18,10 @@ from google.longrunning import operations_pb2
 
 from tui.emulator.database import Pb, StorageFull
 from tui.emulator.experiments.store import NOTHING
-from tui.emulator.pipelines.service import PipelineRunner, PipelineServer
+from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
+from tui.emulator.vertex.job_handlers import Runner
 from tui.emulator.vertex.operations import Operations, Running, Work
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.training_pipeline_service import SERVICE
@@ -37,7 +38,11 @@ class PipelineBatches:
     """The handlers."""
 
     def __init__(
-        self, server: PipelineServer, table: PipelineTable, runner: PipelineRunner, operations: Operations
+        self,
+        server: PipelineServer,
+        table: PipelineTable,
+        runner: Runner[PipelineJob],
+        operations: Operations,
     ) -> None:
         self._server, self._table, self._runner, self._operations = server, table, runner, operations
 

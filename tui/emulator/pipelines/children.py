@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from google.longrunning import operations_pb2
 from google.rpc import code_pb2
@@ -20,6 +20,7 @@ from tui.emulator.database import Pb
 from tui.emulator.experiments.store import Change
 from tui.emulator.pipelines.planner import Values
 from tui.emulator.rpc.methods import Unary, WireError
+from tui.emulator.vertex.job_handlers import Runner
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.operations import NOTHING, Operations, Running, call_within
 
@@ -62,34 +63,14 @@ class Call:
     reply: Any = None
 
 
-class Scheduler(Protocol):
-    """The part of the scheduler of custom jobs that is used here."""
-
-    def admit(self, job: Job) -> None:
-        """Run a stored job."""
-
-    async def cancel(self, job: Job) -> None:
-        """Request its end. Raises WireError."""
-
-
-class TuningRunner(Protocol):
-    """The part of `TuningRuns` that is used here."""
-
-    def admit(self, job: Any) -> None:
-        """Run a stored tuning job."""
-
-    async def cancel(self, job: Any) -> None:
-        """Request its end. Raises WireError."""
-
-
 @dataclass(frozen=True, slots=True)
 class Children:
     """The children of all pipelines. `methods` are those of the API by name."""
 
     jobs: JobTable
-    scheduler: Scheduler
+    scheduler: Runner[Job]
     tuning_jobs: Any
-    tuning: TuningRunner
+    tuning: Runner[Any]
     check_tuning: Callable[[Pb], None]
     """Refuses the creation of a tuning job that could not run. Raises WireError."""
     operations: Operations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 from google.cloud.aiplatform_v1.types import pipeline_service
@@ -29,56 +29,38 @@ from tui.emulator.pipelines.table import (
     PipelineRecord,
     PipelineTable,
     ScheduledRun,
-    State,
 )
-from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
+from tui.emulator.rpc.methods import WireError, invalid
 from tui.emulator.rpc.page_token import read_token, write_token
-from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
+from tui.emulator.rpc.paging import page_size, query_digest
 from tui.emulator.vertex.filter_fields import PIPELINE_JOB_FIELDS
+from tui.emulator.vertex.job_handlers import JobHandlers, JobType, Runner
 from tui.emulator.vertex.operations import Operations
-from tui.emulator.vertex.resource_requests import creation_parent, find, list_page, matching
+from tui.emulator.vertex.resource_requests import creation_parent, matching
 from tui.emulator.vertex.training_pipeline_service import SERVICE
 from tui.emulator.vertex.validate import resource_problems
 
-KIND = "aiplatform.googleapis.com/PipelineJob"
-ListResponsePb = pipeline_service.ListPipelineJobsResponse.pb()
 JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")
 _ORDERS = ("create_time", "update_time", "end_time", "start_time")
 LARGEST_TEMPLATE = 10_000_000
 
 
-class PipelineRunner(Protocol):
-    """The part of `PipelineRuns` that this service uses."""
+class PipelineServer(JobHandlers[PipelineJob]):
+    """Handlers of one emulator."""
 
-    def admit(self, job: PipelineJob) -> None:
-        """Run a new pipeline job to its end."""
-
-    async def cancel(self, job: PipelineJob) -> None:
-        """Request its end; return when the request is stored."""
-
-
-class PipelineServer:
-    """Handlers of one emulator. They take and return plain protobuf."""
+    # vertex facts 11.3: a list has no job_detail.
+    TYPE = JobType(
+        SERVICE, pipeline_service, "PipelineJob", "pipeline", PipelineJobPb, PipelineRecord.COLLECTION,
+        PIPELINE_JOB_FIELDS, unlisted=("job_detail",),
+    )  # fmt: skip
 
     def __init__(
-        self, table: PipelineTable, runner: PipelineRunner, operations: Operations, state: StateDir
+        self, table: PipelineTable, runner: Runner[PipelineJob], operations: Operations, state: StateDir
     ) -> None:
+        super().__init__(table, runner)
         self._table = table
-        self._runner = runner
         self._operations = operations
         self._state = state
-
-    def methods(self) -> list[Method]:
-        """The RPCs served here."""
-        types = pipeline_service
-        table: list[tuple[str, Any, Any, Any]] = [
-            ("CreatePipelineJob", types.CreatePipelineJobRequest, PipelineJobPb, self.create),
-            ("GetPipelineJob", types.GetPipelineJobRequest, PipelineJobPb, self.get),
-            ("ListPipelineJobs", types.ListPipelineJobsRequest, ListResponsePb, self.list),
-            ("CancelPipelineJob", types.CancelPipelineJobRequest, empty_pb2.Empty, self.cancel),
-            ("DeletePipelineJob", types.DeletePipelineJobRequest, operations_pb2.Operation, self.delete),
-        ]
-        return [Method(SERVICE, rpc, req.pb(), res, handler) for rpc, req, res, handler in table]
 
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The job is on disk before the reply."""
@@ -131,46 +113,12 @@ class PipelineServer:
         assert pipeline is not None
         return requested, pipeline
 
-    async def get(self, request: Pb) -> Pb:
-        return self.find(request.name).pb
+    def _page(self, request: Pb) -> tuple[Sequence[PipelineJob], str]:
+        return self._ordered(request) if request.order_by else super()._page(request)
 
-    async def list(self, request: Pb) -> Pb:
-        fields = mask_fields(request.read_mask.paths, PipelineJobPb.DESCRIPTOR)
-        page, token = (
-            self._ordered(request)
-            if request.order_by
-            else list_page(self._table, request, PIPELINE_JOB_FIELDS)
-        )
-        reply = ListResponsePb(pipeline_jobs=[job.pb for job in page], next_page_token=token)
-        for job in reply.pipeline_jobs:
-            # vertex facts 11.3
-            job.ClearField("job_detail")
-        keep_only(reply.pipeline_jobs, fields)
-        return reply
-
-    async def cancel(self, request: Pb) -> empty_pb2.Empty:
-        job = self.find(request.name)
-        if job.terminal:
-            name, state = job.record.name, State(job.pb.state).name
-            raise failed_precondition(
-                name, f"The pipeline {name} has ended ({state}); it can't be cancelled."
-            )
-        await self._runner.cancel(job)
-        return empty_pb2.Empty()
-
-    async def delete(self, request: Pb) -> operations_pb2.Operation:
-        job = self.find(request.name)
-        if not job.terminal:
-            name, state = job.record.name, State(job.pb.state).name
-            raise failed_precondition(
-                name, f"The pipeline {name} is in {state}; cancel it and wait for its end, then delete it."
-            )
+    async def _delete(self, job: PipelineJob) -> operations_pb2.Operation:
         await self._table.delete(job)
         return await self._operations.done(job.record.project, job.record.location, empty_pb2.Empty())
-
-    def find(self, name: str) -> PipelineJob:
-        """The job of that name. Raises WireError."""
-        return find(self._table, PipelineRecord.COLLECTION, KIND, name)
 
     def _new_id(self, asked: str, pipeline: Pipeline) -> str:
         """The id that was asked for, or one of the pipeline's name and the time."""

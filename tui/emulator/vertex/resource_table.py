@@ -43,6 +43,12 @@ class Resource:
     def terminal(self) -> bool:
         return self.pb.state in self.TERMINAL
 
+    @property
+    def state_name(self) -> str:
+        """Its state as the service names it."""
+        states = self.pb.DESCRIPTOR.fields_by_name["state"].enum_type.values_by_number
+        return str(states[self.pb.state].name)
+
 
 R = TypeVar("R", bound=Resource)
 

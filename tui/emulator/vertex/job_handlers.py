@@ -1,0 +1,139 @@
+"""What the services of every kind of job share: get, list, cancel and delete.
+
+Chosen here, not documented for Vertex: cancelling an ended job and deleting one that has not ended are
+FAILED_PRECONDITION.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+
+from tui.emulator.database import Pb
+from tui.emulator.filters import FieldTable
+from tui.emulator.rpc.methods import Method, failed_precondition
+from tui.emulator.rpc.paging import keep_only, mask_fields
+from tui.emulator.vertex.resource_requests import find, list_page
+from tui.emulator.vertex.resource_table import R, ResourceTable
+
+R_contra = TypeVar("R_contra", contravariant=True)
+
+
+class Runner(Protocol[R_contra]):
+    """What runs the jobs of one kind."""
+
+    def admit(self, job: R_contra, /) -> None:
+        """Run a stored job to its end."""
+
+    async def cancel(self, job: R_contra, /) -> None:
+        """Request its end; return when the request is stored. Raises WireError."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobType:
+    """One kind of job, as its service names it."""
+
+    service: str
+    types: Any
+    """The module with the requests."""
+    name: str
+    """As in the methods, e.g. `CustomJob`."""
+    title: str
+    """As a message calls one."""
+    pb: Any
+    collection: str
+    fields: FieldTable[Pb]
+    """What a filter may name."""
+    unlisted: tuple[str, ...] = ()
+    """Fields that a list leaves out."""
+
+    @property
+    def plural(self) -> str:
+        """The field of a list's reply, e.g. `custom_jobs`."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower() + "s"
+
+    def message(self, name: str) -> Any:
+        """The class of a request or a reply."""
+        return getattr(self.types, name).pb()
+
+
+class JobHandlers(ABC, Generic[R]):
+    """Handlers of one kind of job. They take and return plain protobuf. A subclass creates and deletes."""
+
+    TYPE: JobType
+
+    def __init__(self, table: ResourceTable[R], runner: Runner[R]) -> None:
+        self._jobs, self._runner = table, runner
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        name, pb, lists = self.TYPE.name, self.TYPE.pb, f"List{self.TYPE.name}s"
+        table: list[tuple[str, Any, Any]] = [
+            (f"Create{name}", pb, self.create),
+            (f"Get{name}", pb, self.get),
+            (lists, self.TYPE.message(f"{lists}Response"), self.list),
+            (f"Cancel{name}", empty_pb2.Empty, self.cancel),
+            (f"Delete{name}", operations_pb2.Operation, self.delete),
+        ]
+        return [
+            Method(self.TYPE.service, rpc, self.TYPE.message(f"{rpc}Request"), reply, handler)
+            for rpc, reply, handler in table
+        ]
+
+    @abstractmethod
+    async def create(self, request: Pb) -> Pb:
+        """Check, store, admit. The job is on disk before the reply."""
+
+    async def get(self, request: Pb) -> Pb:
+        return self.find(request.name).pb
+
+    async def list(self, request: Pb) -> Pb:
+        fields = mask_fields(request.read_mask.paths, self.TYPE.pb.DESCRIPTOR)
+        page, token = self._page(request)
+        jobs = {self.TYPE.plural: [job.pb for job in page]}
+        reply = self.TYPE.message(f"List{self.TYPE.name}sResponse")(**jobs, next_page_token=token)
+        listed = getattr(reply, self.TYPE.plural)
+        for job in listed:
+            for field in self.TYPE.unlisted:
+                job.ClearField(field)
+        keep_only(listed, fields)
+        return reply
+
+    async def cancel(self, request: Pb) -> empty_pb2.Empty:
+        job = self.find(request.name)
+        if job.terminal:
+            raise failed_precondition(
+                job.record.name,
+                f"The {self.TYPE.title} {job.record.name} has ended ({job.state_name}); "
+                "it can't be cancelled.",
+            )
+        await self._runner.cancel(job)
+        return empty_pb2.Empty()
+
+    async def delete(self, request: Pb) -> operations_pb2.Operation:
+        job = self.find(request.name)
+        if not job.terminal:
+            raise failed_precondition(
+                job.record.name,
+                f"The {self.TYPE.title} {job.record.name} is in {job.state_name}; cancel it and wait for its "
+                "end, then delete it.",
+            )
+        return await self._delete(job)
+
+    def find(self, name: str) -> R:
+        """The job of that name. Raises WireError."""
+        kind = f"aiplatform.googleapis.com/{self.TYPE.name}"
+        return find(self._jobs, self.TYPE.collection, kind, name)
+
+    def _page(self, request: Pb) -> tuple[Sequence[R], str]:
+        return list_page(self._jobs, request, self.TYPE.fields)
+
+    @abstractmethod
+    async def _delete(self, job: R) -> operations_pb2.Operation:
+        """Delete a job that has ended."""
