@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.test_progress_dialects import log_entry
 from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.custom_jobs import CustomJobs
 from tui.domain.profile.model import ProfileInvalid, load
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import VARIABLE, problems, progress_pattern, with_pattern
@@ -104,11 +105,11 @@ def test_a_profile_sends_its_pattern_in_the_environment() -> None:
 
 def test_a_job_tells_its_pattern_to_any_console() -> None:
     resource: dict[str, Any] = load(PROFILE, "own.yaml", "own").render().custom_job
-    message = convert.job_message(resource | {"name": "projects/p/locations/r/customJobs/1"})
+    message = CustomJobs.resource.parse(resource | {"name": "projects/p/locations/r/customJobs/1"})
     assert (
         convert.listed_job(message, "c").progress_pattern == r"upd (?P<step>\d+) objective (?P<loss>[\d.]+)"
     )
-    assert convert.job(convert.job_message({"displayName": "x"}), "c").progress_pattern == ""
+    assert convert.job(CustomJobs.resource.parse({"displayName": "x"}), "c").progress_pattern == ""
 
 
 def test_a_pool_keeps_its_own_pattern_and_one_without_a_task_gets_none() -> None:

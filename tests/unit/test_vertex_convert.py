@@ -10,6 +10,7 @@ from google.cloud.cloudquotas_v1.types import resources
 
 from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.custom_jobs import CustomJobs
 from tui.backends.vertex.quotas import limit_of
 from tui.domain.job import JobError
 from tui.domain.quota import UNLIMITED
@@ -49,7 +50,7 @@ JOB = {
 
 
 def test_a_job_keeps_all_that_the_service_says() -> None:
-    job = convert.job(convert.job_message(JOB), "prod")
+    job = convert.job(CustomJobs.resource.parse(JOB), "prod")
     assert (job.name, job.id, job.region, job.context) == (NAME, "42", "europe-west4", "prod")
     assert (job.state, job.native_state) == (JobState.FAILED, "JOB_STATE_FAILED")
     assert job.create_time == datetime(2026, 11, 21, 10, 0, 0, 250_000, tzinfo=UTC)
@@ -70,7 +71,7 @@ def test_what_is_not_said_is_none() -> None:
 
 
 def test_values_from_the_future_are_kept_as_numbers() -> None:
-    pb = convert.job_message(JOB)
+    pb = CustomJobs.resource.parse(JOB)
     pb.state = 99
     pb.job_spec.worker_pool_specs[0].machine_spec.accelerator_type = 77
     job = convert.job(pb, "c")
@@ -79,12 +80,12 @@ def test_values_from_the_future_are_kept_as_numbers() -> None:
 
 
 def test_the_rest_form_survives_both_ways() -> None:
-    assert convert.job_dict(convert.job_message(JOB)) == JOB
+    assert convert.job_dict(CustomJobs.resource.parse(JOB)) == JOB
 
 
 def test_a_field_that_does_not_exist_is_refused_by_name() -> None:
     with pytest.raises(InvalidRequest, match="replicaCounts"):
-        convert.job_message({"jobSpec": {"workerPoolSpecs": [{"replicaCounts": 1}]}})
+        CustomJobs.resource.parse({"jobSpec": {"workerPoolSpecs": [{"replicaCounts": 1}]}})
 
 
 def test_the_limit_of_a_region() -> None:

@@ -12,12 +12,13 @@ from google.cloud.aiplatform_v1.services.schedule_service.transports.grpc_asynci
     ScheduleServiceGrpcAsyncIOTransport,
 )
 from google.cloud.aiplatform_v1.types.schedule import Schedule as ScheduleProto
-from google.protobuf import json_format, timestamp_pb2
+from google.protobuf import timestamp_pb2
 
-from tui.backends.interface import BackendError, ContextInfo, InvalidRequest
+from tui.backends.interface import BackendError, ContextInfo
 from tui.backends.schedules import ScheduleService
 from tui.backends.serving import Found
 from tui.backends.vertex.jobs import pipeline_job_convert
+from tui.backends.vertex.jobs.pipeline_jobs import PipelineJobs
 from tui.backends.vertex.regions import RegionLists, region_in
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
@@ -210,11 +211,5 @@ def _message(schedule: NewSchedule, parent: str) -> Pb:
             getattr(message, field).CopyFrom(stamp)
     request = message.create_pipeline_job_request
     request.parent = parent
-    try:
-        json_format.ParseDict(dict(schedule.job), request.pipeline_job)
-    except json_format.ParseError as error:
-        raise InvalidRequest(
-            f"The job does not have the form of a Vertex AI pipeline job: {error}",
-            fix="Correct the profile's pipelineJob.",
-        ) from error
+    request.pipeline_job.CopyFrom(PipelineJobs.resource.parse(schedule.job))
     return message

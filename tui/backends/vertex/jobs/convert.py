@@ -16,7 +16,6 @@ from google.cloud.aiplatform_v1.types.custom_job import CustomJob, Scheduling
 from google.cloud.aiplatform_v1.types.job_state import JobState as NativeState
 from google.protobuf import json_format
 
-from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job, JobError, infer_replicas, partly_read
 from tui.domain.masking import mask_text
@@ -189,20 +188,3 @@ def job_dict(pb: Any) -> dict[str, Any]:
     """The resource in REST form: camelCase, enums by name, int64 as strings (vertex facts 1.11)."""
     found: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
     return found
-
-
-def job_message(resource: Mapping[str, Any]) -> Any:
-    """A CustomJob message from its REST form.
-
-    Raises:
-        InvalidRequest: naming the field that does not fit.
-    """
-    message = CustomJobPb()
-    try:
-        json_format.ParseDict(dict(resource), message)
-    except json_format.ParseError as error:
-        raise InvalidRequest(
-            f"The job does not have the form of a Vertex AI custom job: {error}",
-            fix="Correct the profile's jobSpec; `gcloud ai custom-jobs create --config` takes the same form.",
-        ) from error
-    return message

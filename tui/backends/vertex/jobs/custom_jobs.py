@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.cloud.aiplatform_v1.types import custom_job, job_service
 
 from tui.backends.vertex.jobs import convert
-from tui.backends.vertex.jobs.resource import Resource
+from tui.backends.vertex.jobs.resource import ACTIVE_JOBS, Resource
 from tui.backends.vertex.jobs.service import VertexJobs
 
 
@@ -20,15 +20,9 @@ class CustomJobs(VertexJobs):
         message=custom_job.CustomJob,
         client=lambda clients, region: clients.jobs(region),
         list_fields=convert.LIST_FIELDS,
-        active_states=(
-            "JOB_STATE_QUEUED",
-            "JOB_STATE_PENDING",
-            "JOB_STATE_RUNNING",
-            "JOB_STATE_CANCELLING",
-            "JOB_STATE_PAUSED",
-            "JOB_STATE_UPDATING",
-        ),
+        active_states=ACTIVE_JOBS,
         convert=convert.job,
         convert_listed=convert.listed_job,
-        parse=convert.job_message,
+        body="jobSpec",
+        form_advice="; `gcloud ai custom-jobs create --config` takes the same form",
     )

@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_service
-from google.protobuf import json_format
 
-from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.jobs import pipeline_job_convert
 from tui.backends.vertex.jobs.composite import CompositeJobs
-from tui.backends.vertex.jobs.resource import Resource
+from tui.backends.vertex.jobs.resource import ACTIVE_PIPELINES, Resource
 from tui.domain.job import Job
-
-_Pb = pipeline_job.PipelineJob.pb()
-
-
-def _message(resource: Mapping[str, Any]) -> Any:
-    """A PipelineJob message. Raises InvalidRequest, naming the field that does not fit."""
-    message = _Pb()
-    try:
-        json_format.ParseDict(dict(resource), message)
-    except json_format.ParseError as error:
-        raise InvalidRequest(
-            f"The job does not have the form of a Vertex AI pipeline job: {error}",
-            fix="Correct the profile's pipelineJob.",
-        ) from error
-    return message
 
 
 class PipelineJobs(CompositeJobs):
@@ -42,16 +23,10 @@ class PipelineJobs(CompositeJobs):
         message=pipeline_job.PipelineJob,
         client=lambda clients, region: clients.pipelines(region),
         list_fields=(),
-        active_states=(
-            "PIPELINE_STATE_QUEUED",
-            "PIPELINE_STATE_PENDING",
-            "PIPELINE_STATE_RUNNING",
-            "PIPELINE_STATE_CANCELLING",
-            "PIPELINE_STATE_PAUSED",
-        ),
+        active_states=ACTIVE_PIPELINES,
         convert=pipeline_job_convert.job,
         convert_listed=pipeline_job_convert.job,
-        parse=_message,
+        body="pipelineJob",
     )
 
     async def find(self, reference: str) -> list[Job]:

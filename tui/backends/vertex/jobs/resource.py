@@ -9,8 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf import json_format
+
+from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import Job
+
+_ACTIVE = ("QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED")
+ACTIVE_JOBS = (*(f"JOB_STATE_{state}" for state in _ACTIVE), "JOB_STATE_UPDATING")
+ACTIVE_PIPELINES = tuple(f"PIPELINE_STATE_{state}" for state in _ACTIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,26 @@ class Resource:
     """A plain message as a job of that context."""
     convert_listed: Callable[[Any, str], Job]
     """The same for a message of a list, without what only the whole resource has."""
-    parse: Callable[[Mapping[str, Any]], Any]
-    """A message from the resource's REST form. Raises InvalidRequest."""
+    body: str
+    """The key of a profile that has its REST form."""
+    form_advice: str = ""
+    """Where else that form is known."""
+
+    def parse(self, resource: Mapping[str, Any]) -> Any:
+        """A plain message from the resource's REST form.
+
+        Raises:
+            InvalidRequest: naming the field that does not fit.
+        """
+        message = self.message.pb()()
+        try:
+            json_format.ParseDict(dict(resource), message)
+        except json_format.ParseError as error:
+            raise InvalidRequest(
+                f"The job does not have the form of a Vertex AI {self.noun.replace('_', ' ')}: {error}",
+                fix=f"Correct the profile's {self.body}{self.form_advice}.",
+            ) from error
+        return message
 
     def call(self, clients: Clients, region: str, verb: str) -> Callable[..., Any]:
         """The method of this verb, e.g. `get`, on the client of a region."""
