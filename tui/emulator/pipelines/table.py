@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import sqlite3
@@ -18,7 +17,7 @@ from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
 from tui.emulator.pipelines.children import Child, NewChild
 from tui.emulator.pipelines.planner import Record, Status, Values
-from tui.emulator.vertex.resource_table import Key, Resource, ResourceTable, timestamp
+from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable, timestamp
 
 State = pipeline_state.PipelineState
 PipelineJobPb = pipeline_job.PipelineJob.pb()
@@ -51,7 +50,7 @@ class ScheduledRun:
 
 
 @dataclass(eq=False, slots=True)
-class PipelineJob(Resource):
+class PipelineJob(CancellableResource):
     """A pipeline job that exists. `records` are those of its leaves, `ids` the numbers of its tasks.
 
     `scheduled` is the time of the schedule at which it was due, `None` for one that no schedule made.
@@ -62,10 +61,9 @@ class PipelineJob(Resource):
     scheduled: float | None = None
     records: dict[str, Record] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     TERMINAL = TERMINAL
+    CANCELLING = State.PIPELINE_STATE_CANCELLING
 
     @property
     def key(self) -> Key:
@@ -88,13 +86,6 @@ class PipelineTable(ResourceTable[PipelineJob]):
             job = PipelineJob(record, PipelineJobPb.FromString(body), number, said.get("scheduled"))
             job.records, job.ids = records, said["ids"]
             self.add(job)
-
-    def add(self, resource: PipelineJob) -> None:
-        super().add(resource)
-        if resource.pb.state == State.PIPELINE_STATE_CANCELLING:
-            resource.cancelled.set()
-        if resource.terminal:
-            resource.ended.set()
 
     async def create(
         self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None = None
@@ -195,9 +186,8 @@ class PipelineTable(ResourceTable[PipelineJob]):
             await self._write(job, pb, known, job.ids, made)
             for child in made:
                 child.change.show()
-            job.pb, job.records = pb, known
-            if job.terminal:
-                job.ended.set()
+            job.records = known
+            job.show(pb)
         return made
 
     async def _write(  # noqa: PLR0917

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tui.emulator.database import Database, JobRow, Pb, TuningJobRow, put_tuning_job
 from tui.emulator.experiments.store import Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, TuningJobPb, TuningJobRecord
 from tui.emulator.vertex.job_table import TERMINAL, Job, JobTable, State, new_job
-from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
+from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable, timestamp
 
 _INPUT_FIELDS = (
     "display_name", "study_spec", "max_trial_count", "parallel_trial_count", "max_failed_trial_count",
@@ -20,14 +19,13 @@ _INPUT_FIELDS = (
 
 
 @dataclass(eq=False, slots=True)
-class TuningJob(Resource):
+class TuningJob(CancellableResource):
     """A hyperparameter tuning job that exists."""
 
     record: TuningJobRecord
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     TERMINAL = TERMINAL
+    CANCELLING = State.JOB_STATE_CANCELLING
 
 
 class TuningJobTable(ResourceTable[TuningJob]):
@@ -42,13 +40,6 @@ class TuningJobTable(ResourceTable[TuningJob]):
         """Take what the database had at the start."""
         for row in rows:
             self.add(TuningJob(row.record, row.pb))
-
-    def add(self, resource: TuningJob) -> None:
-        super().add(resource)
-        if resource.pb.state == State.JOB_STATE_CANCELLING:
-            resource.cancelled.set()
-        if resource.terminal:
-            resource.ended.set()
 
     async def create(self, project: str, location: str, requested: Pb) -> TuningJob:
         """Store a new PENDING tuning job. It is on disk when this returns.
@@ -106,9 +97,7 @@ class TuningJobTable(ResourceTable[TuningJob]):
         async with job.lock:
             pb = _changed(job.pb, change)
             await self._database.save_tuning_job(TuningJobRow(job.record, pb))
-            job.pb = pb
-            if job.terminal:
-                job.ended.set()
+            job.show(pb)
 
     async def _add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> Job:
         number = await self._database.next_id()

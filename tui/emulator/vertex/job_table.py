@@ -13,7 +13,7 @@ from tui.emulator.database import Control, Database, JobRow, Pb, put_job
 from tui.emulator.experiments.store import Change
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb, JobRecord
-from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
+from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable, timestamp
 
 State = job_state.JobState
 TERMINAL: frozenset[int] = frozenset(
@@ -29,7 +29,7 @@ TERMINAL: frozenset[int] = frozenset(
 
 
 @dataclass(eq=False, slots=True)
-class Job(Resource):
+class Job(CancellableResource):
     """A custom job that exists.
 
     `changed` is set when the job changes next, and then replaced: take it before you look at the job, and
@@ -38,11 +38,10 @@ class Job(Resource):
 
     record: JobRecord
     control: Control
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     TERMINAL = TERMINAL
+    CANCELLING = State.JOB_STATE_CANCELLING
 
 
 class JobTable(ResourceTable[Job]):
@@ -56,13 +55,6 @@ class JobTable(ResourceTable[Job]):
         """Take what the database had at the start."""
         for row in rows:
             self.add(Job(row.record, row.pb, row.control))
-
-    def add(self, resource: Job) -> None:
-        super().add(resource)
-        if resource.pb.state == State.JOB_STATE_CANCELLING:
-            resource.cancelled.set()
-        if resource.terminal:
-            resource.ended.set()
 
     def counts(self) -> dict[str, int]:
         """Number of jobs by state name, without the common prefix."""
@@ -114,9 +106,8 @@ class JobTable(ResourceTable[Job]):
             # Only declared counters come here; `replace` refuses any other name.
             new: Control = replace(job.control, **control)
             await self._database.save_job(JobRow(job.record, pb, new))
-            job.pb, job.control = pb, new
-            if job.terminal:
-                job.ended.set()
+            job.control = new
+            job.show(pb)
             job.changed.set()
             job.changed = asyncio.Event()
 

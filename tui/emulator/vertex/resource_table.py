@@ -50,6 +50,29 @@ class Resource:
         return str(states[self.pb.state].name)
 
 
+@dataclass(eq=False, slots=True)
+class CancellableResource(Resource):
+    """A resource that runs until it has ended or was cancelled, and says both to whoever waits."""
+
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
+    """Its end was requested."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
+
+    CANCELLING: ClassVar[int]
+    """The state from the request of its end to the end."""
+
+    def __post_init__(self) -> None:
+        if self.pb.state == self.CANCELLING:
+            self.cancelled.set()
+        self.show(self.pb)
+
+    def show(self, pb: Pb) -> None:
+        """Put a stored message in place of the present one."""
+        self.pb = pb
+        if self.terminal:
+            self.ended.set()
+
+
 R = TypeVar("R", bound=Resource)
 
 
