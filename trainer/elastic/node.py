@@ -66,6 +66,11 @@ class ElasticNode:
         return self._serving is not None
 
     @property
+    def is_alone(self) -> bool:
+        """Whether it follows, and has found no leader."""
+        return not self.leads and not self.is_waited_for
+
+    @property
     def is_waited_for(self) -> bool:
         """Whether there is a leader, who may need this node later."""
         if self._serving is not None:

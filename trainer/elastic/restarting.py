@@ -15,6 +15,7 @@ from trainer import exit_codes
 from trainer.elastic.context import Dropped, Event, Finished, Led, Refused, Stop
 from trainer.elastic.membership import Membership
 from trainer.elastic.node import ElasticNode
+from trainer.elastic.run_end import RunEnd
 from trainer.errors import UsageError
 from trainer.launch.failure import NodeFailures
 from trainer.launch.protocol import Attempt, AttemptEnd
@@ -62,6 +63,7 @@ class RestartingSupervisor(Supervisor):
             self._topology, self._topology.minimum, launch.peer_timeout, usable=self._usable,
             join_wait=JOIN_WAIT,
         )  # fmt: skip
+        self._run_end = RunEnd(self._program.is_done)
         return self._node
 
     def _run_attempt(self, number: int) -> tuple[int, int]:
@@ -124,6 +126,10 @@ class RestartingSupervisor(Supervisor):
                     self._cause = event.failure
                     return None
                 self._on_event(event, None)
+            if self._over is None and self._node.is_alone and self._run_end.is_over():
+                # The others have gone already: nobody tells this node.
+                self._report("stopping", "the run is done, without this node", 0)
+                self._over = exit_codes.DONE
             if self._over is not None:
                 return None
             if time.monotonic() > deadline and not self._node.is_waited_for:

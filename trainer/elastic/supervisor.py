@@ -15,6 +15,7 @@ from trainer.elastic.context import Dropped, Event, Finished, Led, Refused, Stop
 from trainer.elastic.node import ElasticNode
 from trainer.elastic.protocol import LINK
 from trainer.elastic.rank_links import RankLinks
+from trainer.elastic.run_end import RunEnd
 from trainer.launch.failure import NodeFailures
 from trainer.launch.network import free_port
 from trainer.launch.protocol import Attempt, AttemptEnd
@@ -59,6 +60,7 @@ class ElasticSupervisor(Supervisor):
     def _make_peers(self) -> Peers:
         launch = self._program.launch
         self._node = ElasticNode(self._topology, launch.elastic, launch.peer_timeout)
+        self._run_end = RunEnd(self._program.is_done)
         return self._node
 
     def _made_progress(self, before: Before) -> bool:
@@ -103,7 +105,7 @@ class ElasticSupervisor(Supervisor):
             for event in self._node.events():
                 self._on_event(run, event, number)
             self._check_signal(run)
-            self._check_timeout(run)
+            self._check_timeout(run, number)
             if time.monotonic() > run.deadline:
                 run.killed = True
                 self._processes.signal(signal.SIGKILL)
@@ -158,10 +160,7 @@ class ElasticSupervisor(Supervisor):
             case Refused():
                 raise RendezvousError(event.reason, exit_codes.USAGE)
             case Finished():
-                run.deadline = 0.0
-                if event.code == exit_codes.DONE:
-                    self._report("stopping", "the run is done, without this node", number)
-                self._lost_code = event.code
+                self._finish(run, event.code, number)
 
     def _stop(self, run: _Running) -> None:
         """All nodes save and stop together."""
@@ -185,7 +184,18 @@ class ElasticSupervisor(Supervisor):
         if not run.leaving or now - run.signalled_at > LEAVE_SHARE * self._program.grace:
             self._stop(run)
 
-    def _check_timeout(self, run: _Running) -> None:
+    def _finish(self, run: _Running, code: int, number: int) -> None:
+        """The run has ended for the other nodes, with this exit code."""
+        run.deadline, self._lost_code = 0.0, code
+        if code == exit_codes.DONE:
+            self._report("stopping", "the run is done, without this node", number)
+
+    def _check_timeout(self, run: _Running, number: int) -> None:
         launch, waited = self._program.launch, time.monotonic() - run.waiting_since
-        if run.told[0] and not run.member and not run.stopping and waited > launch.join_timeout:
+        if not run.told[0] or run.member or run.stopping or self._lost_code is not None:
+            return
+        if self._node.is_alone and self._run_end.is_over():
+            # The others have gone already: nobody tells this node.
+            self._finish(run, exit_codes.DONE, number)
+        elif waited > launch.join_timeout:
             raise RendezvousError(f"{self._node.missing()} within {launch.join_timeout:.0f} s")

@@ -67,6 +67,9 @@ class Program(Protocol):
     def has_checkpoint(self) -> bool:
         """Whether a restart would continue from a checkpoint."""
 
+    def is_done(self) -> bool:
+        """Whether its last step is saved, and a start would only find that; False where that is not known."""
+
     def last_step(self) -> RecordedStep | None:
         """The last step that its processes recorded; None if there is none."""
 
@@ -101,6 +104,7 @@ class TrainerProgram:
         self._copies: StoreProcess | None = None
         self.hang_folder = self._folder.parent / HANG_FOLDER
         self._parallel, self._batch = config.parallel, config.data.batch
+        self._steps, self._begins_anew = config.steps, config.checkpoint.resume == "never"
 
     def arguments(self) -> list[str]:
         return ["task", *self._flags]
@@ -138,6 +142,17 @@ class TrainerProgram:
         with contextlib.suppress(RemoteStoreError):
             uri = upload_uri(self._upload_dir, os.environ)
             return bool(uri and open_store(uri).steps())
+        return False
+
+    def is_done(self) -> bool:
+        if self._begins_anew:
+            return False
+        uri = upload_uri(self._upload_dir, os.environ)
+        if not uri:
+            return self.newest_step() >= self._steps
+        # What is not uploaded yet is the next start's to upload.
+        with contextlib.suppress(RemoteStoreError, OSError):
+            return max(open_store(uri).steps(), default=-1) >= self._steps
         return False
 
     def last_step(self) -> RecordedStep | None:

@@ -95,6 +95,9 @@ class ScriptProgram:
     def has_checkpoint(self) -> bool:
         return bool(self.saves())
 
+    def is_done(self) -> bool:
+        return False
+
     def last_step(self) -> RecordedStep | None:
         return last_step(Path("progress.json"))
 

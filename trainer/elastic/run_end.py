@@ -1,0 +1,32 @@
+"""Whether a run is over that a node has come too late for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+PERIOD = 10.0
+"""Seconds between two looks."""
+
+
+class RunEnd:
+    """Asks `is_done` in a thread, as the place of the checkpoints may not answer."""
+
+    def __init__(self, is_done: Callable[[], bool]) -> None:
+        self._is_done = is_done
+        self._thread: threading.Thread | None = None
+        self._next = 0.0
+        self._over = False
+
+    def is_over(self) -> bool:
+        """What was found by now; looks again where it is time to."""
+        idle = self._thread is None or not self._thread.is_alive()
+        if idle and not self._over and time.monotonic() >= self._next:
+            self._next = time.monotonic() + PERIOD
+            self._thread = threading.Thread(target=self._ask, name="look for the last step", daemon=True)
+            self._thread.start()
+        return self._over
+
+    def _ask(self) -> None:
+        self._over = self._is_done()
