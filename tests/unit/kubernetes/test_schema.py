@@ -18,6 +18,7 @@ from tui.domain.kubernetes.schema.check import (
 )
 from tui.domain.kubernetes.schema.language import TableError, parse
 from tui.domain.kubernetes.schema.registry import components, kinds_of, schema_of
+from tui.domain.kubernetes.schema.transitions import forbidden_changes
 from tui.emulator.kubernetes.resources import DEFINITIONS, RESOURCES
 
 
@@ -151,3 +152,49 @@ def test_nothing_makes_the_check_fail(resource: Any, spec: Any, status: Any) -> 
         assert problem.field and problem.message
     assert all(shown(path) for path in unknown_fields(obj, schema))
     fill_defaults(obj, schema)
+
+
+def test_a_table_says_sizes_and_what_is_fixed() -> None:
+    table = parse(
+        'A\n  a: string length>=1 length<=3 fixed = "x"\n  b: [string] set items<=2 fixed "Stays" # B.\n'
+        "B\n  c: A fixed\n"
+    )
+    fields = table.types["A"]["properties"]
+    assert (fields["a"]["minLength"], fields["a"]["maxLength"], fields["a"]["default"]) == (1, 3, "x")
+    assert fields["a"]["x-kubernetes-validations"] == [
+        {"rule": "self == oldSelf", "message": "field is immutable"}
+    ]
+    assert (fields["b"]["maxItems"], fields["b"]["x-kubernetes-list-type"]) == (2, "set")
+    assert fields["b"]["x-kubernetes-validations"][0]["message"] == "Stays"
+    assert table.types["B"]["properties"]["c"]["$ref"] == "A"
+    said = [
+        (one.reason, one.message) for one in problems({"a": "long", "b": ["x", "y", "z"]}, table.types["A"])
+    ]
+    assert said == [
+        ("FieldValueTooLong", "Too long: may not be more than 3 bytes"),
+        ("FieldValueTooMany", "Too many: 3: must have at most 2 items"),
+    ]
+
+
+def test_what_is_fixed_may_be_set_and_not_changed() -> None:
+    schema = schema_of("trainer.kubeflow.org/v1alpha1", "TrainJob") or {}
+
+    def refused(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
+        return [
+            f"{one.field}: {one.message}" for one in forbidden_changes({"spec": new}, {"spec": old}, schema)
+        ]
+
+    runtime = {"runtimeRef": {"name": "a"}}
+    assert refused({**runtime, "suspend": True}, {**runtime, "suspend": False}) == []
+    assert refused({**runtime, "trainer": {"numNodes": 1}}, runtime) == []
+    assert refused({"runtimeRef": {"name": "b"}, "trainer": {"numNodes": 2}}, {**runtime, "trainer": {}}) == [
+        'spec.runtimeRef: Invalid value: "object": field is immutable',
+        'spec.trainer: Invalid value: "object": field is immutable',
+    ]
+    sets = schema_of("jobset.x-k8s.io/v1alpha2", "JobSet") or {}
+    new, old = (
+        {"spec": {"replicatedJobs": [{"name": "b", "dependsOn": [{"name": "a", "status": status}]}]}}
+        for status in ("Ready", "Complete")
+    )
+    (found,) = forbidden_changes(new, old, sets)
+    assert found.field == "spec.replicatedJobs[0].dependsOn" and "Value is immutable" in found.message

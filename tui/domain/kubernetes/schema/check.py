@@ -149,13 +149,13 @@ def _limits(value: Any, schema: Schema, path: Path) -> Iterator[Problem]:
     if isinstance(value, str):
         yield from _text_limits(value, schema, path)
     if isinstance(value, list):
-        for limit, word, broken in (
-            ("minItems", "at least", len(value) < schema.get("minItems", 0)),
-            ("maxItems", "at most", len(value) > schema.get("maxItems", len(value))),
-        ):
-            if broken:
-                why = f"{name} in body should have {word} {schema[limit]} items"
-                yield Problem(path, "FieldValueInvalid", f"Invalid value: {len(value)}: {why}")
+        if len(value) < schema.get("minItems", 0):
+            why = f"{name} in body should have at least {schema['minItems']} items"
+            yield Problem(path, "FieldValueInvalid", f"Invalid value: {len(value)}: {why}")
+        most = schema.get("maxItems", len(value))
+        if len(value) > most:
+            why = f"must have at most {most} {'item' if most == 1 else 'items'}"
+            yield Problem(path, "FieldValueTooMany", f"Too many: {len(value)}: {why}")
 
 
 def _text_limits(value: str, schema: Schema, path: Path) -> Iterator[Problem]:
@@ -164,9 +164,9 @@ def _text_limits(value: str, schema: Schema, path: Path) -> Iterator[Problem]:
         why = f"{name} in body should match '{pattern}'"
         yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')
     if len(value) > schema.get("maxLength", len(value)):
-        yield Problem(
-            path, "FieldValueTooLong", f"Too long: may not be more than {schema['maxLength']} bytes"
-        )
+        most = schema["maxLength"]
+        why = f"may not be more than {most} {'byte' if most == 1 else 'bytes'}"
+        yield Problem(path, "FieldValueTooLong", f"Too long: {why}")
     if len(value) < schema.get("minLength", 0):
         why = f"{name} in body should be at least {schema['minLength']} chars long"
         yield Problem(path, "FieldValueInvalid", f'Invalid value: "{value}": {why}')

@@ -9,7 +9,8 @@ a line for each field::
 `quantity`, `intstr` (a number or a text), `time`, `any`, `object` (with any fields), values such as `A|B`,
 the name of a type, `{TYPE}` (a map), or `[TYPE]` (a list). Behind a list, `by FIELD,…` names the keys of its
 items and `set` says that each item occurs once; behind a map, `atomic` says that it is one value. LIMITS are
-`>=N` and `<=N`, DEFAULT is JSON.
+`>=N` and `<=N` of a number, `length>=N` and `length<=N` of a text, `items>=N` and `items<=N` of a list, and
+`fixed`, behind which may stand "WHY": an object that has the field can't change it. DEFAULT is JSON.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 
 Schema = dict[str, Any]
 _QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"  # noqa: E501
+UNCHANGED = "self == oldSelf"
+"""The rule, in CEL, of a field that can't be changed."""
 _EITHER = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _SIMPLE: Mapping[str, Schema] = {
     "string": {"type": "string"},
@@ -37,8 +40,13 @@ _SIMPLE: Mapping[str, Schema] = {
 }
 _FIELD = re.compile(r"  (?P<name>[\w*-]+)(?P<required>!?): (?P<rest>.+)")
 _DEFAULT = re.compile(r" = (?P<default>.+)")
-_LIMIT = re.compile(r" (?P<which>[<>]=)(?P<number>-?\d+)")
+_LIMIT = re.compile(r" (?P<of>length|items|)(?P<which>[<>]=)(?P<number>-?\d+)")
+_LIMITS = {
+    ">=": "minimum", "<=": "maximum", "length>=": "minLength", "length<=": "maxLength",
+    "items>=": "minItems", "items<=": "maxItems",
+}  # fmt: skip
 _BY = re.compile(r" by (?P<keys>[\w,]+)")
+_FIXED = re.compile(r' fixed(?: "(?P<why>[^"]+)")?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,11 @@ def _add(schema: Schema, name: str, required: bool, rest: str) -> None:
     default = _DEFAULT.search(rest)
     if default:
         rest = rest[: default.start()]
-    found = _type(rest.strip())
+    fixed = _FIXED.search(rest)
+    found = _type(_FIXED.sub("", rest).strip())
+    if fixed:
+        why = fixed["why"] or "field is immutable"
+        found["x-kubernetes-validations"] = [{"rule": UNCHANGED, "message": why}]
     if default:
         found["default"] = json.loads(default["default"])
     if description:
@@ -103,10 +115,8 @@ def _type(text: str) -> Schema:
         if text[0] == "{":
             atomic = {"x-kubernetes-map-type": "atomic"} if rest.strip() == "atomic" else {}
             return {"type": "object", "additionalProperties": inner, **atomic}
-        return {"type": "array", "items": inner, **_list_type(rest)}
-    limits = {}
-    for limit in _LIMIT.finditer(f" {text}"):
-        limits["minimum" if limit["which"] == ">=" else "maximum"] = int(limit["number"])
+        return {"type": "array", "items": inner, **_list_type(rest), **_limits(rest)}
+    limits = _limits(text)
     name = text.split(" ", maxsplit=1)[0]
     if name in _SIMPLE:
         return {**_SIMPLE[name], **limits}
@@ -115,6 +125,10 @@ def _type(text: str) -> Schema:
     if not name[:1].isupper():
         raise ValueError(f"{name!r} is no type")
     return {"$ref": name}
+
+
+def _limits(text: str) -> Schema:
+    return {_LIMITS[one["of"] + one["which"]]: int(one["number"]) for one in _LIMIT.finditer(f" {text}")}
 
 
 def _closing(text: str) -> int:
@@ -136,7 +150,7 @@ def _list_type(rest: str) -> Schema:
             "x-kubernetes-patch-merge-key": keys[0],
             "x-kubernetes-patch-strategy": "merge",
         }
-    if rest.strip() == "set":
+    if rest.split()[:1] == ["set"]:
         return {"x-kubernetes-list-type": "set", "x-kubernetes-patch-strategy": "merge"}
     return {"x-kubernetes-list-type": "atomic"}
 

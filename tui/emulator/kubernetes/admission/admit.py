@@ -8,6 +8,7 @@ from typing import Any
 
 from tui.domain.kubernetes.schema.check import fill_defaults, problems
 from tui.domain.kubernetes.schema.registry import schema_of
+from tui.domain.kubernetes.schema.transitions import forbidden_changes
 from tui.emulator.kubernetes.admission.built_in import built_in_causes, complete
 from tui.emulator.kubernetes.errors import Cause, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Objects
@@ -89,6 +90,8 @@ def _by_schema(obj: Obj, old: Obj | None, schema: Mapping[str, Any]) -> list[Cau
         if key in properties
         for problem in problems(obj[key], properties[key], (key,))
     ]
+    if old is not None:
+        found += forbidden_changes(obj.get("spec"), old.get("spec"), properties.get("spec") or {}, ("spec",))
     missing = [key for key in schema.get("required") or () if obj.get(key) is None]
     return [
         *(Cause(key, "Required value", "FieldValueRequired") for key in missing),
