@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ui.double import NOON, Clock, MemoryBackend, fleet, job
-from tests.waiting import LIMIT
+from tests.ui.double import NOON, Clock, MemoryBackend, MemoryProgress, fleet, job
+from tests.waiting import LIMIT, until
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.runner import OperationRunner
 from tui.backends.interface import (
@@ -201,6 +202,32 @@ async def test_progress_is_asked_only_when_due() -> None:
     clock.on(seconds=1)
     await reader.read_once()
     assert store.jobs[name].progress.step == 61_300
+
+
+async def test_progress_that_takes_long_holds_up_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a pod on a node that is gone."""
+    monkeypatch.setattr("tui.store.jobs.poller.PROGRESS_WAIT", 0.01)
+    backend, clock = MemoryBackend(fleet()), Clock()
+    answered, asked = asyncio.Event(), []
+
+    class Slow(MemoryProgress):
+        async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
+            asked.append(len(jobs))
+            await answered.wait()
+            return {job.name: Progress(7, 10) for job in jobs}
+
+    backend.use(progress=Slow(backend))
+    reader, store, _ = poller(backend, clock)
+    for _ in range(3):
+        await reader.read_once()
+        clock.on(seconds=20)
+    name = fleet()[0].name
+    assert store.read_at is not None and len(asked) == 1, "one reading at a time"
+    assert store.jobs[name].progress.step != 7
+    answered.set()
+    await until(lambda: reader._progress is not None and reader._progress.done(), "the progress")
+    await reader.read_once()
+    assert store.jobs[name].progress.step == 7
 
 
 @pytest.mark.parametrize("jump", [600, -600])

@@ -8,11 +8,13 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tests.waiting import LIMIT
 from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, written
+from tui.backends.errors import BackendError
 from tui.domain.job import Job
 from tui.domain.states import JobState
 
@@ -84,3 +86,32 @@ async def test_the_progress_of_many_jobs_is_read_in_turns(tmp_path: Path) -> Non
         assert server.asked["pods"] == JOBS
         assert server.asked["log"] - server.asked["head"] == 3 * 40
         assert server.asked["head"] <= 3 * 4
+
+
+class NoNode(ManyJobs):
+    """No kubelet answers for its pods."""
+
+    async def answer(self, request: Request) -> Response:
+        if request.url.path.endswith("/log"):
+            self.asked["log"] += 1
+            why = {
+                "kind": "Status",
+                "status": "Failure",
+                "message": "no preferred addresses found",
+                "code": 500,
+            }
+            return JSONResponse(why, 500)
+        return await super().answer(request)
+
+
+async def test_a_log_that_cannot_be_read_is_asked_for_once_a_round(tmp_path: Path) -> None:
+    server = NoNode()
+    job = Job(
+        JOB, "train", "train", JobState.RUNNING, "Running", "c", "team", "pytorch_job",
+        create_time=datetime(2026, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
+    async with opened(server, tmp_path, local=False) as backend:
+        server.asked.clear()
+        with pytest.raises(BackendError, match="no preferred addresses found"):
+            await backend.progress.read([job])
+    assert server.asked["log"] == 1

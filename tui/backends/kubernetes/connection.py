@@ -125,10 +125,17 @@ class Connection:
             raise Unavailable(f"Can't {what}: the reply is not JSON.", fix=fix) from error
 
     async def read(
-        self, path: str, *, what: str, params: Mapping[str, Any] | None = None, within: float = READ
+        self,
+        path: str,
+        *,
+        what: str,
+        params: Mapping[str, Any] | None = None,
+        within: float = READ,
+        patience: float | None = None,
     ) -> bytes:
-        """The bytes of a GET's reply, e.g. of a log."""
-        return await self._content(_Request("GET", path, params, within=within), what, again=True)
+        """The bytes of a GET's reply, e.g. of a log. See `request`."""
+        request = _Request("GET", path, params, within=within)
+        return await self._content(request, what, again=True, patience=patience)
 
     async def _content(
         self, request: _Request, what: str, again: bool, patience: float | None = None

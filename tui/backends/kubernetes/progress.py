@@ -37,6 +37,10 @@ FIRST_LOSSES = 4
 """Jobs whose first loss one `read` requests."""
 MOST_LINES = 200_000
 """Lines of a log that are searched for training steps."""
+GLANCE = 8.0
+"""Seconds for the log of one job of a list: that of a node that is gone takes the API server half a minute.
+
+A read that fails is not repeated: the next one of the list is soon."""
 FORGET = timedelta(hours=1)
 PRIMARY = ("master", "chief", "launcher", "node", "worker")
 """Groups in the order in which they tell the progress of a job."""
@@ -118,7 +122,7 @@ class KubernetesProgress(ProgressService):
         known.read_at = monotonic()
         try:
             pod = await self._container(job, known)
-            lines = await self._newest.last(pod, TAIL, since=known.since)
+            lines = await self._newest.last(pod, TAIL, since=known.since, within=GLANCE, patience=0.0)
         except BackendError as error:
             return None if isinstance(error, InvalidRequest) else error
         known.whole = known.whole or (known.since is None and len(lines) < TAIL)
@@ -154,7 +158,7 @@ class KubernetesProgress(ProgressService):
         """Users compare with it, and the newest lines do not have it."""
         assert known.pod is not None
         try:
-            lines = await self._newest.last(known.pod, TAIL, most_bytes=HEAD)
+            lines = await self._newest.last(known.pod, TAIL, most_bytes=HEAD, within=GLANCE, patience=0.0)
         except BackendError:
             # The next read asks again.
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -36,6 +37,8 @@ WHOLE_REST = 100
 """The time until the next whole listing is at least this many times the duration of the last."""
 PROGRESS_LOCAL, PROGRESS_CLOUD = 2.0, 15.0
 """Seconds between two readings of the progress."""
+PROGRESS_WAIT = 1.0
+"""Seconds that a round waits for the progress: logs that can't be read must not hold up the list."""
 A_FRAME = 0.03
 """Seconds within which a screen paints a change."""
 FIRST_LOOK = 100
@@ -69,6 +72,8 @@ class Poller:
         self._on_round = on_round
         self._kick = asyncio.Event()
         self._progress_due = 0.0
+        self._progress: asyncio.Task[None] | None = None
+        """A reading of the progress that is not done yet."""
         self._asked: set[str] = set()
         self._failures = 0
         self._connect_first = False
@@ -118,14 +123,16 @@ class Poller:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        while True:
-            self._kick.clear()
-            await self.read_once()
-            try:
-                async with asyncio.timeout(self.interval):
-                    await self._kick.wait()
-            except TimeoutError:
-                continue
+        try:
+            while True:
+                self._kick.clear()
+                await self.read_once()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.interval):
+                        await self._kick.wait()
+        finally:
+            if self._progress is not None:
+                self._progress.cancel()
 
     async def read_once(self) -> None:
         """One reading of all regions, then the progress of what runs, where it is due.
@@ -211,11 +218,20 @@ class Poller:
         return [jobs[name] for name in names if name in jobs] or list(islice(jobs.values(), FIRST_LOOK))
 
     async def _read_progress(self) -> None:
-        due = self._due(self._clock())
-        if not due or not self._backend.offers("progress"):
-            return
-        every = PROGRESS_LOCAL if self._backend.info.local else PROGRESS_CLOUD
-        self._progress_due = self._monotonic() + every
+        """Read what is due, or wait for the reading that an earlier round began, for a moment."""
+        if self._progress is None:
+            due = self._due(self._clock())
+            if not due or not self._backend.offers("progress"):
+                return
+            every = PROGRESS_LOCAL if self._backend.info.local else PROGRESS_CLOUD
+            self._progress_due = self._monotonic() + every
+            self._progress = asyncio.create_task(self._progress_of(due), name="progress of jobs")
+        done, _ = await asyncio.wait({self._progress}, timeout=PROGRESS_WAIT)
+        for task in done:
+            self._progress = None
+            task.result()
+
+    async def _progress_of(self, due: Sequence[Job]) -> None:
         try:
             found = await self._backend.progress.read(due)
         except BackendError as error:

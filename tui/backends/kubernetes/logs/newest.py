@@ -112,10 +112,13 @@ class NewestReader:
         previous: bool = False,
         since: int | None = None,
         most_bytes: int | None = None,
+        within: float = READ_SECONDS,
+        patience: float | None = None,
     ) -> list[StampedLine]:
         """The last lines of a container's log, the oldest first; from `since` (s since 1970) on.
 
-        With `most_bytes` the first ones instead. Raises BackendError.
+        With `most_bytes` the first ones instead. `within` and `patience` are as of `Connection.request`.
+        Raises BackendError.
         """
         params = {
             "container": name.container,
@@ -128,8 +131,9 @@ class NewestReader:
         path = f"/api/v1/namespaces/{name.namespace}/pods/{name.pod}/log"
         async with self._slots:
             data = await self._connection.read(
-                path, what=f"read the log of {name.words}", params=params, within=READ_SECONDS
-            )
+                path, what=f"read the log of {name.words}", params=params, within=within,
+                patience=patience,
+            )  # fmt: skip
         splitter = LineSplitter()
         lines = splitter.feed(data)
         return lines if most_bytes is not None else [*lines, *splitter.rest()]
