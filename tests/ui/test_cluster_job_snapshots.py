@@ -19,6 +19,8 @@ from tests.ui.test_job_snapshots import (
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job
 from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.nodes.machine import NodeMachine
+from tui.domain.kubernetes.nodes.shares import node_shares
 from tui.domain.kubernetes.pods import Pod, reduced
 from tui.domain.kubernetes.waiting import waits_for
 from tui.domain.kubernetes.workloads import WORKLOADS
@@ -110,10 +112,13 @@ def _ended(role: str, index: int, node: str, code: int, why: str, **status: Any)
 
 
 def _read(obj: Obj, pods: list[Pod], workload: Obj | None = None) -> Job:
-    found = Found(pods=pods, waiting=waits_for(obj, pods, workload))
+    machines = {pod.node: A100 for pod in pods}
+    waiting = waits_for(obj, pods, workload)
+    found = Found(pods=pods, waiting=waiting, nodes=node_shares(pods, machines))
     return job_of(obj, PYTORCH, "gke", "gke_p_us-central1_train", found)
 
 
+A100 = NodeMachine("a2-highgpu-8g", "us-central1", "NVIDIA_TESLA_A100", 8)
 RESTARTING = _condition("Restarting", "PyTorchJobRestarting", "PyTorchJob arr-coc is restarting.")
 CREATED = _condition("Created", "PyTorchJobCreated", "PyTorchJob arr-coc is created.")
 RUN = _condition("Running", "PyTorchJobRunning", "PyTorchJob arr-coc is running.")

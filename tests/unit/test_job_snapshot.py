@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.ui.double import NOON
 from tui.domain.job import Job, JobError
-from tui.domain.replica import ReplicaGroup
+from tui.domain.replica import NodeShare, ReplicaGroup
 from tui.domain.task import Task
 from tui.domain.training.progress import Progress
 from tui.store.jobs.snapshot import SnapshotFile
@@ -59,6 +59,7 @@ jobs = whole(
     web_access_uris=labels,
     error=maybe(whole(JobError)),
     groups=st.lists(whole(ReplicaGroup), max_size=3).map(tuple),
+    nodes=st.lists(whole(NodeShare, **choices(NodeShare), share=finite), max_size=2).map(tuple),
     timeout=maybe(st.timedeltas(timedelta(0), timedelta(days=90))),
     progress=whole(Progress, **choices(Progress)),
     tasks=st.lists(tasks, max_size=2).map(tuple),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.replica import Replica, ReplicaGroup, of_task
+from tui.domain.replica import NodeShare, Replica, ReplicaGroup, of_task
 from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.text import plain
@@ -60,6 +60,8 @@ class Job:
     labels: Mapping[str, str] = field(default_factory=dict)
     error: JobError | None = None
     groups: tuple[ReplicaGroup, ...] = ()
+    nodes: tuple[NodeShare, ...] = ()
+    """The nodes of a cluster that its pods are on, as far as they are known."""
     strategy: str = "STANDARD"
     persistent_resource: str = ""
     """Id of the persistent resource that it runs on; "" for machines of its own."""
@@ -131,6 +133,11 @@ class Job:
     def logged_as(self) -> str:
         """Name of the job whose log is this one's: its runner, but a composite job has a log of its own."""
         return self.name if self.composite else self.runner
+
+    @property
+    def in_cluster(self) -> bool:
+        """It runs on the nodes of a Kubernetes cluster, and they are what is billed."""
+        return self.name.startswith("clusters/")
 
     @property
     def runs_itself(self) -> bool:

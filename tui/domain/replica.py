@@ -40,6 +40,24 @@ class ReplicaGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeShare:
+    """What the pods of a job take of equal nodes of a cluster, which are billed whether pods run or not.
+
+    What a node's labels do not say is "" or 0. `strategy` is that of `Job.strategy`.
+    """
+
+    machine_type: str
+    region: str
+    accelerator_type: str = ""
+    accelerator_count: int = 0
+    """Of one node."""
+    strategy: str = "STANDARD"
+    nodes: int = 1
+    share: float = 1.0
+    """The part of all these nodes that the pods ask for, counted in nodes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
     """One machine of a job. `id` is its name, e.g. `workerpool1-3`; `group` the name of its group."""
 

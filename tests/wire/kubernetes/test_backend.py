@@ -24,6 +24,7 @@ from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, Pe
 from tui.backends.group import GroupBackend
 from tui.backends.interface import LaunchRequest
 from tui.domain.job import Job
+from tui.domain.replica import NodeShare
 from tui.domain.states import JobState
 from tui.store.jobs.table import JobStore, RegionStatus
 
@@ -375,3 +376,42 @@ async def test_a_job_whose_pods_are_not_listed_yet_says_so_until_they_are() -> N
             return bool(job and job.replicas[0].pod and "not known" not in job.reason)
 
         await until(known, "its pods")
+
+
+async def test_the_nodes_of_its_pods_are_known_by_their_labels() -> None:
+    async with cluster_backend() as (running, opened):
+        labels = {"node.kubernetes.io/instance-type": "e2-standard-8", "topology.kubernetes.io/region": "r"}
+        add(running, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}})
+        service = opened.jobs["pytorch_job"]
+        add(running, pytorch_job())
+        pods = running.objects.resource("pods")
+        await until(lambda: len(running.objects.list(pods)) == 3, "its pods")
+        assert (await listed(service))["bert"].nodes == ()
+        running.objects.change(pods, "default", "bert-worker-0", lambda pod: pod["spec"].update(nodeName="n"))
+
+        async def nodes() -> Any:
+            found = await listed(service, changes=True)
+            return found["bert"].nodes if "bert" in found else None
+
+        assert await until(nodes, "its node") == (NodeShare("e2-standard-8", "r"),)
+        # A listing waits for the nodes that it meets.
+        running.objects.change(pods, "default", "bert-worker-1", lambda pod: pod["spec"].update(nodeName="n"))
+        async with backend(running) as other:
+            found = (await listed(other.jobs["pytorch_job"]))["bert"]
+        assert found.nodes == (NodeShare("e2-standard-8", "r"),)
+
+
+async def test_a_login_that_may_not_read_nodes_sees_jobs_without_them() -> None:
+    async with cluster_backend(denied=["* nodes"]) as (running, opened):
+        service = opened.jobs["pytorch_job"]
+        add(running, pytorch_job())
+        pods = running.objects.resource("pods")
+        await until(lambda: len(running.objects.list(pods)) == 3, "its pods")
+        running.objects.change(pods, "default", "bert-worker-0", lambda pod: pod["spec"].update(nodeName="n"))
+
+        async def on_node() -> bool:
+            found = (await listed(service))["bert"]
+            return any(replica.node == "n" for replica in found.replicas) and found.nodes == ()
+
+        await until(on_node, "the pod on its node")
+        assert opened.jobs["pytorch_job"]._cluster.watch.nodes.denied

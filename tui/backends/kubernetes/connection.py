@@ -107,16 +107,17 @@ class Connection:
         params: Mapping[str, Any] | None = None,
         body: Any = None,
         content_type: str = "application/json",
+        accept: str = "",
         within: float = READ,
         repeat: bool | None = None,
         patience: float | None = None,
     ) -> Any:
-        """The reply's JSON.
+        """The reply's JSON, in the form that `accept` names.
 
         `repeat`: send again after a lost reply, by default only what changes nothing (GET). `patience` is for
         how many seconds it is tried again.
         """
-        request = _Request(method, path, params, body, content_type, within)
+        request = _Request(method, path, params, body, content_type, within, accept)
         content = await self._content(request, what, method == "GET" if repeat is None else repeat, patience)
         try:
             return json.loads(content) if content else None
@@ -297,6 +298,7 @@ class _Request:
     body: Any = None
     content_type: str = "application/json"
     within: float = READ
+    accept: str = ""
 
     @property
     def content(self) -> bytes | None:
@@ -304,7 +306,8 @@ class _Request:
 
     @property
     def headers(self) -> dict[str, str]:
-        return {} if self.body is None else {"content-type": self.content_type}
+        sent = {} if self.body is None else {"content-type": self.content_type}
+        return sent | ({"accept": self.accept} if self.accept else {})
 
 
 async def lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:

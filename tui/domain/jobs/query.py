@@ -29,7 +29,7 @@ _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
         *(job.kind.replace("_", by) for by in (" ", "")),
     ],
     "region": lambda job: [job.region],
-    "namespace": lambda job: [job.region] if job.name.startswith("clusters/") else [],
+    "namespace": lambda job: [job.region] if job.in_cluster else [],
     "context": lambda job: [job.context],
     "strategy": lambda job: [job.strategy],
     "gpu": lambda job: [x for kind in job.accelerators for x in (kind, ACCELERATOR_SHORT.get(kind, kind))],

@@ -34,7 +34,7 @@ from tui.domain.kubernetes.workloads import (
     whole,
 )
 from tui.domain.masking import mask_text
-from tui.domain.replica import Replica, ReplicaGroup
+from tui.domain.replica import NodeShare, Replica, ReplicaGroup
 from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
@@ -58,6 +58,8 @@ class Found:
     """How replicas failed whose pods have been replaced."""
     workload: Obj | None = None
     """The Workload of a job in a queue."""
+    nodes: tuple[NodeShare, ...] = ()
+    """The nodes that its pods are on."""
     started: datetime | None = None
     """When it was first seen to run: its status forgets that when it ends."""
 
@@ -88,6 +90,7 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         labels={str(k): str(v) for k, v in fields(metadata, "labels").items()},
         error=error,
         groups=job_groups,
+        nodes=found.nodes,
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
         replicas=with_failures(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from tui.domain.kubernetes import quantity
 from tui.domain.kubernetes.conditions import conditions_of, time_of
 from tui.domain.kubernetes.workloads import GPU, SPOT, WORKLOADS, elements, fields, tolerates, whole
 from tui.domain.states import JobState
@@ -57,6 +58,8 @@ class Pod:
     message: str = ""
     spot: bool = False
     gpus: int = 0
+    cpus: float = 0.0
+    """CPUs that its containers ask for; 0 where they don't say."""
     stopped: bool = False
     """Whether it was deleted before it ended, and nothing else than that ended it."""
 
@@ -102,8 +105,18 @@ def reduced(obj: Obj) -> Pod | None:
         gpus=sum(
             whole(fields(each, "resources", "limits").get(GPU)) or 0 for each in elements(spec, "containers")
         ),
+        cpus=sum(_cpus(fields(each, "resources")) for each in elements(spec, "containers")),
         stopped=_stopped(obj, finished),
     )
+
+
+def _cpus(resources: Obj) -> float:
+    """What a container asks for; its limit where it names only that, as Kubernetes does it."""
+    asked = fields(resources, "requests").get("cpu", fields(resources, "limits").get("cpu", 0))
+    try:
+        return float(quantity.parse(asked))
+    except quantity.NotAQuantity:
+        return 0.0
 
 
 def _stopped(obj: Obj, finished: Obj) -> bool:

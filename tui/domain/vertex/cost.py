@@ -11,11 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from tui.domain.job import Job
+from tui.domain.kubernetes.workloads import ACCELERATOR_COUNT, INSTANCE_TYPE, REGION
+from tui.domain.replica import NodeShare
 from tui.domain.spec_format import KnownJob, custom_jobs, is_one, unpriced
 from tui.domain.states import JobState
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
-from tui.domain.vertex.prices import ZERO, Price, Prices, Range, built_in
+from tui.domain.vertex.prices import CE_SHARE, ZERO, Price, Prices, Range, built_in
 from tui.domain.vertex.reducers import is_reducer
 from tui.domain.vertex.worker_pools import REDUCER
 
@@ -193,9 +195,75 @@ def hourly(job: Job, prices: Prices | None = None) -> Range | None:
     price is not known. Nothing is billed for a job on a persistent resource (vertex facts 9.1)."""
     if job.persistent_resource:
         return ZERO
+    if job.in_cluster:
+        return nodes_hourly(job.nodes, prices)
     parts = parts_of_job(job)
     lookup = _PriceLookup(prices or built_in(), job.region, _MODES.get(job.strategy, ""))
     return lookup.hour(parts) if parts else None
+
+
+def nodes_hourly(nodes: Sequence[NodeShare], prices: Prices | None = None) -> Range | None:
+    """USD an hour of what a job takes of a cluster's nodes, without disks; None where a price is not known.
+
+    Compute Engine bills them, for as long as they are there. Its price is that of training without Vertex
+    AI's management fee.
+    """
+    table = prices or built_in()
+    rates = [_node_hour(each, table) for each in nodes]
+    if not rates or any(rate is None for rate in rates):
+        return None
+    return sum((rate.times(n.share) for rate, n in zip(rates, nodes, strict=True) if rate), ZERO)
+
+
+def _node_hour(node: NodeShare, table: Prices) -> Range | None:
+    """USD an hour of one such node."""
+    if _unlabelled(node):
+        return None
+    [part] = _parts_of_nodes([node])
+    full = _PriceLookup(table, node.region, "").hour([part])
+    mode = _MODES.get(node.strategy, "")
+    if not mode or full is None:
+        return full and full.times(CE_SHARE)
+    found = _PriceLookup(table, node.region, mode).hour([part])
+    # The fee is a part of the price without a strategy.
+    fee = full.times(1 - CE_SHARE)
+    return found and Range(max(0.0, found.low - fee.low), max(0.0, found.high - fee.high))
+
+
+def _unlabelled(node: NodeShare) -> str:
+    """The first label without which a node has no price."""
+    if not node.machine_type:
+        return INSTANCE_TYPE
+    if not node.region:
+        return REGION
+    return ACCELERATOR_COUNT if node.accelerator_type and not node.accelerator_count else ""
+
+
+def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[Part]:
+    return [Part(n.machine_type, n.accelerator_type, n.accelerator_count, 1, disk_gb=0) for n in nodes]
+
+
+def missing(job: Job, prices: Prices | None = None) -> str:
+    """Why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`; "" where it has one."""
+    if job.in_cluster and not job.nodes:
+        if job.state is JobState.SUSPENDED or job.waits:
+            return "its pods are on no node now"
+        return "the nodes of its pods could not be read, which takes the permission to get nodes"
+    table = prices or built_in()
+    found: list[str] = []
+    if job.in_cluster:
+        for node in job.nodes:
+            if label := _unlabelled(node):
+                found.append(f"the label {label} of its nodes")
+                continue
+            lookup = _PriceLookup(table, node.region, _MODES.get(node.strategy, ""))
+            lookup.hour(_parts_of_nodes([node]))
+            found += lookup.missing
+    else:
+        lookup = _PriceLookup(table, job.region, _MODES.get(job.strategy, ""))
+        lookup.hour(parts_of_job(job))
+        found += lookup.missing
+    return f"missing: {', '.join(dict.fromkeys(found))}" if found else ""
 
 
 def hourly_parts(parts: Iterable[Part], region: str, prices: Prices | None = None) -> Range | None:
@@ -206,6 +274,11 @@ def hourly_parts(parts: Iterable[Part], region: str, prices: Prices | None = Non
 def dated(job: Job, prices: Prices | None = None) -> str:
     """Date (ISO) of the price table that `hourly` takes: of the older one where a price is from there."""
     table = prices or built_in()
+    if job.in_cluster:
+        lookups = [_PriceLookup(table, n.region, _MODES.get(n.strategy, "")) for n in job.nodes]
+        for lookup, part in zip(lookups, _parts_of_nodes(job.nodes), strict=True):
+            lookup.hour([part])
+        return min((lookup.date for lookup in lookups), default=table.date)
     lookup = _PriceLookup(table, job.region, _MODES.get(job.strategy, ""))
     lookup.hour(parts_of_job(job))
     return lookup.date
@@ -225,7 +298,7 @@ def spent(
         seconds = _run_seconds(job, now)
         return None if rate is None or seconds is None else rate.times(max(0.0, seconds) / HOUR)
     if job.start_time is None:
-        machines = any(pool.machine_type for pool in job.groups)
+        machines = job.in_cluster or any(pool.machine_type for pool in job.groups)
         return ZERO if machines and (job.state.terminal or job.state in _WAITING) else None
     rate = rate or hourly(job, prices)
     span = job.duration(now)

@@ -130,6 +130,8 @@ class OverviewPane(JobPane):
         cost = self._cost(job, now)
         if cost is not None:
             rows.append(("cost", cost))
+            if job.in_cluster:
+                rows.append(("", Content.styled(_node_words(job, self.console.unbilled(job)), "$text-muted")))
         if job.timeout is not None and not job.state.terminal:
             rows.append(("time limit", Content(age(job.timeout))))
         return table(rows)
@@ -151,7 +153,8 @@ class OverviewPane(JobPane):
         parts = self.console.store.own_parts(job)
         spent = costs.parts_spent_text(parts, now)
         if spent == NOT_MEASURED:
-            return Content.styled("not known: a price of these machines is missing", "$text-muted")
+            why = costs.missing(parts) or "since when it runs is not known"
+            return Content.styled(f"not known: {plain(why)}", "$text-muted")
         rate = costs.total_text(part for part in parts if part.state.active) or costs.rate_text(job)
         hour = "" if rate == NOT_MEASURED else f"   {rate}"
         tail = f"{hour}   estimate, prices of {costs.date(job)}"
@@ -344,6 +347,16 @@ def _starts(job: Job, now: datetime) -> list[Row]:
         at = 0 if job.start_time is not None and job.resume_time <= job.start_time else len(rows)
         rows.insert(at, ("resumed", _moment(job.resume_time, now)))
     return rows
+
+
+def _node_words(job: Job, unbilled: bool) -> str:
+    """What of a cluster the cost counts, and what it does not say."""
+    bill = f"Compute Engine {'would bill' if unbilled else 'bills'} nodes with or without pods"
+    taken = [
+        f"{n.share:.3g} of {pieces(n.nodes, 'node')} ({plain(n.machine_type) or 'of unknown type'})"
+        for n in job.nodes
+    ]
+    return f"for {', '.join(taken)}; {bill}" if taken else bill
 
 
 def _waits_for(job: Job) -> str:

@@ -85,12 +85,13 @@ class Costs:
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
-        if kept is None or kept[1] != job.strategy or (kept[0] is not job.groups and kept[0] != job.groups):
+        machines = job.nodes if job.in_cluster else job.groups
+        if kept is None or kept[1] != job.strategy or (kept[0] is not machines and kept[0] != machines):
             # Thousands of jobs share a few shapes.
-            shape = (job.groups, job.strategy, job.region, bool(job.persistent_resource))
+            shape = (machines, job.strategy, job.region, bool(job.persistent_resource), job.in_cluster)
             if shape not in self._shapes:
                 self._shapes[shape] = self._cost.hourly(job, self.prices)
-            kept = self._rates[job.name] = (job.groups, job.strategy, self._shapes[shape])
+            kept = self._rates[job.name] = (machines, job.strategy, self._shapes[shape])
         return kept[2]
 
     def spent_text(self, job: Job, now: datetime) -> str:
@@ -164,6 +165,12 @@ class Costs:
     def date(self, job: Job) -> str:
         """ISO date of the price table that it is taken from; "" where no prices are loaded."""
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
+
+    def missing(self, parts: Iterable[Job]) -> str:
+        """Why the cost of these own parts of jobs is not known; "" where it is, or no prices are loaded."""
+        if self.prices is None:
+            return ""
+        return next(filter(None, (str(self._cost.missing(part, self.prices)) for part in parts)), "")
 
     def parts_rate(self, parts: Sequence[Part], region: str) -> Range | None:
         """USD an hour of machines that no job is billed for; None where not known, or not loaded yet."""

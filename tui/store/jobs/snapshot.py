@@ -17,7 +17,7 @@ from typing import Any
 
 from tui.config.paths import write_whole
 from tui.domain.job import Job, JobError
-from tui.domain.replica import ReplicaGroup
+from tui.domain.replica import NodeShare, ReplicaGroup
 from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.training.progress import Progress
@@ -125,6 +125,8 @@ def _job(found: dict[str, Any]) -> Job:
         found["groups"] = tuple(worker_pool(**pool) for pool in found.pop("pools"))
     else:
         found["groups"] = tuple(ReplicaGroup(**group) for group in found.get("groups", ()))
+    if "nodes" in found:
+        found["nodes"] = tuple(NodeShare(**node) for node in found["nodes"])
     if "waiting" in found:
         found["waiting"] = tuple(found["waiting"])
     if "tasks" in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -72,6 +73,7 @@ class KubernetesJobs(JobService):
     async def changes(self) -> AsyncGenerator[JobPage, None]:
         watch, key = self._cluster.watch, self._workload.key
         watch.start()
+        watch.learn_nodes_later()
         places = watch.take_changed(key)
         done = False
         try:
@@ -94,6 +96,9 @@ class KubernetesJobs(JobService):
         for each in self._cluster.watch.of_parts():
             left = end - asyncio.get_running_loop().time()
             await each.reflector.settled(max(0.0, left))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(end):
+                await self._cluster.watch.learn_nodes()
 
     def _pages(self, places: Iterable[Place], *, whole: bool) -> list[JobPage]:
         """The jobs at these places as a page for each namespace; what can't be read now says so instead."""

@@ -17,14 +17,17 @@ from tui.backends.errors import BackendError, Unavailable
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.discovery import PODS, ApiType, Served
 from tui.backends.kubernetes.watch.failed_pods import FailedPods
+from tui.backends.kubernetes.watch.nodes import NodeReader
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.job import Job
 from tui.domain.kubernetes.conditions import time_of
 from tui.domain.kubernetes.jobs import Found, job_of
+from tui.domain.kubernetes.nodes.shares import node_shares
 from tui.domain.kubernetes.pods import Owner, Pod, owner_of, reduced
 from tui.domain.kubernetes.waiting import waits_for
 from tui.domain.kubernetes.workloads import RUNTIME_KINDS, WORKLOADS, at, fields
+from tui.domain.replica import NodeShare
 
 Obj = Mapping[str, Any]
 EVERYWHERE = ""
@@ -67,6 +70,11 @@ class ClusterWatch:
         self._failed = FailedPods()
         self._started: dict[str, datetime] = {}
         """When a job was first seen to run, by its uid."""
+        self._ran_on: dict[str, tuple[NodeShare, ...]] = {}
+        """The nodes of a job whose pods are gone, by its uid."""
+        self.nodes = NodeReader(connection)
+        self._new_nodes: set[str] = set()
+        self._learning: asyncio.Task[None] | None = None
         self._changed: dict[str, dict[Place, None]] = {key: {} for key in served.jobs}
 
     # Watching
@@ -89,6 +97,8 @@ class ClusterWatch:
     async def aclose(self) -> None:
         """Stop watching."""
         tasks, self._tasks = self._tasks, []
+        if self._learning is not None:
+            tasks.append(self._learning)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -201,6 +211,7 @@ class ClusterWatch:
             waiting=waits_for(obj, pods, workload, self.part(place, "PodGroup")),
             failures=self._failed.of(place, pods, time_of(at(obj, "metadata", "creationTimestamp"))),
             workload=workload,
+            nodes=self._nodes_of(uid, pods),
             started=self._started.get(uid),
         )
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
@@ -213,6 +224,34 @@ class ClusterWatch:
         why = errors[0] if errors else "they have not been listed yet."
         said = f"{job.reason.rstrip('.')}. Its pods are not known: {why}"
         return replace(job, reason=said.removeprefix(". "))
+
+    def _nodes_of(self, uid: str, pods: Sequence[Pod]) -> tuple[NodeShare, ...]:
+        self._new_nodes |= {pod.node for pod in pods if pod.node} - self.nodes.machines.keys()
+        found = node_shares(pods, self.nodes.machines)
+        if found:
+            self._ran_on[uid] = found
+        # Of pods that have ended both may be gone, the pods and the nodes.
+        return found or self._ran_on.get(uid, ())
+
+    async def learn_nodes(self) -> None:
+        """Read the nodes of pods that are not known yet; their jobs have changed then."""
+        await self._learn({pod.node for pod in self.pods().values()})
+
+    def learn_nodes_later(self) -> None:
+        """Read in the background those that were seen when jobs were converted."""
+        if not self._new_nodes or (self._learning is not None and not self._learning.done()):
+            return
+        names, self._new_nodes = self._new_nodes, set()
+        self._learning = asyncio.create_task(self._learn(names), name="read nodes")
+
+    async def _learn(self, names: set[str]) -> None:
+        learned = await self.nodes.learn(names)
+        if not self.nodes.denied:
+            self._new_nodes |= names - self.nodes.machines.keys()
+        for each in self.of_pods() if learned else ():
+            for key, pod in each.reflector.objects.items():
+                if pod.node in learned:
+                    self._tell(_place(PODS, key))
 
     def _pods_known(self, place: Place) -> bool:
         """Whether the pods of a job have been listed, and what lies between them and the job."""

@@ -1,0 +1,54 @@
+"""What the pods of a job take of the nodes that they are on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tui.domain.kubernetes.nodes.machine import NodeMachine
+from tui.domain.kubernetes.pods import Pod
+from tui.domain.replica import NodeShare
+from tui.domain.vertex import catalog
+
+
+def node_shares(pods: Iterable[Pod], machines: Mapping[str, NodeMachine]) -> tuple[NodeShare, ...]:
+    """What the pods take of their nodes, equal nodes together; none of nodes that are not known.
+
+    A pod takes the larger of its shares of the node's accelerators and CPUs, and the whole node where it
+    names neither: nothing keeps it from using that.
+    """
+    taken: dict[str, float] = {}
+    for pod in _latest(pods):
+        if pod.node in machines:
+            taken[pod.node] = taken.get(pod.node, 0.0) + _share(pod, machines[pod.node])
+    alike: dict[NodeMachine, list[float]] = {}
+    for name, share in sorted(taken.items()):
+        alike.setdefault(machines[name], []).append(min(1.0, share))
+    return tuple(
+        NodeShare(
+            machine.machine_type, machine.region, machine.accelerator_type, machine.accelerator_count,
+            machine.strategy, len(shares), round(sum(shares), 6),
+        )
+        for machine, shares in alike.items()
+    )  # fmt: skip
+
+
+def _latest(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods that are at work; where all have ended, the last one of each replica."""
+    found = [pod for pod in pods if pod.node]
+    working = [pod for pod in found if not pod.state.terminal]
+    if working:
+        return working
+    last: dict[tuple[str, int, object], Pod] = {}
+    for pod in sorted(found, key=lambda each: each.created.timestamp() if each.created else 0.0):
+        last[pod.group, pod.job_index, pod.name if pod.index is None else pod.index] = pod
+    return list(last.values())
+
+
+def _share(pod: Pod, machine: NodeMachine) -> float:
+    shares = []
+    if pod.gpus and machine.accelerator_count:
+        shares.append(pod.gpus / machine.accelerator_count)
+    known = catalog.machines().get(machine.machine_type)
+    if pod.cpus and known:
+        shares.append(pod.cpus / known.vcpus)
+    return max(shares, default=1.0)
