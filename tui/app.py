@@ -224,9 +224,9 @@ class VxtuiApp(ConsoleApp):
             why = found.problem if found else "there is no such profile"
             self.notify(f"{name}: {why}", severity="warning", markup=False)
         else:
-            from tui.screens.launch.screen import LaunchScreen
+            from tui.screens.launch.opening import open_launch
 
-            self.push_screen(LaunchScreen(found))
+            await open_launch(self, found)
 
     def action_theme(self, name: str) -> None:
         """Change the colours."""

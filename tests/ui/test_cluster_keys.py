@@ -103,7 +103,10 @@ class Group:
         return [tuple(line) for line in self.app.screen._compositor.render_strips()]
 
     async def back_to(self, screen: Any) -> None:
-        """Close what a key has opened above this screen."""
+        """Close what a key has opened above this screen, or beside it: `l` goes to the profiles."""
+        if self.app.current_mode != "jobs":
+            await self.app.switch_mode("jobs")
+            await wait_for_idle(0)
         while self.app.screen is not screen and len(self.app.screen_stack) > 1:
             self.app.pop_screen()
             await wait_for_idle(0)

@@ -459,8 +459,6 @@ async def test_jobs_of_several_contexts_are_one_list_with_a_line_for_each_that_f
         assert "1/3 not reached" in lines(app) and "live" not in lines(app)
         line = str(app.screen.query_one("#regions").content)  # type: ignore[attr-defined]
         assert "away/us-central1: not reached" in line and "no way there" in line
-        await pilot.press("l")
-        assert "all is a group; choose one context: one, two, away. :context goes there." in said(app)
         name = next(iter(two.stored))
         table(app).move_to(name)
         await pilot.press("c", "y")

@@ -181,8 +181,9 @@ class FrameScreen(ErrorBoundary, Screen[None]):
         here = info is not None and info.local and (found.any_emulator or info.family == "vertex")
         if info is not None and found.local and not here:
             return f"{found.title} is possible on the emulator alone."
-        if found.needs == "jobs.create" and (reason := self.group_reason()):
-            return reason
+        if found.needs == "jobs.create" and self.group_reason():
+            # Which of its contexts to launch in is asked once a profile is chosen.
+            return None
         if session is not None and found.needs and not session.backend.offers(found.needs):
             return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
         return None

@@ -261,8 +261,10 @@ class JobsScreen(JobsViews):
 
     def _first_run_fix(self) -> str:
         """How to launch a first job here."""
+        if self.group_reason():
+            return "l launches one: choose a profile, then the context."
         profile, does = self.console.connection.context.first_profile
-        return plain(self.group_reason()) or f"l launches one; {profile} {does}."
+        return f"l launches one; {profile} {does}."
 
     def _show_regions(self) -> None:
         """One line for each error that keeps regions from being read."""

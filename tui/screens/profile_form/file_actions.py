@@ -19,7 +19,7 @@ from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.editor import edit_file
 from tui.screens.frame import FrameScreen
-from tui.screens.launch.screen import LaunchScreen
+from tui.screens.launch.opening import open_launch
 from tui.screens.profile_form.diff import DiffScreen
 from tui.screens.profile_form.draft_editor import DraftEditor
 from tui.screens.profile_form.line_editor import LineEditor
@@ -285,7 +285,7 @@ class FileActions:
         if found.problem:
             self._screen.notify(found.problem, severity="warning", markup=False)
         else:
-            self._screen.app.push_screen(LaunchScreen(found))
+            await open_launch(self._screen.console, found)
 
     async def action_editor(self) -> None:
         """Save the changes and open the file in the user's editor."""

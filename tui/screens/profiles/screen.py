@@ -18,7 +18,7 @@ from tui.domain.text import plain, sentences
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.editor import edit_file
-from tui.screens.launch.screen import LaunchScreen
+from tui.screens.launch.opening import open_launch
 from tui.screens.list_screen import ListScreen
 from tui.screens.profile_form.screen import FormScreen, open_draft
 from tui.screens.profiles.export import show_export
@@ -186,10 +186,10 @@ class ProfilesScreen(ListScreen):
 
     # Actions
 
-    def action_launch(self) -> None:
+    async def action_launch(self) -> None:
         """Open the launch screen of the profile."""
         if self.current is not None:
-            self.app.push_screen(LaunchScreen(self.current))
+            await open_launch(self.console, self.current)
 
     @on(Table.Chosen)
     async def _chosen(self) -> None:
