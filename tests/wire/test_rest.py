@@ -221,6 +221,21 @@ async def test_large_bodies_are_refused(idle: Place) -> None:
     assert (await idle.http.get(JOBS)).status_code == 200
 
 
+@pytest.mark.slow
+async def test_a_connection_outlives_a_pause_between_two_requests(idle: Place) -> None:
+    """A client may not repeat a request that changes something, where the server closes in that moment."""
+    host, _, port = idle.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(f"GET {JOBS} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        await reader.readexactly(int(head.partition("content-length: ")[2].split()[0]))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 6)
+    finally:
+        writer.close()
+
+
 async def test_other_addresses_are_not_served() -> None:
     with state_dir() as state:
         state.prepare()

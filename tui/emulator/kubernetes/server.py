@@ -188,7 +188,7 @@ class KubernetesEmulator:
     async def _serve(self, app: Any, listener: socket.socket, *, tls: bool) -> None:
         server = await serve_http(
             app, listener, "https" if tls else "admin",
-            date_header=True, ws="wsproto" if tls else "none", timeout_keep_alive=75,
+            date_header=True, ws="wsproto" if tls else "none",
             ssl_keyfile=str(self.state.tls / "server.key") if tls else None,
             ssl_certfile=str(self.state.tls / "server.crt") if tls else None,
         )  # fmt: skip

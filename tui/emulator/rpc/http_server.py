@@ -10,6 +10,13 @@ from typing import Any
 
 import uvicorn
 
+KEEP_ALIVE = 75
+"""Seconds for which a connection without requests stays open.
+
+A client that sends a request in the moment of its end gets no answer, and may not repeat one that changes
+something. uvicorn's 5 seconds are no longer than a pause of a program on a loaded machine.
+"""
+
 
 class HttpServer:
     """A started server, made by `serve_http`."""
@@ -31,7 +38,7 @@ async def serve_http(app: Any, listener: socket.socket, name: str, **options: An
     """
     server = _Server(uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", server_header=False, http="h11",
-        timeout_graceful_shutdown=1, **options,
+        timeout_graceful_shutdown=1, timeout_keep_alive=KEEP_ALIVE, **options,
     ))  # fmt: skip
     task = asyncio.create_task(server.serve(sockets=[listener]), name=name)
     ready = asyncio.create_task(server.ready.wait())
