@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.processes import end, running_in
 from tests.waiting import LIMIT
 from tui.emulator.kubernetes.config import KubernetesConfig
 from tui.emulator.kubernetes.paths import KubernetesState
@@ -32,9 +33,13 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kube
 
 @contextmanager
 def state_dir() -> Iterator[KubernetesState]:
-    """A state directory with a path short enough for a Unix socket."""
-    with tempfile.TemporaryDirectory(prefix="vxk-") as place:
-        yield KubernetesState(Path(place) / "k")
+    """A directory whose path is short enough for a Unix socket; what runs of it at the end is killed."""
+    place = Path(tempfile.mkdtemp(prefix="vxk-"))
+    try:
+        yield KubernetesState(place / "k")
+    finally:
+        end(running_in(str(place)))
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @asynccontextmanager
