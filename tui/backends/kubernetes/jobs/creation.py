@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,16 +14,13 @@ from tui.backends.kubernetes.connection import CREATE
 from tui.backends.kubernetes.discovery import type_of
 from tui.backends.kubernetes.errors import AlreadyExists
 from tui.backends.kubernetes.jobs.single import SingleReader
+from tui.backends.lost_create import LOOK_AGAIN, created_job
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.workloads import Workload, at, fields, workload_of
-from tui.domain.text import sentences
 
 APPLY = "application/apply-patch+yaml"
 MANAGER = "vxtui"
-LOOK_AGAIN = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""Seconds between the looks for a job whose create got no reply."""
-LOOK_SECONDS = 10.0
 
 
 class JobCreation:
@@ -65,7 +60,7 @@ class JobCreation:
             # These leave open whether the server acted; every other one says that it refused.
             if type(error) not in (Unavailable, BackendError):
                 raise
-            return await self._created(request, error)
+            return await created_job(request, error, self.launched, "cluster", waits=LOOK_AGAIN)
         obj = {"apiVersion": of.api_version, "kind": of.kind, **made}
         return await self._single.job(self._name(obj), obj)
 
@@ -80,26 +75,6 @@ class JobCreation:
                 obj = {"apiVersion": of.api_version, "kind": of.kind, **item}
                 return await self._single.job(self._name(obj), obj)
         return None
-
-    async def _created(self, request: LaunchRequest, lost: BackendError) -> Job:
-        """The job of a create whose reply told of none. Raises what is known about it."""
-        seen = False
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                for seconds in LOOK_AGAIN:
-                    await asyncio.sleep(seconds)
-                    try:
-                        found = await self.launched(request)
-                    except BackendError:
-                        continue
-                    seen = True
-                    if found is not None:
-                        return found
-        if seen:
-            said = f"No job with the label {request.label} is there: most likely nothing was created."
-        else:
-            said = "Whether the job exists is not known: the cluster can't be asked now."
-        raise Unavailable(sentences(lost.message, said), fix=request.look_first) from lost
 
     async def _apply(self, obj: Mapping[str, Any], namespace: str) -> None:
         """Create an object of the manifest beside the job, or bring it up to date (server-side apply)."""

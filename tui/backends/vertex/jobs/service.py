@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -23,6 +22,7 @@ from tui.backends.interface import (
     QuotaExceeded,
     Unavailable,
 )
+from tui.backends.lost_create import LOOK_AGAIN, created_job
 from tui.backends.merge import merged
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.listing import Batch, Listing
@@ -34,16 +34,11 @@ from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.resource_name import name_pattern
 from tui.domain.states import JobState
-from tui.domain.text import sentences
 
 AT_ONCE = 8
 """Regions read at the same time."""
-LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
-"""Seconds between the looks for a job whose create got no reply."""
 LOOK_AFTER_REFUSAL = (1.0,)
-"""The same after a refusal that may hide a job: most of these made none, and the user waits."""
-LOOK_SECONDS = 10.0
-"""Seconds that all looks take together at most."""
+"""Seconds between the looks after a refusal that may hide a job: most made none, and the user waits."""
 
 
 class VertexJobs(JobService):
@@ -239,27 +234,9 @@ class VertexJobs(JobService):
         return await self._listing(request.region).first(f"labels.{LAUNCH_LABEL}={quote(request.mark)}")
 
     async def _created(self, request: LaunchRequest, lost: BackendError) -> Job:
-        """The job of a create whose reply told of none. Raises what is known about it."""
         refused = isinstance(lost, QuotaExceeded)
-        seen = False
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                for seconds in (0.0, *(LOOK_AFTER_REFUSAL if refused else LOOK_AGAIN)):
-                    await asyncio.sleep(seconds)
-                    try:
-                        found = await self.launched(request)
-                    except BackendError:
-                        continue
-                    seen = True
-                    if found is not None:
-                        return found
-        if seen and refused:
-            raise lost
-        if seen:
-            said = f"No job with the label {request.label} is there: most likely nothing was created."
-        else:
-            said = "Whether the job exists is not known: the service can't be asked now."
-        raise Unavailable(sentences(lost.message, said), fix=request.look_first) from lost
+        waits = LOOK_AFTER_REFUSAL if refused else LOOK_AGAIN
+        return await created_job(request, lost, self.launched, "service", waits=waits, refused=refused)
 
     async def cancel(self, name: str) -> None:
         """Repeated after a lost reply: a second cancel asks for nothing more than the first."""
