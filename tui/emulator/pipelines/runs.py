@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from google.rpc import code_pb2, status_pb2
@@ -44,8 +45,9 @@ from tui.emulator.pipelines.google_components import (
 from tui.emulator.pipelines.planner import BadInput, Context, Node, Plan, Record, Status, Values, plan
 from tui.emulator.pipelines.service import parameter_values, pipeline_of
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State, cache_key
-from tui.emulator.rpc.methods import WireError, failed_precondition
+from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
+from tui.emulator.runs.job_runs import JobRuns, request_end
 from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
@@ -66,26 +68,24 @@ class Services:
     project_number: str
 
 
-class PipelineRuns:
+class PipelineRuns(JobRuns[PipelineJob]):
     """Runs pipeline jobs until `close`, which leaves their children alone."""
 
     def __init__(self, services: Services) -> None:
+        super().__init__(services.table)
         self._services = services
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def adopt(self) -> None:
-        """Resume every pipeline job that had not ended when the last server stopped."""
-        for job in self._services.table.active():
-            self.admit(job, adopted=True)
-
-    def admit(self, job: PipelineJob, *, adopted: bool = False) -> None:
-        """Run a new or adopted pipeline job to its end."""
+    def resume(self, job: PipelineJob) -> None:
         run = PipelineRun(job, self._services)
-        if adopted:
-            run.resume_operations()
-        task = asyncio.create_task(run.run(), name=f"pipeline job {job.record.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        run.resume_operations()
+        self._run(run)
+
+    def admit(self, job: PipelineJob) -> None:
+        """Run a new pipeline job to its end."""
+        self._run(PipelineRun(job, self._services))
+
+    def _run(self, run: PipelineRun) -> None:
+        self._begin(run.run(), f"pipeline job {run.job.record.id}")
 
     async def cancel(self, job: PipelineJob) -> None:
         """Store CANCELLING; the tasks' custom jobs are cancelled soon after.
@@ -93,22 +93,7 @@ class PipelineRuns:
         Raises:
             WireError: when the job ended meanwhile, or the request could not be stored.
         """
-
-        def change(pb: Pb) -> None:
-            if pb.state in PipelineJob.TERMINAL:
-                raise failed_precondition(pb.name, f"The pipeline {pb.name} has just ended.")
-            pb.state = State.PIPELINE_STATE_CANCELLING
-
-        if not job.cancelled.is_set():
-            await self._services.table.update(job, change)
-            job.cancelled.set()
-
-    async def close(self) -> None:
-        """Stop running them."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await request_end(job, "pipeline", partial(self._services.table.update, job))
 
 
 class PipelineRun:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
-from tui.emulator.database import Pb
 from tui.emulator.rpc.methods import failed_precondition, invalid
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.job_run import Dependencies, JobRun
-from tui.emulator.vertex.job_table import TERMINAL, Job, State
+from tui.emulator.runs.job_runs import request_end
+from tui.emulator.vertex.job_table import Job, State
 
 CANCEL_SECONDS = 2.0
 """Longest wait of a cancellation until a job without processes is CANCELLED."""
@@ -48,17 +49,7 @@ class Scheduler:
         Raises:
             WireError: when the job ended meanwhile, or the request could not be stored.
         """
-
-        def change(pb: Pb) -> None:
-            if pb.state in TERMINAL:
-                raise failed_precondition(
-                    pb.name, f"The job {pb.name} has just ended ({State(pb.state).name})."
-                )
-            pb.state = State.JOB_STATE_CANCELLING
-
-        if not job.cancelled.is_set():
-            await self._deps.table.update(job, change)
-            job.cancelled.set()
+        await request_end(job, "job", partial(self._deps.table.update, job))
         run = self._runs.get(job.record.id)
         if run is not None and not run.started:
             await _within(job.ended, CANCEL_SECONDS)

@@ -11,6 +11,7 @@ from tui.emulator.database import Pb, StorageFull
 from tui.emulator.faults import clock
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
+from tui.emulator.runs.job_runs import JobRuns
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.job_table import State as JobState
@@ -26,30 +27,28 @@ _STATES: dict[int, int] = {
 _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 
 
-class TrainingPipelines:
+class TrainingPipelines(JobRuns[TrainingPipeline]):
     """Follows every training pipeline until `close`, which leaves the custom jobs alone."""
 
     def __init__(
         self, table: TrainingPipelineTable, jobs: JobTable, scheduler: Scheduler, upload: Upload
     ) -> None:
         """`upload` stores the model of a pipeline that has succeeded: its name and version."""
+        super().__init__(table)
         self._table = table
         self._jobs = jobs
         self._scheduler = scheduler
         self._upload = upload
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def adopt(self) -> None:
-        """Follow every pipeline that had not ended when the last server stopped."""
-        for pipeline in self._table.active():
-            self._start(pipeline)
+    def resume(self, job: TrainingPipeline) -> None:
+        self._begin(self._follow(job), f"training pipeline {job.record.id}")
 
     def admit(self, pipeline: TrainingPipeline) -> None:
         """Run the custom job of a new pipeline."""
         job = self._jobs.get(pipeline.job_id)
         assert job is not None
         self._scheduler.admit(job)
-        self._start(pipeline)
+        self.resume(pipeline)
 
     async def cancel(self, pipeline: TrainingPipeline) -> None:
         """Cancel the custom job; the pipeline's state follows before this returns.
@@ -61,18 +60,6 @@ class TrainingPipelines:
         if job is not None and not job.terminal:
             await self._scheduler.cancel(job)
         await self._mirror(pipeline, job)
-
-    async def close(self) -> None:
-        """Stop following."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _start(self, pipeline: TrainingPipeline) -> None:
-        task = asyncio.create_task(self._follow(pipeline), name=f"training pipeline {pipeline.record.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _follow(self, pipeline: TrainingPipeline) -> None:
         job = self._jobs.get(pipeline.job_id)

@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from google.rpc import code_pb2, status_pb2
@@ -20,10 +21,11 @@ from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import LogSink
 from tui.emulator.paths import StateDir
-from tui.emulator.rpc.methods import WireError, failed_precondition
+from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.environment import METRIC_FILE
 from tui.emulator.runs.job_run import store_with_retry
+from tui.emulator.runs.job_runs import JobRuns, request_end
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.tuning import trials
 from tui.emulator.tuning.measurements import Report, add_reports, is_hopeless, read_reports
@@ -42,27 +44,23 @@ ENOUGH_FAILURES = 3
 """Failed trials, and no successful one, after which a job fails that leaves their number to the service."""
 
 
-class TuningRuns:
+class TuningRuns(JobRuns[TuningJob]):
     """Runs tuning jobs until `close`, which leaves the trials' custom jobs alone."""
 
     def __init__(
         self, table: TuningJobTable, jobs: JobTable, scheduler: Scheduler, state: StateDir, sink: LogSink
     ) -> None:
+        super().__init__(table)
         self._table, self._jobs, self._scheduler = table, jobs, scheduler
         self._state, self._sink = state, sink
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def adopt(self) -> None:
-        """Resume every tuning job that had not ended when the last server stopped."""
-        for job in self._table.active():
-            self.admit(job)
+    def resume(self, job: TuningJob) -> None:
+        self.admit(job)
 
     def admit(self, job: TuningJob) -> None:
         """Run a new or adopted tuning job to its end."""
         run = TuningRun(job, self._table, self._jobs, self._scheduler, self._state, self._sink)
-        task = asyncio.create_task(run.run(), name=f"tuning job {job.record.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(run.run(), f"tuning job {job.record.id}")
 
     async def cancel(self, job: TuningJob) -> None:
         """Store CANCELLING; the trials' custom jobs are cancelled soon after.
@@ -70,22 +68,7 @@ class TuningRuns:
         Raises:
             WireError: when the job ended meanwhile, or the request could not be stored.
         """
-
-        def change(pb: Pb) -> None:
-            if pb.state in TERMINAL:
-                raise failed_precondition(pb.name, f"The job {pb.name} has just ended.")
-            pb.state = State.JOB_STATE_CANCELLING
-
-        if not job.cancelled.is_set():
-            await self._table.update(job, change)
-            job.cancelled.set()
-
-    async def close(self) -> None:
-        """Stop running them."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await request_end(job, "job", partial(self._table.update, job))
 
 
 class TuningRun:

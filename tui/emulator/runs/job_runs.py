@@ -1,0 +1,61 @@
+"""What runs the jobs of one kind share: a task for each job, adopted at the start and given up at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic
+
+from tui.emulator.database import Pb
+from tui.emulator.rpc.methods import failed_precondition
+from tui.emulator.vertex.resource_table import CancellableResource, R, ResourceTable
+
+
+class JobRuns(ABC, Generic[R]):
+    """A task for each job that has not ended, until `close`."""
+
+    def __init__(self, table: ResourceTable[R]) -> None:
+        self._known = table
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def adopt(self) -> None:
+        """Resume every job that had not ended when the last server stopped."""
+        for job in self._known.active():
+            self.resume(job)
+
+    @abstractmethod
+    def resume(self, job: R) -> None:
+        """Go on with a job of the last server."""
+
+    async def close(self) -> None:
+        """End the tasks; what they have started elsewhere goes on."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do the work of one job in a task."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def request_end(
+    job: CancellableResource, title: str, update: Callable[[Callable[[Pb], None]], Awaitable[object]]
+) -> None:
+    """Store CANCELLING by `update`, unless that was done.
+
+    Raises:
+        WireError: when the job ended meanwhile, or the request could not be stored.
+    """
+
+    def change(pb: Pb) -> None:
+        if pb.state in job.TERMINAL:
+            raise failed_precondition(pb.name, f"The {title} {pb.name} has just ended ({job.state_name}).")
+        pb.state = job.CANCELLING
+
+    if not job.cancelled.is_set():
+        await update(change)
+        job.cancelled.set()
