@@ -17,6 +17,7 @@ from tui.backends.vertex.logs.reader import Get
 from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.job import Job
 from tui.domain.metric import (
     GPU,
@@ -157,10 +158,8 @@ async def list_series(
         )
 
         async def send(seconds: float, request: Any = request) -> Any:
-            pager = await clients.monitoring().list_time_series(request, retry=None, timeout=seconds)
-            async for page in pager.pages:
-                return metric_service.ListTimeSeriesResponse.pb(page)
-            return metric_service.ListTimeSeriesResponse.pb()()
+            call = clients.monitoring().list_time_series
+            return await first_page(await call(request, retry=None, timeout=seconds))
 
         reply = await clients.caller.read(what, send, within=deadlines.SERIES)
         found.extend(reply.time_series)

@@ -16,6 +16,7 @@ from tui.backends.interface import PriceService, Unavailable
 from tui.backends.local.threads import in_thread
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.vertex.prices import Prices, Sku, from_skus, key_of
 
 VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"
@@ -87,10 +88,7 @@ async def _page(clients: Clients, client: Any, service: str, token: str) -> Any:
     )
 
     async def send(seconds: float) -> Any:
-        pager = await client.list_skus(request, retry=None, timeout=seconds)
-        async for page in pager.pages:
-            return cloud_catalog.ListSkusResponse.pb(page)
-        return cloud_catalog.ListSkusResponse.pb()()
+        return await first_page(await client.list_skus(request, retry=None, timeout=seconds))
 
     return await clients.caller.read("read the prices of the Cloud Billing catalogue", send)
 

@@ -12,6 +12,7 @@ from google.cloud.cloudquotas_v1.types import cloudquotas
 from tui.backends.interface import ContextInfo, InvalidRequest, NotFound, QuotaService
 from tui.backends.vertex.metrics import list_series, points
 from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.vertex.catalog import SERVICE
 
@@ -88,10 +89,8 @@ class Quotas(QuotaService):
         )
 
         async def send(seconds: float) -> Any:
-            pager = await self._clients.quotas().list_quota_infos(request, retry=None, timeout=seconds)
-            async for page in pager.pages:
-                return cloudquotas.ListQuotaInfosResponse.pb(page)
-            return cloudquotas.ListQuotaInfosResponse.pb()()
+            call = self._clients.quotas().list_quota_infos
+            return await first_page(await call(request, retry=None, timeout=seconds))
 
         return await self._clients.caller.read(f"read the quota limits of {self._info.project}", send)
 

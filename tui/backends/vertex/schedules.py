@@ -24,6 +24,7 @@ from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.schedules.schedule import NewSchedule, Schedule
@@ -145,12 +146,8 @@ class Schedules(ScheduleService):
         }  # fmt: skip
 
         async def send(seconds: float) -> Pb:
-            pager = await self._clients.pipelines(region).list_pipeline_jobs(
-                request, retry=None, timeout=seconds
-            )
-            async for page in pager.pages:
-                return type(page).pb(page)
-            return None
+            call = self._clients.pipelines(region).list_pipeline_jobs
+            return await first_page(await call(request, retry=None, timeout=seconds))
 
         page = await self._clients.caller.read(f"list the runs of the schedule {name}", send)
         return [pipeline_job_convert.job(pb, self._info.name) for pb in page.pipeline_jobs]

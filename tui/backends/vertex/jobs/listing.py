@@ -17,6 +17,7 @@ from typing import Any
 from tui.backends.interface import InvalidRequest, NotFound
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.job import Job
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
@@ -199,11 +200,7 @@ class Listing:
 
         async def send(seconds: float) -> Any:
             call = self._resource.call(self._clients, self._region, "list")
-            pager = await call(request, retry=None, timeout=seconds)
-            # The first page only: each further one is a call of its own, with its own retries.
-            async for page in pager.pages:
-                return self._resource.list_reply(page)
-            raise AssertionError("a list has at least one page")
+            return await first_page(await call(request, retry=None, timeout=seconds))
 
         where = "every region" if self._region == "-" else self._region
         return await self._clients.caller.read(f"list the {self._resource.title}s of {where}", send)

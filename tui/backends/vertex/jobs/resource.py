@@ -77,10 +77,6 @@ class Resource:
         request = getattr(self.types, f"Create{self._title}Request")
         return request(parent=parent, **{self.noun: self.message.wrap(message)})
 
-    def list_reply(self, page: Any) -> Any:
-        """A page of a list as plain protobuf."""
-        return getattr(self.types, f"List{self._title}sResponse").pb(page)
-
     def listed(self, reply: Any) -> Any:
         """The messages of a plain reply."""
         return getattr(reply, f"{self.noun}s")

@@ -16,6 +16,7 @@ from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.job import Job
 from tui.domain.resource_name import log_project
 
@@ -97,11 +98,8 @@ class LogReader:
         )
 
         async def send(seconds: float) -> Any:
-            pager = await self._clients.logging().list_log_entries(request, retry=None, timeout=seconds)
-            # The first page only: each further one is a call of its own, with its own retries.
-            async for page in pager.pages:
-                return logging_types.ListLogEntriesResponse.pb(page)
-            return logging_types.ListLogEntriesResponse.pb()()
+            call = self._clients.logging().list_log_entries
+            return await first_page(await call(request, retry=None, timeout=seconds))
 
         return await self._clients.caller.read(
             f"read the logs of {self._info.project}",

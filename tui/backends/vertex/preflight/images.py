@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from tui.backends.interface import BackendError, NotFound, PermissionDenied
 from tui.backends.vertex.preflight.clients import CheckClients
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, Image, Path, image_of, ok, unknown
 
@@ -76,10 +77,9 @@ class Images:
     async def _missing(self, id: str, image: Image, package: str, paths: Sequence[Path]) -> Check:
         async def send(seconds: float) -> Any:
             asked = {"parent": package, "page_size": MOST_TAGS}
-            pager = await self._clients.registry().list_tags(asked, retry=None, timeout=seconds)
-            async for page in pager.pages:
-                return [tag.name.rpartition("/tags/")[2] for tag in page.tags]
-            return []
+            call = self._clients.registry().list_tags
+            page = await first_page(await call(asked, retry=None, timeout=seconds))
+            return [tag.name.rpartition("/tags/")[2] for tag in page.tags]
 
         name = image.uri.removesuffix(f":{image.tag}")
         try:
