@@ -32,7 +32,7 @@ from tui.backends.interface import (
     Stopped,
     Unavailable,
 )
-from tui.backends.merge import merged
+from tui.backends.merge import answers_of, merged
 from tui.domain.job import Job
 from tui.domain.quota import Quota
 
@@ -237,17 +237,7 @@ class GroupBackend(Backend):
             async with self._gate:
                 return await question(member)
 
-        answers = await asyncio.gather(*(one(member) for member in asked), return_exceptions=True)
-        found: list[tuple[Backend, T]] = []
-        errors: dict[Backend, BackendError] = {}
-        for member, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, BackendError):
-                errors[member] = answer
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                found.append((member, answer))
-        return found, errors
+        return await answers_of(one, asked)
 
 
 def _not_asked(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
+
+from tui.backends.errors import BackendError
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -48,6 +50,23 @@ async def merged(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def answers_of(
+    question: Callable[[K], Awaitable[T]], asked: Sequence[K]
+) -> tuple[list[tuple[K, T]], dict[K, BackendError]]:
+    """The answers of these in their order, and the errors of those that have none."""
+    answers = await asyncio.gather(*(question(each) for each in asked), return_exceptions=True)
+    found: list[tuple[K, T]] = []
+    errors: dict[K, BackendError] = {}
+    for each, answer in zip(asked, answers, strict=True):
+        if isinstance(answer, BackendError):
+            errors[each] = answer
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found.append((each, answer))
+    return found, errors
 
 
 async def all_or_enough(

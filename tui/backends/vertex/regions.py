@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from tui.backends.interface import BackendError, ContextInfo, InvalidRequest
+from tui.backends.interface import ContextInfo, InvalidRequest
+from tui.backends.merge import answers_of
 from tui.backends.serving import Found
 from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.paging import first_page
 from tui.domain.resource_name import name_pattern
 
 T = TypeVar("T")
@@ -31,18 +32,8 @@ class RegionLists:
 
     async def everywhere(self, read: Callable[[str], Awaitable[list[T]]]) -> Found[T]:
         """What `read` has of each region, newest first, and why a region could not be read."""
-        regions = self._info.regions
-        answers = await asyncio.gather(*(read(region) for region in regions), return_exceptions=True)
-        found: list[T] = []
-        errors: dict[str, BackendError] = {}
-        for region, answer in zip(regions, answers, strict=True):
-            if isinstance(answer, BackendError):
-                errors[region] = answer
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                found += answer
-        return Found(newest_first(found), errors)
+        answers, errors = await answers_of(read, self._info.regions)
+        return Found(newest_first(each for _, found in answers for each in found), errors)
 
     async def pages(
         self, what: str, call: Callable[..., Awaitable[Any]], request: dict[str, Any], field: str
@@ -53,12 +44,8 @@ class RegionLists:
         while True:
 
             async def send(seconds: float, token: str = token) -> Pb:
-                pager = await call(
-                    {**request, "page_size": PAGE, "page_token": token}, retry=None, timeout=seconds
-                )
-                async for page in pager.pages:
-                    return type(page).pb(page)
-                return None
+                asked = {**request, "page_size": PAGE, "page_token": token}
+                return await first_page(await call(asked, retry=None, timeout=seconds))
 
             page = await self._clients.caller.read(what, send)
             found += getattr(page, field)
