@@ -88,28 +88,22 @@ class Resources(ResourceService):
         return await self.get(name)
 
     async def delete(self, name: str) -> None:
-        region = region_in(name, COLLECTION)
-
-        async def send(seconds: float) -> None:
-            call = self._clients.resources(region).delete_persistent_resource
-            await call(name=name, retry=None, timeout=seconds)
-
-        await self._clients.caller.once(
-            f"delete the persistent resource {name}", send, within=deadlines.CHANGE
-        )
+        await self._change("delete", name)
 
     async def reboot(self, name: str) -> PersistentResource:
-        region = region_in(name, COLLECTION)
+        await self._change("reboot", name)
+        return await self.get(name)
+
+    async def _change(self, verb: str, name: str) -> None:
+        """Sent once: a second reboot would be another one."""
+        call = getattr(self._clients.resources(region_in(name, COLLECTION)), f"{verb}_persistent_resource")
 
         async def send(seconds: float) -> None:
-            call = self._clients.resources(region).reboot_persistent_resource
             await call(name=name, retry=None, timeout=seconds)
 
-        # A second reboot would be another one.
         await self._clients.caller.once(
-            f"reboot the persistent resource {name}", send, within=deadlines.CHANGE
+            f"{verb} the persistent resource {name}", send, within=deadlines.CHANGE
         )
-        return await self.get(name)
 
 
 def persistent_resource(pb: Pb, region: str, context: str) -> PersistentResource:
