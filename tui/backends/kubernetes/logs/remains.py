@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -164,45 +164,52 @@ class Remains:
         self, job: Job, identity: JobIdentity, gone: Generation, now: Iterable[LoggedPod], taker: Taker
     ) -> int:
         assert self._cloud is not None
-        names, count, source = CloudNames(), 0, taker.open_source()
         pattern = f"^({'|'.join(sorted({re.escape(pod.name) for pod in gone.pods}))})$"
         until = None if gone.until is None else moment_of(gone.until)
         # The new pod may have the name of the old one: what it writes is read from its node.
         created = {pod.name: pod.created for pod in now}
-        groups = [group.name for group in job.groups]
-        try:
-            async for page in self._cloud.read(identity.namespace, pattern, moment_of(gone.began), until):
-                old = (each for each in page if not _is_of_new(each, created))
-                for entry in _named(old, identity, groups, names):
-                    at = stamp_at(entry.timestamp) + entry.nanos
-                    count += 1
-                    if taker.wanted(entry, at):
-                        source.add(at, [entry], taker.now())
-                await taker.room(source)
-        finally:
-            source.close()
-        return count
+        pages = self._cloud.read(identity.namespace, pattern, moment_of(gone.began), until)
+        return await _copy(
+            job, identity, pages, taker, lambda each: not _is_of_new(each, created), lambda _: True
+        )
 
     async def _copy_missing(self, job: Job, identity: JobIdentity, missing: list[str], taker: Taker) -> int:
         assert self._cloud is not None
-        begin, names, count = job.create_time or job.start_time, CloudNames(), 0
+        begin = job.create_time or job.start_time
         assert begin is not None
-        groups = [group.name for group in job.groups]
-        pattern = f"^{re.escape(identity.object_name)}-({'|'.join(map(re.escape, groups))})(-|$)"
+        groups = "|".join(re.escape(group.name) for group in job.groups)
+        pattern = f"^{re.escape(identity.object_name)}-({groups})(-|$)"
         until = job.end_time + _AFTER_END if job.end_time is not None else None
-        source = taker.open_source()
-        try:
-            async for page in self._cloud.read(identity.namespace, pattern, begin, until):
-                for entry in _named(page, identity, groups, names):
-                    at = stamp_at(entry.timestamp) + entry.nanos
-                    if entry.replica in missing:
-                        count += 1
-                        if taker.wanted(entry, at):
-                            source.add(at, [entry], taker.now())
-                await taker.room(source)
-        finally:
-            source.close()
-        return count
+        pages = self._cloud.read(identity.namespace, pattern, begin, until)
+        return await _copy(
+            job, identity, pages, taker, lambda _: True, lambda entry: entry.replica in missing
+        )
+
+
+async def _copy(  # noqa: PLR0917 - what is read, for whom, and which of it
+    job: Job,
+    identity: JobIdentity,
+    pages: AsyncIterator[Sequence[CloudEntry]],
+    taker: Taker,
+    is_read: Callable[[CloudEntry], bool],
+    counts: Callable[[LogEntry], bool],
+) -> int:
+    """Give the taker what it wants of these entries; how many there are, wanted or not."""
+    names, count, source = CloudNames(), 0, taker.open_source()
+    groups = [group.name for group in job.groups]
+    try:
+        async for page in pages:
+            for entry in _named(filter(is_read, page), identity, groups, names):
+                if not counts(entry):
+                    continue
+                count += 1
+                at = stamp_at(entry.timestamp) + entry.nanos
+                if taker.wanted(entry, at):
+                    source.add(at, [entry], taker.now())
+            await taker.room(source)
+    finally:
+        source.close()
+    return count
 
 
 class _Seen:
