@@ -17,15 +17,13 @@ from tui.domain.vertex.interchange import ALL_FORMS, FORMS, KUBECTL, Exported, e
 from tui.store.profiles.library import NoProfile, find, read_profile
 from tui.verbs.launch import named_offline
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import READS, Failure, Run, assigned, check_regions, find_job, verb
+from tui.verbs.run import READS, Failure, Run, assigned, check_regions, find_job, set_option, verb
 
 
 @click.command("export")
 @click.argument("source", metavar="JOB|PROFILE")
 @click.option("--as", "form", type=click.Choice(ALL_FORMS), required=True, help="Format of the result.")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
-)
+@set_option
 @click.option("--region", metavar="REGION", help="For this region instead of the job's or the profile's.")
 @click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")
 @click.option("--reveal", is_flag=True, help="Write secrets too; without it the result says where they go.")

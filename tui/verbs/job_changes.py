@@ -15,14 +15,14 @@ from tui.domain.kubernetes.changes import bounds_words
 from tui.domain.pipeline.rerun import reused
 from tui.kinds.registry import kind_of, may_cancel, may_delete, titled
 from tui.verbs.output import job_json, note, out, print_json
-from tui.verbs.run import Run, confirmed, find_job, parent_of, value_of, verb
+from tui.verbs.run import Run, confirmed, find_job, parent_of, value_of, verb, yes_option
 
 PATIENCE = 30.0
 
 
 @click.command()
 @click.argument("job")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--no-wait", is_flag=True, help="Do not wait for the job to end.")
 @verb("job.cancel")
 async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
@@ -61,7 +61,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
 
 @click.command()
 @click.argument("job")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("job.delete")
 async def delete(run: Run, job: str, yes: bool) -> None:
     """Delete JOB, which must have ended; of several jobs with this name the only one that has.
@@ -86,7 +86,7 @@ async def delete(run: Run, job: str, yes: bool) -> None:
 
 @click.command()
 @click.argument("job")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("job.suspend")
 async def suspend(run: Run, job: str, yes: bool) -> None:
     """Suspend JOB in a cluster: its pods end, and it starts again when it is resumed."""
@@ -101,7 +101,7 @@ async def suspend(run: Run, job: str, yes: bool) -> None:
 
 @click.command()
 @click.argument("job")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("job.resume")
 async def resume(run: Run, job: str, yes: bool) -> None:
     """Resume the suspended JOB: its pods start anew."""
@@ -116,7 +116,7 @@ async def resume(run: Run, job: str, yes: bool) -> None:
 @click.command()
 @click.argument("job")
 @click.argument("workers", type=click.IntRange(0))
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("job.scale")
 async def scale(run: Run, job: str, workers: int, yes: bool) -> None:
     """Give JOB so many WORKERS.
@@ -141,7 +141,7 @@ def _print_changed(run: Run, job: Job) -> None:
 
 @click.command()
 @click.argument("job")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("job.rerun")
 async def rerun(run: Run, job: str, yes: bool) -> None:
     """Run the pipeline JOB again, with what succeeded taken from the service's cache."""

@@ -43,7 +43,17 @@ from tui.verbs.dry_run import (
 )
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
-from tui.verbs.run import Failure, Run, assigned, check_regions, confirmed, value_of, verb
+from tui.verbs.run import (
+    Failure,
+    Run,
+    assigned,
+    check_regions,
+    confirmed,
+    set_option,
+    value_of,
+    verb,
+    yes_option,
+)
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 PATIENCE = 600.0
@@ -52,9 +62,7 @@ PATIENCE = 600.0
 
 @click.command()
 @click.argument("profile")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
-)
+@set_option
 @click.option(
     "--region", "--namespace", "-n", "region", metavar="REGION",
     help="Launch in this region, or namespace of a cluster, instead of the profile's.",
@@ -62,7 +70,7 @@ PATIENCE = 600.0
 @click.option("--name", metavar="NAME", help="Name of the job instead of the profile's; {n} counts.")
 @click.option("--dry-run", is_flag=True, help="Run all checks and print the exact request; send nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the job to end; exit 0 only if it succeeded.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--force", is_flag=True, help="Launch even if a check says that the job would fail.")
 @click.option("--reveal", is_flag=True, help="Show secrets in the dry run instead of masking them.")
 @verb("job.launch", dry_run=False)

@@ -212,6 +212,11 @@ MOST_TASKS = 20
 """Tasks that a message names."""
 READS = ""
 """For `verb`: it only reads."""
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+set_option = click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
+)
+"""See `assigned`."""
 Verb = Callable[..., Coroutine[Any, Any, int | None]]
 _DECLARED: dict[Callable[..., Any], Declared] = {}
 

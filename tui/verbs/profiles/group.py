@@ -13,7 +13,7 @@ from tui.verbs.output import note, out, out_document, print_json, table
 from tui.verbs.profiles.convert import convert_profile
 from tui.verbs.profiles.interchange import import_profile
 from tui.verbs.profiles.validate import validate
-from tui.verbs.run import READS, Run, verb
+from tui.verbs.run import READS, Run, set_option, verb
 
 
 @click.group()
@@ -51,9 +51,7 @@ async def list_profiles(run: Run) -> None:
 
 @profiles.command("show")
 @click.argument("profile")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
-)
+@set_option
 @click.option("--reveal", is_flag=True, help="Show secrets instead of masking them.")
 @verb(READS)
 async def show(run: Run, profile: str, assignments: tuple[str, ...], reveal: bool) -> None:

@@ -27,7 +27,7 @@ from tui.domain.vertex.rules.misnomers import document_notes
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find
 from tui.verbs.output import note, out_document, print_json
 from tui.verbs.profiles.interchange import configs, surroundings
-from tui.verbs.run import USAGE, Failure, Run, assigned, value_of, verb
+from tui.verbs.run import USAGE, Failure, Run, assigned, set_option, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
 """Source of the rules about the file itself rather than about the service."""
@@ -56,9 +56,7 @@ class _File:
 
 @click.command("validate")
 @click.argument("profiles", nargs=-1, required=True, metavar="FILE|NAME…")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
-)
+@set_option
 @click.option("--region", default="", metavar="REGION", help="Region to check for instead of the profile's.")
 @click.option("--fix", is_flag=True, help="Apply the automatic fixes, and print them as a diff.")
 @verb("profile.fix", fix=True)

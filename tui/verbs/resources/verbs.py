@@ -24,7 +24,17 @@ from tui.verbs.launch import prepare
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
 from tui.verbs.output import note, print_json, table, when
-from tui.verbs.run import READS, Failure, Run, check_regions, confirmed, value_of, verb
+from tui.verbs.run import (
+    READS,
+    Failure,
+    Run,
+    check_regions,
+    confirmed,
+    set_option,
+    value_of,
+    verb,
+    yes_option,
+)
 
 RESOURCE = Noun("persistent resource", "vxtui resources", chosen_id=True)
 _ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -61,11 +71,9 @@ async def show(run: Run, resource: str | None) -> int:
 @resources.command()
 @click.argument("name")
 @click.option("--from", "profile", required=True, metavar="PROFILE", help="Take the machines of its pools.")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
-)
+@set_option
 @click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("resource.create")
 async def create(  # noqa: PLR0917 - one for each option
     run: Run, name: str, profile: str, assignments: tuple[str, ...], region: str | None, yes: bool
@@ -102,7 +110,7 @@ async def create(  # noqa: PLR0917 - one for each option
 
 @resources.command()
 @click.argument("resource")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("resource.reboot")
 async def reboot(run: Run, resource: str, yes: bool) -> int:
     """Reboot the machines of RESOURCE; refused while jobs are on it."""
@@ -116,7 +124,7 @@ async def reboot(run: Run, resource: str, yes: bool) -> int:
 
 @resources.command()
 @click.argument("resource")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("resource.delete")
 async def delete(run: Run, resource: str, yes: bool) -> int:
     """Delete RESOURCE, which cancels the jobs on it."""

@@ -22,7 +22,17 @@ from tui.verbs.launch import prepare
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.lists.group import ListGroup
 from tui.verbs.output import job_json, note, print_json, table, when
-from tui.verbs.run import READS, Failure, Run, check_regions, confirmed, value_of, verb
+from tui.verbs.run import (
+    READS,
+    Failure,
+    Run,
+    check_regions,
+    confirmed,
+    set_option,
+    value_of,
+    verb,
+    yes_option,
+)
 
 BODY = "pipelineJob"
 SCHEDULE = Noun("schedule", "vxtui schedules")
@@ -86,11 +96,9 @@ _TIME = click.DateTime(
 @click.option("--max-runs", type=click.IntRange(1), metavar="N", help="Complete after so many runs.")
 @click.option("--max-active", type=click.IntRange(1), metavar="N", help="Runs that may be active at once.")
 @click.option("--queue", is_flag=True, help="Let runs above --max-active wait instead of skipping them.")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
-)
+@set_option
 @click.option("--region", metavar="REGION", help="Create it in this region instead of the profile's.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("schedule.create")
 async def create(  # noqa: PLR0917 - one for each option
     run: Run, name: str, profile: str, cron: str, start: datetime | None, end: datetime | None,
@@ -128,7 +136,7 @@ async def create(  # noqa: PLR0917 - one for each option
 
 @schedules.command()
 @click.argument("schedule")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("schedule.pause")
 async def pause(run: Run, schedule: str, yes: bool) -> int:
     """Start no more runs of SCHEDULE; those that run go on."""
@@ -143,7 +151,7 @@ async def pause(run: Run, schedule: str, yes: bool) -> int:
 @schedules.command()
 @click.argument("schedule")
 @click.option("--catch-up", is_flag=True, help="First start the runs that were due in the pause.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("schedule.resume")
 async def resume(run: Run, schedule: str, catch_up: bool, yes: bool) -> int:
     """Start runs of the paused SCHEDULE again."""
@@ -158,7 +166,7 @@ async def resume(run: Run, schedule: str, catch_up: bool, yes: bool) -> int:
 
 @schedules.command()
 @click.argument("schedule")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("schedule.delete")
 async def delete(run: Run, schedule: str, yes: bool) -> int:
     """Delete SCHEDULE; its runs stay."""

@@ -17,7 +17,7 @@ from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
 from tui.domain.text import sentences
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.output import note, out, print_json, table, when
-from tui.verbs.run import READS, Failure, Run, verb
+from tui.verbs.run import READS, Failure, Run, verb, yes_option
 from tui.verbs.serving import changes
 
 MODEL, ENDPOINT = Noun("model", "vxtui models"), Noun("endpoint", "vxtui endpoints")
@@ -58,7 +58,7 @@ async def models(run: Run, model: str | None) -> int:
 @click.option("--roll-back", is_flag=True, help="Go back to the split before the last change by vxtui.")
 @click.option("--undeploy", metavar="VERSION", default="", help="Take a deployed version off it.")
 @click.option("--logs", is_flag=True, help="Print the last lines of its model servers.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 @verb("endpoint.split", split=True)
 async def endpoints(
     run: Run, endpoint: str | None, split: tuple[str, ...], logs: bool, yes: bool, **more: Any
