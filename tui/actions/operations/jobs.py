@@ -38,9 +38,9 @@ class JobOperations:
         """Ask for a cancel; the job ends a little later."""
 
         async def cancel(service: JobService) -> str:
-            _must_offer(service, "cancel", f"A {kind_of(job).words.noun} can't be cancelled.")
-            if job.state.terminal or not may_cancel(job):
-                raise _wrong_state(f"{job.display_name} {job.state.phrase} already.")
+            ended = job.state.terminal or not may_cancel(job)
+            problem = f"{job.display_name} {job.state.phrase} already." if ended else ""
+            _must_allow(service, "cancel", "cancelled", job, problem)
             await service.cancel(job.name)
             suspends = kind_of(job).cancel_suspends
             return f"{'Suspending' if suspends else 'Cancelling'} {job.display_name}"
@@ -51,11 +51,8 @@ class JobOperations:
         """Delete an ended job. One that is gone already is a failure, as it is for a verb."""
 
         async def delete(service: JobService) -> str:
-            _must_offer(service, "delete", f"A {kind_of(job).words.noun} can't be deleted.")
-            if not may_delete(job):
-                raise _wrong_state(
-                    f"{job.display_name} {job.state.phrase}; only an ended job can be deleted."
-                )
+            runs = f"{job.display_name} {job.state.phrase}; only an ended job can be deleted."
+            _must_allow(service, "delete", "deleted", job, "" if may_delete(job) else runs)
             try:
                 await service.delete(job.name)
             except NotFound as error:
@@ -71,8 +68,7 @@ class JobOperations:
         """End the replicas of a job that goes on when it is resumed."""
 
         async def suspend(service: JobService) -> str:
-            _must_offer(service, "suspend", f"A {kind_of(job).words.noun} can't be suspended.")
-            _must_be_allowed(change_problem("suspend", job))
+            _must_allow(service, "suspend", "suspended", job, change_problem("suspend", job))
             await service.suspend(job.name)
             return f"Suspending {job.display_name}"
 
@@ -82,8 +78,7 @@ class JobOperations:
         """Start a suspended job again."""
 
         async def resume(service: JobService) -> str:
-            _must_offer(service, "resume", f"A {kind_of(job).words.noun} can't be resumed.")
-            _must_be_allowed(change_problem("resume", job))
+            _must_allow(service, "resume", "resumed", job, change_problem("resume", job))
             await service.resume(job.name)
             return f"Resuming {job.display_name}"
 
@@ -93,8 +88,7 @@ class JobOperations:
         """Give a job so many workers."""
 
         async def scale(service: JobService) -> str:
-            _must_offer(service, "scale", f"A {kind_of(job).words.noun} can't be scaled.")
-            _must_be_allowed(scale_problem(job, replicas))
+            _must_allow(service, "scale", "scaled", job, scale_problem(job, replicas))
             await service.scale(job.name, replicas)
             return f"Scaling {job.display_name} to {pieces(replicas, 'worker')}"
 
@@ -210,13 +204,10 @@ def _wrong_state(message: str) -> OperationError:
     return OperationError(message, code="FAILED_PRECONDITION", exit_code=1)
 
 
-def _must_be_allowed(problem: str) -> None:
-    """Raises OperationError where the job's state or shape does not allow a change."""
+def _must_allow(service: JobService, operation: str, done: str, job: Job, problem: str) -> None:
+    """Raises OperationError where jobs of this kind can't be `done`, or the `problem` of this one."""
+    if not service.offers(operation):
+        message = f"A {kind_of(job).words.noun} can't be {done}."
+        raise OperationError(message, code=NotOffered.code, exit_code=NotOffered.exit_code)
     if problem:
         raise _wrong_state(problem)
-
-
-def _must_offer(service: JobService, operation: str, message: str) -> None:
-    """Raises OperationError where jobs of this kind have no such operation."""
-    if not service.offers(operation):
-        raise OperationError(message, code=NotOffered.code, exit_code=NotOffered.exit_code)
