@@ -10,31 +10,64 @@ import os
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Generic, Self, TypeVar
 
 from tui.emulator.config import ConfigError
+from tui.emulator.lock import Lock
 from tui.emulator.paths import StateDir, StateDirError
 
 log = logging.getLogger(__name__)
 
+S = TypeVar("S", bound=StateDir)
 CHECK_SECONDS = 1.0
 """Between two checks that clients can still reach the server."""
 
 
-class Server(AbstractAsyncContextManager["Server"], Protocol):
-    """A server that listens while its context is open."""
+class Server(ABC, Generic[S]):
+    """A server that listens while its context is open: an async context manager."""
 
-    stopping: asyncio.Event
-    """Set when the server has to end; its owner then closes it."""
+    def __init__(self, state: S) -> None:
+        self.state = state
+        self.stopping = asyncio.Event()
+        """Set when the server has to end; its owner then closes it."""
+        self._lock = Lock(state)
+        self._started_at = ""
+        self._stack = contextlib.AsyncExitStack()
+        """Closes what `_start` has opened."""
+
+    async def __aenter__(self) -> Self:
+        """Start everything, or nothing.
+
+        Raises:
+            StateDirError: when the state directory can't be used (EmulatorBusy: another server has it).
+            DatabaseError: when the stored state can't be read.
+            OSError: for a full disk, or an address that can't be bound.
+        """
+        self.state.prepare()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
 
     @property
+    @abstractmethod
     def listens_on(self) -> str:
         """The addresses, for the log."""
 
+    @abstractmethod
     def reachable(self) -> bool:
         """Whether clients can reach it; False where its state directory is gone or another one's."""
+
+    @abstractmethod
+    async def _start(self) -> None:
+        """Open everything on the stack."""
 
 
 def run(state: StateDir, serving: Callable[[], Coroutine[Any, Any, None]], *refusals: type[Exception]) -> int:
@@ -65,7 +98,7 @@ def refuse(state: StateDir, why: str) -> int:
     return 1
 
 
-async def serve_until_stopped(server: Server) -> None:
+async def serve_until_stopped(server: Server[Any]) -> None:
     """Open the server and close it after SIGTERM, SIGINT or `stopping`."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
 from tui.emulator.faults.requests import Faults
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.lock import Lock, hold, write_info
+from tui.emulator.lock import hold, write_info
 from tui.emulator.logging import service as logging_service
 from tui.emulator.logging.ingest import LogCollector
 from tui.emulator.logging.packing import run_packing
@@ -91,7 +90,7 @@ _OPTIONS = (
 )
 
 
-class Emulator:
+class Emulator(process.Server[StateDir]):
     """One running emulator; use it as an async context manager, in a test as well as in `main`.
 
     `rest` is HOST:PORT for the REST endpoint, port 0 for any free one; `None` for none. With `auth` REST
@@ -106,49 +105,25 @@ class Emulator:
         rest: str | None = None,
         auth: bool = True,
     ) -> None:
-        self.state = state
+        super().__init__(state)
         self.config = config or EmulatorConfig.model_validate({})
         self.rest_url: str | None = None
-        self.stopping = asyncio.Event()
-        """Set when the server has to end; its owner then closes it."""
         self.api_faults, self.disk = ApiFaults(), DiskFault()
         self.connections = HalfOpen(state)
         self.database = Database(state.database, self.disk.check_database)
         self.buckets = BucketServer(state, self.config.project_number)
         self.buckets.wrap = self._with_faults
-        self._lock = Lock(state)
         self._rest = rest
         self._auth = auth
         self.methods: list[Method] = []
         """The RPCs that are served, once it has started."""
         self._opening_rest = asyncio.Lock()
         self._loads = Loads(self.config.sample_period)
-        self._started_at = ""
-        self._stack = contextlib.AsyncExitStack()
 
     @property
     def target(self) -> str:
         """gRPC target for a client's channel."""
         return self.state.target
-
-    async def __aenter__(self) -> Emulator:
-        """Start everything, or nothing.
-
-        Raises:
-            StateDirError: when the state directory can't be used (EmulatorBusy: another server has it).
-            DatabaseError: when the stored state can't be read.
-            OSError: for a full disk, or an address that can't be bound.
-        """
-        self.state.prepare()
-        try:
-            await self._start()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     @property
     def listens_on(self) -> str:

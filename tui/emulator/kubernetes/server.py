@@ -41,7 +41,7 @@ from tui.emulator.kubernetes.operators import parts as operators
 from tui.emulator.kubernetes.operators.webhooks import Webhooks
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
 from tui.emulator.kubernetes.resources import NAMESPACES
-from tui.emulator.lock import Lock, hold, write_info
+from tui.emulator.lock import hold, write_info
 from tui.emulator.rpc.http_server import serve_http
 from tui.emulator.rpc.loopback import HOST, listen
 from tui.emulator.storage.server import BucketServer
@@ -53,42 +53,18 @@ EXPIRY_SECONDS = 60.0
 _BACKLOG = 128
 
 
-class KubernetesEmulator:
+class KubernetesEmulator(process.Server[KubernetesState]):
     """One running API with its controllers; use it as an async context manager, in a test as well."""
 
     def __init__(self, state: KubernetesState, config: KubernetesConfig | None = None) -> None:
-        self.state = state
+        super().__init__(state)
         self.config = config or KubernetesConfig.model_validate({})
         self.objects = Objects(state.database, history=self.config.history)
         self.objects.admit = Webhooks(self.objects, Admission(self.objects))
         self.faults = Faults()
         self.node = node_parts(self.objects, self.config, state)
         self.buckets = BucketServer(state, "0")
-        self.stopping = asyncio.Event()
-        """Set when the server has to end; its owner then closes it."""
         self.url = ""
-        self._lock = Lock(state)
-        self._started_at = ""
-        self._stack = contextlib.AsyncExitStack()
-
-    async def __aenter__(self) -> KubernetesEmulator:
-        """Start everything, or nothing.
-
-        Raises:
-            StateDirError: when the state directory can't be used (EmulatorBusy: another server has it).
-            DatabaseError: when the stored state can't be read.
-            OSError: for a full disk, or when no port is free.
-        """
-        self.state.prepare()
-        try:
-            await self._start()
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     @property
     def listens_on(self) -> str:
