@@ -33,6 +33,18 @@ ACCELERATOR_SHORT = {
     "TPU_V3": "TPUv3",
 }
 """Accelerator types of the API (vertex facts 1.4) and the short names used in tables."""
+FLEX_ACCELERATORS = frozenset(
+    {
+        "NVIDIA_L4",
+        "NVIDIA_TESLA_A100",
+        "NVIDIA_A100_80GB",
+        "NVIDIA_H100_80GB",
+        "NVIDIA_H100_MEGA_80GB",
+        "NVIDIA_H200_141GB",
+        "NVIDIA_B200",
+    }
+)
+"""What the strategy FLEX_START takes (vertex facts 1.6 and 3.9): L4, A100, H100, H200, B200, in all sizes."""
 
 _QUOTA_WORD = {
     "NVIDIA_TESLA_P4": "nvidia_p4_gpus",

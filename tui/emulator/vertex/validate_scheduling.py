@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tui.domain.vertex.catalog import machines
+from tui.domain.vertex.catalog import FLEX_ACCELERATORS, machines
 from tui.emulator.database import Pb
 from tui.emulator.vertex.validate_pools import Problem, accelerator_name
 
 STRATEGIES = {1: "ON_DEMAND", 2: "LOW_COST", 3: "STANDARD", 4: "SPOT", 6: "FLEX_START"}
-FLEX_ACCELERATORS = frozenset(
-    {
-        "NVIDIA_L4",
-        "NVIDIA_TESLA_A100",
-        "NVIDIA_A100_80GB",
-        "NVIDIA_H100_80GB",
-        "NVIDIA_H100_MEGA_80GB",
-        "NVIDIA_H200_141GB",
-        "NVIDIA_B200",
-    }
-)
-"""L4, A100, H100, H200 and B200, in all their sizes."""
 FLEX_MAX_TIMEOUT = 7 * 86400
 NO_PEERING = frozenset({"NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200"})
 """Machines that can't use VPC peering."""

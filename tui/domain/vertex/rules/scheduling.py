@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.catalog import FLEX_ACCELERATORS
 from tui.domain.vertex.custom_job_spec import duration, machine_of, task_of, within
 from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 from tui.domain.vertex.sources import FLEX, TRAINING, UNDOCUMENTED
 
-FLEX_ACCELERATORS = frozenset(
-    {
-        "NVIDIA_L4",
-        "NVIDIA_TESLA_A100",
-        "NVIDIA_A100_80GB",
-        "NVIDIA_H100_80GB",
-        "NVIDIA_H100_MEGA_80GB",
-        "NVIDIA_H200_141GB",
-        "NVIDIA_B200",
-    }
-)
 WEEK = 7 * 86_400
 _PATH = ("jobSpec", "scheduling")
 _NEW_NAMES = {"LOW_COST": "SPOT", "ON_DEMAND": "STANDARD"}
