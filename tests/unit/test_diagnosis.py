@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from tui.domain.diagnosis import diagnose, explain_exit
-
-POD = "PyTorchJob bert is failed. The replica worker-0 exited with a non-zero status of"
+from tui.domain.diagnosis import Diagnosis, diagnose, explain_exit
+from tui.domain.job import Job, JobError
+from tui.domain.jobs.diagnosis import diagnosis_of
+from tui.domain.states import JobState
 
 
 @pytest.mark.parametrize(
@@ -25,15 +29,6 @@ POD = "PyTorchJob bert is failed. The replica worker-0 exited with a non-zero st
         ('Machine type "a9-mega" is not supported.', "machine type"),
         ("You do not have permission to act as service account: x@y (or it may not exist).", "act as"),
         ('Image "us-docker.pkg.dev/p/r/i:1" does not exist.', "not found"),
-        (
-            f"{POD} 143 (evicted: The node was low on resource: memory. Threshold quantity: 100Mi).",
-            "of memory",
-        ),
-        (f"{POD} 137 (evicted: The node was low on resource: ephemeral-storage.).", "of disk"),
-        (f"{POD} 143 (evicted on request).", "evicted from its node"),
-        (f"{POD} 143 (node preempted (GKE Spot)).", "Spot node"),
-        (f"{POD} 143 (node lost or shut down).", "shut down or lost"),
-        (f"{POD} 143 (preempted by a pod of higher priority).", "higher priority"),
         ("An internal error occurred for the current attempt.", "platform failed"),
     ],
 )
@@ -46,16 +41,18 @@ def test_an_exit_code_is_explained_by_the_replicas_last_lines() -> None:
     message = "The replica workerpool1-3 exited with a non-zero status of 1."
     plain = diagnose(message, ["step 3"])
     assert plain.meaning == "workerpool1-3 ended with code 1: an error of the program."
-    assert "below" in plain.fix
+    assert plain.fix == "Read its log: `vxtui logs JOB --replica workerpool1-3`."
+    assert "below" in plain.on_screen
     cuda = diagnose(message, ["step 3", "torch.OutOfMemoryError: CUDA out of memory."])
     assert "GPU" in cuda.meaning and cuda.guess
 
 
 def test_without_lines_the_fix_promises_none() -> None:
     message = "The replica workerpool1-3 exited with a non-zero status of 1."
-    unread, silent = diagnose(message), diagnose(message, whole=True)
-    assert "below" not in unread.fix and "whole log" in unread.fix
-    assert "wrote nothing" in silent.fix and "Spec" in silent.fix and "below" not in silent.fix
+    unread, silent = diagnose(message, job="7"), diagnose(message, whole=True)
+    assert "below" not in unread.on_screen and "whole log" in unread.on_screen and "logs 7 " in unread.fix
+    assert "wrote nothing" in silent.on_screen and "Spec" in silent.on_screen
+    assert "below" not in silent.on_screen and "Spec" not in silent.fix
 
 
 def test_an_unknown_error_still_says_where_to_look() -> None:
@@ -78,3 +75,19 @@ def test_an_unknown_error_still_says_where_to_look() -> None:
 )
 def test_exit_codes(code: int, words: str) -> None:
     assert explain_exit(code) == words
+
+
+def failed(message: str, **more: Any) -> Job:
+    return Job(
+        "n", "7", "bert", JobState.FAILED, "", "c", "r", "custom_job", error=JobError(3, message), **more
+    )
+
+
+def test_the_diagnosis_of_a_job_is_that_of_its_service_then_that_of_its_error() -> None:
+    told = Diagnosis("It was evicted.", "Request more memory.")
+    assert diagnosis_of(failed("internal error", diagnosis=told)) == told
+    found = diagnosis_of(failed("internal error"))
+    assert found is not None and "platform failed" in found.meaning
+    cancelled = replace(failed("internal error", diagnosis=told), state=JobState.CANCELLED)
+    assert diagnosis_of(cancelled) is None
+    assert diagnosis_of(replace(failed(""), error=None)) is None

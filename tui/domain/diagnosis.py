@@ -26,45 +26,22 @@ class Diagnosis:
     fix: str
     guess: bool = False
     """Read from the log rather than from the platform's own words."""
+    keys: str = ""
+    """The fix by keys of the screen, in its place there; "" where the screen says the same."""
+    short: str = ""
+    """What happened in a cell of a list, e.g. `OOM worker-2`."""
+
+    @property
+    def on_screen(self) -> str:
+        """What to do next, for one who is at the screen of the job."""
+        return self.keys or self.fix
 
 
-def _rule(pattern: str, meaning: str, fix: str) -> tuple[re.Pattern[str], Diagnosis]:
-    return re.compile(pattern, re.IGNORECASE | re.DOTALL), Diagnosis(meaning, fix)
+def _rule(pattern: str, meaning: str, fix: str, keys: str = "") -> tuple[re.Pattern[str], Diagnosis]:
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL), Diagnosis(meaning, fix, keys=keys)
 
 
 _ERROR_RULES = (
-    # A pod's reason, in the words of `domain/kubernetes/pods`, before what its exit code alone would mean.
-    _rule(
-        r"\(evicted\b[^)]*ephemeral-storage",
-        "The node ran out of disk, and its kubelet evicted the pod.",
-        "Request ephemeral-storage for what the pod writes, write less there, or mount a volume.",
-    ),
-    _rule(
-        r"\(evicted\b[^)]*: memory",
-        "The node ran out of memory, and its kubelet evicted the pod.",
-        "Request as much memory as the pod uses: it then gets a node that has it, and is evicted last.",
-    ),
-    _rule(
-        r"\(evicted\b",
-        "The pod was evicted from its node.",
-        "Events says by whom and why. A restartPolicy such as OnFailure, or a backoffLimit, starts it again.",
-    ),
-    _rule(
-        r"\(node preempted",
-        "GKE took the Spot node away, and its pods ended.",
-        "A restartPolicy such as OnFailure, or a backoffLimit, starts them again from the last checkpoint; "
-        "else use nodes that are not Spot.",
-    ),
-    _rule(
-        r"\(node lost or shut down",
-        "The node was shut down or lost, and its pods ended.",
-        "A restartPolicy such as OnFailure, or a backoffLimit, starts them again from the last checkpoint.",
-    ),
-    _rule(
-        r"\(preempted by a pod of higher priority",
-        "A pod of higher priority took its place.",
-        "Launch it again with a higher priority class, or where there is room; 4 shows the quotas.",
-    ),
     _rule(
         r"ran out of memory",
         "The machine's own memory was used up (not the GPU's).",
@@ -78,6 +55,7 @@ _ERROR_RULES = (
     _rule(
         r"exceed quota limits|_training_\w+.{0,40}quota|quota.{0,80}_training_",
         "The training quota of this region does not do for the job.",
+        "Ask for more quota, or launch where it fits; `vxtui quotas` shows them. Spot has quotas of its own.",
         "4 shows the quotas; ask for more there, or launch where it fits. Spot has quotas of its own.",
     ),
     _rule(
@@ -137,6 +115,7 @@ _LOG_RULES = (
     _rule(
         r"watchdog caught collective operation timeout|NCCL.{0,80}time(?:d )?out",
         "A collective hung: one replica was not there any more, or was too slow.",
+        "Look at the first replica that failed, and at the first errors in the log.",
         "Look at the first replica that failed; e and E go through the errors of the log.",
     ),
     _rule(
@@ -172,10 +151,11 @@ def explain_exit(code: int) -> str:
     return "an error of the program"
 
 
-def diagnose(message: str, lines: Iterable[str] = (), *, whole: bool = False) -> Diagnosis:
+def diagnose(message: str, lines: Iterable[str] = (), *, whole: bool = False, job: str = "JOB") -> Diagnosis:
     """What `message`, the platform's error, means.
 
     `lines` are the last ones of the replica that failed; `whole` means that its whole log has been read.
+    `job` is what a command calls it.
     """
     for pattern, found in _ERROR_RULES:
         if pattern.search(message):
@@ -188,10 +168,14 @@ def diagnose(message: str, lines: Iterable[str] = (), *, whole: bool = False) ->
     if exit_:
         who = exit_["replica"] or "A replica"
         code = int(exit_["code"])
-        fix = "enter on it in Replicas shows its whole log."
+        one = f" --replica {exit_['replica']}" if exit_["replica"] else ""
+        fix = f"Read its log: `vxtui logs {job}{one}`."
+        keys = "enter on it in Replicas shows its whole log."
         if text:
-            fix = f"Its last lines are below; {fix}"
+            keys = f"Its last lines are below; {keys}"
         elif whole:
-            fix = "It wrote nothing: check its command, arguments and image in Spec, and look at Events."
-        return Diagnosis(f"{who} ended with code {code}: {explain_exit(code)}.", fix)
-    return Diagnosis("", "The log may say more; e and E go through its errors.")
+            fix = "It wrote nothing: check its command, arguments and image, and its events."
+            keys = "It wrote nothing: check its command, arguments and image in Spec, and look at Events."
+        return Diagnosis(f"{who} ended with code {code}: {explain_exit(code)}.", fix, keys=keys)
+    fix = f"The log may say more: `vxtui logs {job} --severity error`."
+    return Diagnosis("", fix, keys="The log may say more; e and E go through its errors.")

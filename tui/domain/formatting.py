@@ -141,8 +141,19 @@ def stakes(job: Job, now: datetime) -> str:
 
 def short_error(job: Job) -> str:
     """Why a job failed, for one cell: the replica and its exit code where the service named them."""
+    if job.diagnosis is not None and job.diagnosis.short:
+        return job.diagnosis.short
     if job.error is None:
         return ""
     for replica, code in exit_codes(job.error).items():
         return f"OOM {replica}" if "out of memory" in job.error.message else f"exit {code} {replica}"
     return job.error.message
+
+
+def why(job: Job) -> str:
+    """Why a job is in its state, in one line; "" for one of which its service says nothing."""
+    if job.error is not None and job.state is not JobState.CANCELLED:
+        return job.error.message
+    if job.waiting and job.state.active:
+        return job.waiting[0]
+    return job.reason

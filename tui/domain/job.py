@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from tui.domain.diagnosis import Diagnosis
 from tui.domain.replica import NodeShare, Replica, ReplicaGroup, of_task
 from tui.domain.states import JobState
 from tui.domain.task import Task
@@ -81,7 +82,11 @@ class Job:
     reason: str = ""
     """The service's own words for why it is in this state."""
     waiting: tuple[str, ...] = ()
-    """Why it does not run yet, in words, with what to do about it."""
+    """Why it does not run yet, in words."""
+    diagnosis: Diagnosis | None = None
+    """What is wrong and what to do, where its service's objects say it; else see `domain.jobs.diagnosis`."""
+    restarts_note: str = ""
+    """What `Replica.restarts` leaves out; "" where it counts every restart."""
     progress_pattern: str = ""
     """Regular expression by which its own lines tell its progress, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)

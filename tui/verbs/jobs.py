@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -13,17 +15,23 @@ from tui.backends.interface import Backend, BackendError
 from tui.config.paths import state_dir
 from tui.config.settings import Context, one_context
 from tui.domain import formatting
+from tui.domain.diagnosis import Diagnosis
 from tui.domain.job import Job, with_parents
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
 from tui.domain.states import JobState
-from tui.domain.text import sentences
+from tui.domain.text import clip, plain, sentences
 from tui.domain.training.progress import Progress
 from tui.kinds.registry import kind_of, region_word, titled
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices
+from tui.verbs.log.diagnosis import read_diagnosis
 from tui.verbs.output import job_json, note, out, print_json, table
 from tui.verbs.run import READS, Failure, Run, find_job, parent_of, verb
+
+REASON = 80
+LEAST_REASON = 24
+"""Cells of the reason where the output is no terminal, and where a terminal has less room."""
 
 
 @click.command()
@@ -90,6 +98,7 @@ def _parsed(query: str) -> JobQuery:
 def _print(found: list[Job], now: datetime) -> None:
     # The kind has a column if there are several.
     several = len({job.kind for job in found}) > 1
+    whys = [plain(formatting.why(job)) for job in found]
     rows = [
         [
             job.state.value.lower(), *([kind_of(job).words.noun] if several else ()), job.display_name,
@@ -104,7 +113,20 @@ def _print(found: list[Job], now: datetime) -> None:
         "STATE", *(["KIND"] if several else ()), "NAME", "ID", place, "REPL", "ACCEL", "STRATEGY",
         "PROGRESS", "AGE", "RAN",
     ]  # fmt: skip
-    table(headers, rows, right=(len(headers) - 2, len(headers) - 1))
+    right = (len(headers) - 2, len(headers) - 1)
+    if any(whys):
+        room = _room([len(max(each, key=len)) for each in zip(headers, *rows, strict=True)])
+        headers.append("REASON")
+        rows = [[*row, clip(why, room)] for row, why in zip(rows, whys, strict=True)]
+    table(headers, rows, right=right)
+
+
+def _room(widths: Sequence[int]) -> int:
+    """Cells for the reason beside columns of these widths: what a terminal has left, else a line's worth."""
+    if not sys.stdout.isatty():
+        return REASON
+    left = shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)
+    return max(LEAST_REASON, left)
 
 
 def _progress(job: Job) -> str:
@@ -151,14 +173,21 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
             service.spec(found.name),
             parent_of(backend, found),
         )
+        diagnosis = await read_diagnosis(backend, found)
     found = replace(found, parent=parent.name if parent else "")
     progress = found.progress if isinstance(said, BackendError) else said
     if isinstance(said, BackendError):
         # The rest is known: what its log would tell is what is missing.
         note(sentences(f"The progress in its log can't be read: {said.message}", said.fix))
     if run.json:
-        print_json({**job_json(found, progress), "resource": spec if reveal else masked(spec)[0]})
+        print_json({**job_json(found, progress, diagnosis), "resource": spec if reveal else masked(spec)[0]})
         return
+    _print_job(found, parent, progress)
+    _print_why(found, diagnosis)
+    _print_replicas(found)
+
+
+def _print_job(found: Job, parent: Job | None, progress: Progress) -> None:
     now = datetime.now(UTC)
     out(f"{found.display_name}  {found.state.value.lower()}  ({found.native_state})")
     out(f"  {found.name}")
@@ -172,14 +201,25 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     if found.persistent_resource:
         waits = "waits for replicas of" if found.state is JobState.PENDING else "on"
         out(f"  {waits} the persistent resource {found.persistent_resource}")
+    if progress.step is not None:
+        out(f"  step {_progress(replace(found, progress=progress))}")
+
+
+def _print_why(found: Job, diagnosis: Diagnosis | None) -> None:
+    """Why it is in its state, and what to do about it."""
     if found.reason and found.error is None:
         out(f"  {found.reason}")
     for why in found.waiting if found.state.active else ():
         out(f"  waits: {why}")
-    if progress.step is not None:
-        out(f"  step {_progress(replace(found, progress=progress))}")
     if found.error:
         note(f"  error {found.error.code}: {found.error.message}")
+    if diagnosis is not None and diagnosis.meaning:
+        out(f"  {'likely' if diagnosis.guess else 'that means'}: {diagnosis.meaning}")
+    if diagnosis is not None and diagnosis.fix:
+        out(f"  next step: {diagnosis.fix}")
+
+
+def _print_replicas(found: Job) -> None:
     if not found.replicas:
         # A job made of tasks has none itself.
         return
@@ -194,3 +234,5 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
         for row, r in zip(rows, found.replicas, strict=True):
             row += ["" if r.restarts is None else str(r.restarts), r.node, r.reason]
     table(heads, rows, right=(3, 4) if len(heads) > 4 else (3,))
+    if found.restarts_note:
+        out(f"  {found.restarts_note}")

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tui.config import crash_log
+from tui.domain.diagnosis import Diagnosis
 from tui.domain.job import Job, known_replicas
+from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.masking import mask_text, mask_value, masked
 from tui.domain.task import Artifact, Task
 from tui.domain.text import json_text, plain
@@ -86,9 +88,15 @@ def when(moment: datetime | None) -> str | None:
     )
 
 
-def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
-    """A job in the documented shape (docs/JSON.md)."""
+def job_json(
+    job: Job, progress: Progress | None = None, diagnosis: Diagnosis | None = None
+) -> dict[str, Any]:
+    """A job in the documented shape (docs/JSON.md).
+
+    `diagnosis` is what is known of what is wrong with it, where more than the job itself was read.
+    """
     progress = progress or job.progress
+    diagnosis = diagnosis or diagnosis_of(job)
     positions = {group.name: position for position, group in enumerate(job.groups)}
     error = {"code": job.error.code, "message": job.error.message} if job.error else None
     return {
@@ -99,6 +107,8 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "native_state": job.native_state,
         "reason": job.reason or None,
         "waiting": list(job.waiting),
+        "meaning": diagnosis.meaning or None if diagnosis else None,
+        "next_step": diagnosis.fix or None if diagnosis else None,
         "kind": job.kind,
         "parent": job.parent or None,
         "context": job.context,
@@ -126,6 +136,7 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
             }
             for r in known_replicas(job)
         ],
+        "restarts_note": job.restarts_note or None,
         "tasks": [task_json(task) for task in job.tasks],
         "progress": {
             "step": progress.step,

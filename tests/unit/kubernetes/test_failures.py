@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kubernetes.test_jobs import T0, T1, T2, ended, job, pod, pytorch
+from tests.unit.kubernetes.test_jobs import T1, T2, ended, job, pod, pytorch
 from tests.waiting import until
 from tui.backends.kubernetes.watch.failed_pods import MOST_OF_A_JOB, FailedPods
 from tui.backends.kubernetes.watch.reflector import Reflector
-from tui.domain.kubernetes.failures import exits_of, failed_by_itself, failure_of, from_events, node_of
+from tui.domain.kubernetes.failures.failure import failed_by_itself, failure_of
 from tui.domain.kubernetes.pods import Pod
 
 LOST = {"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."}
@@ -37,7 +37,7 @@ def test_a_replica_that_runs_again_says_why_it_was_restarted() -> None:
     kept.note("bert", failed("a", 0, -40, 137, "OOMKilled"))
     kept.note("bert", failed("b", 1, -39, 1))
     pods = [pod("bert-worker-0", 0), pod("bert-worker-1", 1)]
-    found = job(pytorch(("Running", T1)), pods=pods, failures=kept.of("bert", pods, None))
+    found = job(pytorch(("Running", T1)), pods=pods, seen=kept.of("bert", pods, None))
     time = f"{NOW - timedelta(seconds=40):%H:%M:%S} UTC"
     replicas = {each.id: each for each in found.replicas}
     worker = replicas["worker-0"]
@@ -54,7 +54,7 @@ def test_the_first_cause_comes_before_what_the_operator_says() -> None:
     kept.note("bert", failed("old", 2, -4000, 137, "OOMKilled"))
     kept.note("bert", failed("peer", 1, -12))
     kept.note("bert", failed("gone", 0, -10, 143, **LOST))
-    found = job(pytorch(("Restarting", T2)), failures=kept.of("bert", [], None))
+    found = job(pytorch(("Restarting", T2)), seen=kept.of("bert", [], None))
     time = f"{NOW - timedelta(seconds=10):%H:%M:%S} UTC"
     assert found.reason == (
         f"worker-0 failed at {time}: node preempted (GKE Spot), exit code 143. "
@@ -68,11 +68,10 @@ def test_what_is_kept_is_bounded_and_of_this_job() -> None:
     kept = FailedPods()
     for number in range(MOST_OF_A_JOB + 9):
         kept.note("bert", failed(f"u{number}", 0, number - 300))
-    (only,) = kept.of("bert", [], None)
-    assert only.count == MOST_OF_A_JOB
+    assert len(kept.of("bert", [], None)) == MOST_OF_A_JOB
     assert kept.of("bert", [], NOW) == ()
     present = failed(f"u{MOST_OF_A_JOB}", 0, -1)
-    assert kept.of("bert", [present], None)[0].count == MOST_OF_A_JOB - 1
+    assert len(kept.of("bert", [present], None)) == MOST_OF_A_JOB - 1
     kept.forget("bert")
     assert kept.of("bert", [], None) == ()
     kept.note("bert", failed("ancient", 0, -90_000))
@@ -99,7 +98,7 @@ def test_a_pod_that_was_deleted_did_not_fail(
     found = pod("bert-worker-0", 0, "Failed", **{"state": ended(1), **status}, metadata=metadata)
     assert failed_by_itself(found) is own
     if "conditions" in status:
-        assert failure_of(found).cause == "evicted on request, exit code 143"
+        assert failure_of(found, "worker-0").cause == "evicted on request, exit code 143"
 
 
 class Ending:
@@ -135,35 +134,26 @@ async def test_the_last_state_of_a_deleted_object_is_told() -> None:
     assert seen == ["Running", "Failed", None]
 
 
-def event(reason: str, message: str, time: str, uid: str = "old", kind: str = "Pod") -> dict[str, Any]:
-    return {
-        "reason": reason, "message": message, "lastTimestamp": time, "count": 1,
-        "involvedObject": {"kind": kind, "uid": uid},
+def test_a_container_that_was_started_again_in_its_pod_says_why() -> None:
+    last = {
+        "name": "pytorch", "restartCount": 2, "state": {"running": {"startedAt": T2}},
+        "lastState": ended(137, "OOMKilled", T1),
     }  # fmt: skip
+    found = job(pytorch(("Running", T1)), pods=[pod("bert-worker-0", 0, containerStatuses=[last])])
+    assert found.reason == (
+        "Restarted: worker-0 failed at 18:01:00 UTC: out of memory (OOMKilled), exit code 137"
+    )
+    worker = next(each for each in found.replicas if each.pod)
+    assert (worker.restarts, worker.state.value) == (2, "RUNNING")
+    assert worker.reason == "restarted: out of memory (OOMKilled), exit code 137, at 18:01:00 UTC"
 
 
-def test_a_failure_from_events() -> None:
-    """What a verb finds that has watched nothing."""
-    said = "Pod: team.bert-worker-0 exited with code 137"
-    exits = exits_of(
-        [event("ExitedWithCode", said, T1), event("ExitedWithCode", said.replace("137", "0"), T2),
-         event("ExitedWithCode", said, T1), event("Restarting", said, T2)]
-    )  # fmt: skip
-    assert list(exits) == ["bert-worker-0"]
-    code, time, count = exits["bert-worker-0"]
-    assert (code, count) == (137, 2)
-    own = [
-        event("Scheduled", "Successfully assigned team/bert-worker-0 to node-1", T0),
-        event("Scheduled", "Successfully assigned team/bert-worker-0 to node-2", T2, "new"),
-    ]
-    assert node_of(own, time) == "node-1"
-    now = pod("bert-worker-0", 0, metadata={"uid": "new"})
-    oom = event("OOMKilling", "Memory cgroup out of memory", T1, kind="Node")
-    assert from_events(now, code, time, own, [oom]).cause == "out of memory (OOMKilled), exit code 137"
-    late = event("OOMKilling", "Memory cgroup out of memory", T2, kind="Node")
-    assert "SIGKILL" in from_events(now, code, time, own, [late]).words
-    shut = event("Shutdown", "Shutdown manager detected shutdown event", T1, kind="Node")
-    assert from_events(now, 143, time, own, [shut]).words == "node preempted (GKE Spot)"
-    evicted = event("Evicted", "The node was low on resource: memory.", T1)
-    assert "low on resource" in from_events(now, 137, time, [*own, evicted], []).words
-    assert from_events(now, 0xBEEF, time, own, []).cause == "failed"
+def test_a_job_without_pods_failed_for_what_was_seen_of_them() -> None:
+    """Its operator deletes the pods of a job that has used up its backoffLimit."""
+    kept = FailedPods()
+    kept.note("bert", failed("a", 1, -9, 137, "OOMKilled"))
+    found = job(pytorch(("Failed", T2)), seen=kept.of("bert", [], None))
+    assert found.error is not None and found.error.message.endswith(
+        "The replica worker-1 ran out of memory and exited with a non-zero status of 137."
+    )
+    assert found.diagnosis is not None and found.diagnosis.short == "OOM worker-1"

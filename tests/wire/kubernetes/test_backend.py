@@ -333,16 +333,17 @@ async def test_events_of_the_autoscaler_are_among_the_reasons() -> None:
         (single,) = await opened.find_jobs("bert")
         await listed(service)
         await until(lambda: opened.cluster.watch.live("pytorch_job", "default"), "the watch")
-        assert _says(single, "has its greatest size"), single.waiting
+        assert _says(single, "max node group size", "has its greatest size"), single.waiting
 
         async def watched() -> bool:
-            return _says(await service.get(NAME), "has its greatest size")
+            return _says(await service.get(NAME), "max node group size", "has its greatest size")
 
         await until(watched, "the event")
 
 
-def _says(job: Job, words: str) -> bool:
-    return any(words in reason for reason in job.waiting)
+def _says(job: Job, words: str, step: str) -> bool:
+    told = any(words in reason for reason in job.waiting)
+    return told and job.diagnosis is not None and step in job.diagnosis.fix
 
 
 async def test_two_clusters_in_one_group() -> None:

@@ -295,6 +295,13 @@ def _group_fields(kind: Workload, group: Group) -> tuple[FormField, ...]:
     found += [
         _field((*requests, "cpu"), "CPUs", "CPUs that one pod asks for: 4, or 500m for a half.", STRING),
         _field((*requests, "memory"), "memory", "Memory that one pod asks for: 64Gi.", STRING),
+        _field(
+            (*container, resources, "limits", "memory"),
+            "memory limit",
+            "A container that uses more is killed (OOMKilled).",
+            STRING,
+            "that of the node",
+        ),
     ]
     if kind.operator_v1:
         found.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from tui.domain.diagnosis import Diagnosis
 from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.kubernetes.changes import worker_bounds
 from tui.domain.kubernetes.conditions import (
@@ -17,9 +18,21 @@ from tui.domain.kubernetes.conditions import (
     status_of,
     time_of,
 )
-from tui.domain.kubernetes.failures import Failure, first_cause
+from tui.domain.kubernetes.failures.advice import advice, container_of, unexplained
+from tui.domain.kubernetes.failures.events import EventIndex
+from tui.domain.kubernetes.failures.failure import (
+    Failure,
+    cause_of,
+    failed_by_itself,
+    failure_of,
+    first_failure,
+    newest_by_replica,
+    restarted_in_place,
+)
+from tui.domain.kubernetes.failures.replaced import Owner, counts_all, replaced_failures
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reason_words
+from tui.domain.kubernetes.waiting import Wait, cannot_start
 from tui.domain.kubernetes.workloads import (
     GPU,
     INSTANCE_TYPE,
@@ -53,9 +66,11 @@ class Found:
     """The JobSet of a TrainJob."""
     runtime: Obj | None = None
     """The (Cluster)TrainingRuntime of a TrainJob."""
-    waiting: tuple[str, ...] = ()
-    failures: Sequence[Failure] = ()
-    """How replicas failed whose pods have been replaced."""
+    waiting: tuple[Wait, ...] = ()
+    seen: Sequence[Pod] = ()
+    """Failed pods that were seen before they were replaced."""
+    events: EventIndex | None = None
+    """Events of its namespace and of nodes; None where they can't be read."""
     workload: Obj | None = None
     """The Workload of a job in a queue."""
     nodes: tuple[NodeShare, ...] = ()
@@ -71,8 +86,17 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
     status = status_of(obj, kind.key)
     parts = replica_groups(obj, found)
-    error = _error(status, found.pods)
+    restarts = _set_restarts(obj, found)
+    owner = _owner(obj, parts, found, restarts)
+    failures = _failures(parts, owner, found)
+    error = _error(status, failures)
+    first = first_failure(failures)
     job_groups = tuple(part.group for part in parts)
+    shown = with_failures(replicas(parts, found.pods, status.state, error), failures, status.state)
+    waits = status.state in _WAITS or (
+        status.state is JobState.RUNNING and any(map(cannot_start, found.pods))
+    )
+    waiting = found.waiting if waits else ()
     return Job(
         name=str(JobName(cluster, namespace, kind.plural, name)),
         id=name,
@@ -93,14 +117,26 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         nodes=found.nodes,
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
-        replicas=with_failures(
-            replicas(parts, found.pods, status.state, error), parts, found.failures, status.state
-        ),
-        reason=mask_text(_reason(status, parts, found.failures)),
-        waiting=found.waiting if status.state in _WAITS else (),
+        replicas=tuple(_again(each, restarts) for each in shown),
+        reason=mask_text(_reason(status, first, restarts)),
+        waiting=tuple(mask_text(each.words) for each in waiting),
+        diagnosis=_diagnosis(obj, found, status, first, waiting),
+        restarts_note=_restarts_note(obj, owner, found),
     )
 
 
+def _diagnosis(
+    obj: Obj, found: Found, status: Status, first: Failure | None, waiting: Sequence[Wait]
+) -> Diagnosis | None:
+    """What helps: where it waits, what that needs, else what its last failure says."""
+    fix = mask_text(" ".join(dict.fromkeys(each.step for each in waiting if each.step)))
+    waits = Diagnosis("", fix, short=waiting[0].short) if waiting else None
+    if fix or first is None or status.state not in {*_AT_WORK, JobState.FAILED}:
+        return waits
+    return advice(first, container_of(obj, found.job_set, first), status.state) or waits
+
+
+_AT_WORK = frozenset({JobState.RESTARTING, JobState.RUNNING, JobState.PENDING})
 _WAITS = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 
@@ -242,7 +278,9 @@ def _with_pod(replica: Replica, tries: Sequence[Pod]) -> Replica:
     pod = tries[-1]
     return Replica(
         replica.id, replica.group, replica.index, replica.role, pod.state, pod.exit_code,
-        node=pod.node, restarts=pod.restarts + len(tries) - 1, reason=reason_words(pod), pod=pod.name,
+        node=pod.node, restarts=pod.restarts + len(tries) - 1,
+        reason="" if restarted_in_place(pod) and pod.state is JobState.RUNNING else reason_words(pod),
+        pod=pod.name,
     )  # fmt: skip
 
 
@@ -253,40 +291,84 @@ def _without_pod(replica: Replica, state: JobState) -> Replica:
     return Replica(replica.id, replica.group, replica.index, replica.role, own)
 
 
+def _owner(obj: Obj, parts: Sequence[Part], found: Found, restarts: int) -> Owner:
+    """The job as its replaced pods are found by."""
+    metadata = fields(obj, "metadata")
+    return Owner(
+        str(metadata.get("namespace") or ""),
+        str(obj.get("kind") or ""),
+        str(metadata.get("name") or ""),
+        str(metadata.get("uid") or ""),
+        time_of(metadata.get("creationTimestamp")),
+        {part.group.name: part.per_job for part in parts},
+        {*(part.group.name for part in parts if part.spot), *(pod.group for pod in found.pods if pod.spot)},
+        restarts,
+    )
+
+
+def _failures(parts: Sequence[Part], owner: Owner, found: Found) -> list[Failure]:
+    """The failures of its replicas: of pods that exist, and of those that exist no more."""
+    present = [
+        failure_of(pod, f"{group}-{index}")
+        for (group, index), tries in _places(parts, found.pods).items()
+        for pod in tries
+        if failed_by_itself(pod) or restarted_in_place(pod)
+    ]
+    return [*present, *replaced_failures(owner, found.pods, found.seen, found.events)]
+
+
 def with_failures(
-    found: Sequence[Replica], parts: Sequence[Part], failures: Iterable[Failure], state: JobState
+    found: Sequence[Replica], failures: Iterable[Failure], state: JobState
 ) -> tuple[Replica, ...]:
-    """The replicas with the failures of their earlier pods."""
-    by_name = {name: failure for failure, name in _names(parts, failures).items()}
-    return tuple(_with_failure(each, by_name.get(each.id), state) for each in found)
+    """The replicas with their last failures."""
+    last = newest_by_replica(failures)
+    return tuple(_with_failure(each, last.get(each.id), state) for each in found)
 
 
 def _with_failure(replica: Replica, failure: Failure | None, state: JobState) -> Replica:
     if failure is None:
         return replica
-    restarts = (replica.restarts or 0) + failure.count - (0 if replica.pod else 1)
+    # Without a pod the one that failed last has not been replaced yet.
+    more = failure.count if replica.pod else max(0, failure.count - 1)
     quiet = state.terminal or replica.state.terminal or replica.reason
     reason = replica.reason if quiet else failure.restarted if replica.pod else failure.cause
-    return replace(replica, restarts=restarts, reason=mask_text(reason))
+    return replace(replica, restarts=(replica.restarts or 0) + more, reason=mask_text(reason))
 
 
-def _names(parts: Sequence[Part], failures: Iterable[Failure]) -> dict[Failure, str]:
-    """The replica that each failure is of."""
-    per_job = {part.group.name: part.per_job for part in parts}
-    only = parts[0].group.name if parts else "worker"
-    names = {}
-    for each in failures:
-        group = each.group or only
-        names[each] = f"{group}-{each.job_index * per_job.get(group, 1) + each.index}"
-    return names
+def _set_restarts(obj: Obj, found: Found) -> int:
+    """How often a JobSet has made all of its Jobs anew."""
+    job_set = found.job_set if obj.get("kind") == "TrainJob" else obj
+    return whole(at(job_set, "status", "restarts")) or 0 if fields(job_set, "status") else 0
 
 
-def _reason(status: Status, parts: Sequence[Part], failures: Sequence[Failure]) -> str:
+def _again(replica: Replica, restarts: int) -> Replica:
+    """The replica with the restarts of the whole set."""
+    return replace(replica, restarts=max(replica.restarts or 0, restarts)) if restarts else replica
+
+
+def _restarts_note(obj: Obj, owner: Owner, found: Found) -> str:
+    """What the numbers of restarts leave out: only a JobSet counts the pods that it replaces."""
+    if not str(obj.get("apiVersion") or "").startswith("kubeflow.org/"):
+        return ""
+    if found.events is None:
+        return (
+            "Restarts are those of the pods that exist: this login may not read Events, which tell of "
+            "replaced pods."
+        )
+    if counts_all(owner, found.pods, found.events):
+        return ""
+    return (
+        "Restarts are those of the pods that exist, and of replaced pods that Events still tell of: a "
+        "cluster keeps Events for an hour."
+    )
+
+
+def _reason(status: Status, first: Failure | None, restarts: int) -> str:
     """The native reason; of a job that is restarted, or was, what that began with comes first."""
-    if status.state not in {JobState.RESTARTING, JobState.RUNNING, JobState.PENDING}:
+    if status.state not in _AT_WORK:
         return status.reason
-    cause = first_cause(failures, _names(parts, failures))
-    if cause and status.state is JobState.RUNNING:
+    cause = cause_of(first) if first is not None else unexplained(restarts) if restarts else ""
+    if first is not None and status.state is JobState.RUNNING:
         cause = f"Restarted: {cause}"
     return ". ".join(filter(None, (cause, status.reason)))
 
@@ -324,26 +406,25 @@ def _timeout(obj: Obj) -> timedelta | None:
     return timedelta(seconds=seconds) if seconds else None
 
 
-def _error(status: Status, pods: Iterable[Pod]) -> JobError | None:
+def _error(status: Status, failures: Sequence[Failure]) -> JobError | None:
     """Why a job failed: its condition, then the replicas that failed first."""
     if status.state is not JobState.FAILED:
         return None
-    failed = [pod for pod in pods if pod.state is JobState.FAILED]
-    failed.sort(key=lambda pod: (pod.ended.timestamp() if pod.ended else float("inf"), pod.name))
+    failed = sorted(
+        newest_by_replica(failures).values(),
+        key=lambda each: (each.at.timestamp() if each.at else float("inf"), each.replica),
+    )
     sentences = [status.reason.rstrip(".") + "." if status.reason else ""]
-    for pod in failed[:2]:
-        place = f"{pod.group or 'worker'}-{pod.index or 0}"
-        why = f" ({reason_words(pod)})" if reason_words(pod) else ""
-        if pod.reason == "OOMKilled" and pod.exit_code is not None:
-            # As Vertex AI says it, so that the diagnosis is the same.
-            code = pod.exit_code
+    for each in failed[:2]:
+        why, code = f" ({each.words})" if each.words else "", each.exit_code
+        if each.reason == "OOMKilled" and code is not None:
+            # As Vertex AI says it.
             sentences.append(
-                f"The replica {place} ran out of memory and exited with a non-zero status of {code}."
+                f"The replica {each.replica} ran out of memory and exited with a non-zero status of {code}."
             )
-        elif pod.exit_code is not None:
-            sentences.append(f"The replica {place} exited with a non-zero status of {pod.exit_code}{why}.")
+        elif code is not None:
+            sentences.append(f"The replica {each.replica} exited with a non-zero status of {code}{why}.")
         elif why:
-            sentences.append(f"The replica {place} failed{why}.")
-    # Two pods of one replica that failed alike are told once.
-    words = " ".join(filter(None, dict.fromkeys(sentences))) or "The job failed."
+            sentences.append(f"The replica {each.replica} failed{why}.")
+    words = " ".join(filter(None, sentences)) or "The job failed."
     return JobError(_UNKNOWN_CODE, mask_text(words)[:_LONGEST])

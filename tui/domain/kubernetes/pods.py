@@ -62,6 +62,10 @@ class Pod:
     """CPUs that its containers ask for; 0 where they don't say."""
     stopped: bool = False
     """Whether it was deleted before it ended, and nothing else than that ended it."""
+    failed_at: datetime | None = None
+    """When the run of its container before the present one ended."""
+    container: str = ""
+    """Which of its containers the reason and the exit code are of."""
 
 
 def owner_of(obj: Obj) -> Owner | None:
@@ -107,6 +111,8 @@ def reduced(obj: Obj) -> Pod | None:
         ),
         cpus=sum(_cpus(fields(each, "resources")) for each in elements(spec, "containers")),
         stopped=_stopped(obj, finished),
+        failed_at=None if state.terminal else time_of(finished.get("finishedAt")),
+        container=sys.intern(str(container.get("name") or "")),
     )
 
 
@@ -222,6 +228,7 @@ _WORDS = {
     "OOMKilled": "out of memory (OOMKilled)",
     "Evicted": "evicted",
     "Preempted": "preempted by a pod of higher priority",
+    "TaintManagerEviction": "evicted for a taint of its node (TaintManagerEviction)",
     "PreemptionByScheduler": "preempted by a pod of higher priority",
     "EvictionByEvictionAPI": "evicted on request",
     "CrashLoopBackOff": "waits before it is started again (CrashLoopBackOff)",
@@ -231,20 +238,19 @@ _WORDS = {
 }
 
 
-def node_words(pod: Pod) -> str:
-    """That the pod's node went away; how GKE takes one of Spot back looks the same."""
-    return "node preempted (GKE Spot)" if pod.spot else "node lost or shut down"
+def words_of(reason: str, message: str = "", *, spot: bool = False) -> str:
+    """A pod's reason in words; `spot` says that its node was a Spot one."""
+    if reason == "NodeLost":
+        return "node preempted (GKE Spot)" if spot else "node lost or shut down"
+    if reason == "Evicted" and message:
+        return f"evicted: {message}"
+    return _WORDS.get(reason, "") or reason
 
 
 def reason_words(pod: Pod) -> str:
     """The pod's reason in words; "" for one that runs or ended well."""
     if not pod.reason or pod.state is JobState.SUCCEEDED:
         return ""
-    if pod.reason == "NodeLost":
-        return node_words(pod)
-    words = _WORDS.get(pod.reason, "")
     if pod.reason == "Error" and pod.exit_code is not None:
         return ""
-    if pod.reason == "Evicted" and pod.message:
-        return f"evicted: {pod.message}"
-    return words or pod.reason
+    return words_of(pod.reason, pod.message, spot=pod.spot)

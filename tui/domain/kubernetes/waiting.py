@@ -1,4 +1,4 @@
-"""Why a job of a cluster does not run yet, in words, each with what to do about it.
+"""Why a job of a cluster does not run yet, in words, and what to do about it.
 
 Read in the order in which a job waits: for its queue (Kueue), for its gang (PodGroup), for nodes (the
 scheduler and the autoscaler), for its image and volumes.
@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.kubernetes.conditions import conditions_of, queue_of
+from tui.domain.kubernetes.failures.events import WAITS, ClusterEvent, EventIndex, seconds
 from tui.domain.kubernetes.pods import Pod
 from tui.domain.kubernetes.workloads import at, elements, fields, whole
 from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
 _LONGEST = 300
+_MOST_PODS = 20
+"""Pods whose Events are looked at: those of the others say the same."""
 _TAINT = re.compile(r"untolerated taint(?:\(s\))? \{(?P<taint>[^}:]+)")
+_REASON = re.compile(r", (?=insufficient )")
+"""Between the reasons of two flavors."""
 # The first pattern that fits gives the next step. In lower case.
 _QUEUE_STEPS = (
     (
@@ -67,34 +72,33 @@ _CONTAINERS = {
     "RunContainerError": "Correct the container's command: it can't be started.",
     "CrashLoopBackOff": "Its program ends at once: read its log.",
 }
-_EVENTS = frozenset(
-    {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "FailedMount", "FailedAttachVolume",
-     "FailedCreate", "FailedCreatePodSandBox"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterEvent:
-    """An Event about a pod or a job; `about` is the name of that object."""
+class Wait:
+    """One reason why a job does not run yet."""
 
-    reason: str
-    message: str
-    about: str = ""
-    count: int = 1
+    words: str
+    step: str = ""
+    """What to do about it; "" where it ends by itself."""
+    short: str = ""
+    """It in a cell of a list, e.g. `queue team-a is full`."""
 
 
-def events_of(objects: Iterable[Obj]) -> list[ClusterEvent]:
-    """The Events that say why something waits, of objects in the order in which they came."""
-    return [
-        ClusterEvent(
-            str(each.get("reason")),
-            _line(each.get("message") or each.get("note")),
-            str((fields(each, "involvedObject") or fields(each, "regarding")).get("name") or ""),
-            whole(each.get("count")) or 1,
-        )
-        for each in objects
-        if each.get("reason") in _EVENTS
-    ]
+def wait_events(index: EventIndex, job: tuple[str, str, str], pods: Sequence[Pod]) -> list[ClusterEvent]:
+    """Events about a job (its namespace, kind and name) and some of its pods that have not started."""
+    namespace, kind, name = job
+    waiting = [pod.name for pod in pods if not pod.started][:_MOST_PODS]
+    about = [(kind, name), *(("Pod", each) for each in waiting)]
+    found = [event for of, each in about for event in index.about(namespace, of, each)]
+    return sorted((each for each in found if each.reason in WAITS), key=lambda each: seconds(each.last))
+
+
+def cannot_start(pod: Pod) -> bool:
+    """Whether a pod has no node, or can't be started there: its job may run without it, or wait for it."""
+    if pod.state not in {JobState.PENDING, JobState.RESTARTING}:
+        return False
+    return pod.reason in _CONTAINERS or (pod.reason == "Unschedulable" and not pod.node)
 
 
 def waits_for(
@@ -103,57 +107,71 @@ def waits_for(
     workload: Obj | None = None,
     pod_group: Obj | None = None,
     events: Sequence[ClusterEvent] = (),
-) -> tuple[str, ...]:
+) -> tuple[Wait, ...]:
     """The reasons, the one that counts first; none for a job that has all it needs."""
     queue = _queue(job, workload)
-    if queue:
-        return queue
+    if queue is not None:
+        return (queue,)
     found = [*_gang(pod_group, pods), *_nodes(pods), *_autoscaler(events), *_containers(pods)]
     return tuple(dict.fromkeys([*found, *_others(events)]))
 
 
-def _queue(job: Obj, workload: Obj | None) -> tuple[str, ...]:
-    """Why Kueue does not admit it; nothing once it has."""
+def _queue(job: Obj, workload: Obj | None) -> Wait | None:
+    """Why Kueue does not admit it; None once it has."""
     name = queue_of(job)
     if workload is None:
         if not name or at(job, "spec", "suspend") is False:
-            return ()
-        return (f"In the queue {name}: Kueue has not looked at it yet. See that this LocalQueue exists.",)
+            return None
+        return Wait(
+            f"In the queue {name}: Kueue has not looked at it yet.", "See that this LocalQueue exists.",
+            f"queue {name}",
+        )  # fmt: skip
     name = str(at(workload, "spec", "queueName") or name)
     conditions = {each.type: each for each in conditions_of(workload)}
     if at(workload, "spec", "active") is False:
-        return (f"In the queue {name}: it is deactivated. Resume it to queue it again.",)
+        return Wait(
+            f"In the queue {name}: it is deactivated.", "Resume it to queue it again.", f"queue {name}"
+        )
     admitted = conditions.get("Admitted")
     if admitted is not None and admitted.true:
-        return ()
-    reserved = conditions.get("QuotaReserved")
-    evicted = conditions.get("Evicted")
+        return None
+    reserved, evicted = conditions.get("QuotaReserved"), conditions.get("Evicted")
     if evicted is not None and evicted.true and not (reserved and reserved.true):
-        said = _sentence(evicted.words)
-        return (f"In the queue {name} again, as it was evicted: {said} {_later(reserved)}".rstrip(),)
+        said = f"In the queue {name} again, as it was evicted: {_sentence(evicted.words)}"
+        if reserved is None or reserved.true or not reserved.message:
+            return Wait(f"{said} It will be admitted again.", short=f"evicted, queue {name}")
+        return _with_step(f"{said} {_sentence(reserved.message)}", _QUEUE_STEPS, f"evicted, queue {name}")
     if reserved is None:
-        return (f"In the queue {name}: not looked at yet.",)
+        return Wait(f"In the queue {name}: not looked at yet.", short=f"queue {name}")
     if not reserved.true:
-        return (
-            _with_step(
-                f"In the queue {name}: {_sentence(reserved.message or reserved.reason)}", _QUEUE_STEPS
-            ),
-        )
+        said = _possible_flavors(reserved.message or reserved.reason)
+        full = any(word in said for word in ("insufficient unused", "waiting for quota"))
+        full = full and "maximum capacity" not in said
+        wait = _with_step(f"In the queue {name}: {_sentence(said)}", _QUEUE_STEPS, f"queue {name}")
+        return replace(wait, short=f"queue {name} is full") if full else wait
     checks = [
         f"{fields(each).get('name')} ({_line(fields(each).get('message') or fields(each).get('state'))})"
         for each in elements(workload, "status", "admissionChecks")
         if fields(each).get("state") != "Ready"
     ]
-    return (f"In the queue {name}: its quota is reserved; it waits for {', '.join(checks) or 'admission'}.",)
+    return Wait(
+        f"In the queue {name}: its quota is reserved; it waits for {', '.join(checks) or 'admission'}.",
+        short=f"queue {name}",
+    )
 
 
-def _later(reserved: Any) -> str:
-    if reserved is None or reserved.true or not reserved.message:
-        return "It will be admitted again."
-    return _with_step(_sentence(reserved.message), _QUEUE_STEPS)
+def _possible_flavors(said: str) -> str:
+    """What Kueue says of each pod set, without the flavors that could never have it where others could."""
+    found = []
+    for pod_set in said.split("; "):
+        head, _, text = pod_set.partition(": ")
+        reasons = _REASON.split(text)
+        possible = [each for each in reasons if "maximum capacity" not in each]
+        found.append(f"{head}: {', '.join(possible)}" if text and possible else pod_set)
+    return "; ".join(found)
 
 
-def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[str]:
+def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[Wait]:
     """Why a gang is not complete."""
     if group is None or (all(pod.node for pod in pods) and pods):
         return []
@@ -163,10 +181,11 @@ def _gang(group: Obj | None, pods: Sequence[Pod]) -> list[str]:
     if not least:
         return []
     words = f"Its pods start together: {least} are needed, {placed} have a node."
-    return [_with_step(f"{words} {_sentence(told[-1])}" if told else words, _NODE_STEPS)]
+    said = f"{words} {_sentence(told[-1])}" if told else words
+    return [_with_step(said, _NODE_STEPS, f"{placed} of {least} pods placed")]
 
 
-def _nodes(pods: Sequence[Pod]) -> list[str]:
+def _nodes(pods: Sequence[Pod]) -> list[Wait]:
     """What the scheduler says of pods without a node, the same words once."""
     waiting = [pod for pod in pods if pod.reason == "Unschedulable" and not pod.node]
     counts = Counter(pod.message for pod in waiting)
@@ -177,16 +196,23 @@ def _nodes(pods: Sequence[Pod]) -> list[str]:
         taint = _TAINT.search(message)
         lower = message.casefold()
         if taint is None or "insufficient" in lower:
-            found.append(_with_step(words, _NODE_STEPS))
+            found.append(_with_step(words, _NODE_STEPS, _no_node(lower)))
             continue
-        words = f"{words} Give it a toleration for {taint['taint'].strip()}"
+        step = f"Give it a toleration for {taint['taint'].strip()}"
         # Taints are compared before labels: whether the tainted nodes have the labels is not said.
         unsure = ", if it is meant for these nodes; else correct its nodeSelector"
-        found.append(f"{words}{unsure if 'affinity' in lower else ''}.")
+        step = f"{step}{unsure if 'affinity' in lower else ''}."
+        found.append(Wait(words, step, f"no node without {taint['taint'].strip()}"))
     return found
 
 
-def _autoscaler(events: Sequence[ClusterEvent]) -> list[str]:
+def _no_node(message: str) -> str:
+    """That in a cell: `no node has enough nvidia.com/gpu`."""
+    short = re.search(r"insufficient (?P<what>[\w./-]*\w)", message)
+    return f"no node has enough {short['what'].rpartition('/')[2]}" if short else "no node"
+
+
+def _autoscaler(events: Sequence[ClusterEvent]) -> list[Wait]:
     """What the autoscaler last said: either it adds nodes, or it can't."""
     said = [e for e in events if e.reason in {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp"}]
     if not said:
@@ -194,35 +220,39 @@ def _autoscaler(events: Sequence[ClusterEvent]) -> list[str]:
     last = said[-1]
     message = _sentence(last.message.removeprefix("pod triggered scale-up: "))
     if last.reason == "TriggeredScaleUp":
-        return [f"The autoscaler adds nodes: {message} That takes a few minutes."]
+        return [
+            Wait(f"The autoscaler adds nodes: {message} That takes a few minutes.", short="nodes are added")
+        ]
     message = _sentence(last.message.removeprefix("pod didn't trigger scale-up: "))
-    return [_with_step(f"The autoscaler adds no node: {message}", _AUTOSCALER_STEPS)]
+    return [_with_step(f"The autoscaler adds no node: {message}", _AUTOSCALER_STEPS, "no node is added")]
 
 
-def _containers(pods: Sequence[Pod]) -> list[str]:
+def _containers(pods: Sequence[Pod]) -> list[Wait]:
     """Containers that can't be started."""
     counts = Counter(
-        (pod.reason, pod.message)
-        for pod in pods
-        if pod.reason in _CONTAINERS and pod.state in {JobState.PENDING, JobState.RESTARTING}
+        (pod.reason, pod.message) for pod in pods if pod.reason in _CONTAINERS and cannot_start(pod)
     )
+    found = []
+    for (reason, message), count in counts.most_common(2):
+        said = f": {_sentence(message)}" if message else "."
+        who = "A pod" if count == 1 else f"{count} pods"
+        found.append(Wait(f"{who} can't start ({reason}){said}", _CONTAINERS[reason], reason))
+    return found
+
+
+def _others(events: Sequence[ClusterEvent]) -> list[Wait]:
+    """Volumes and sandboxes that fail, and pods that can't be created."""
+    last = {e.reason: e for e in events if e.reason.startswith("Failed") and e.reason != "FailedScaleUp"}
     return [
-        f"{'A pod' if count == 1 else f'{count} pods'} can't start ({reason}): {_sentence(message)} "
-        f"{_CONTAINERS[reason]}".replace(": .", ".")
-        for (reason, message), count in counts.most_common(2)
+        Wait(f"{reason}: {_sentence(event.message)}", short=reason)
+        for reason, event in last.items()
+        if reason in WAITS
     ]
 
 
-def _others(events: Sequence[ClusterEvent]) -> list[str]:
-    """Volumes and sandboxes that fail, and pods that can't be created."""
-    last = {e.reason: e for e in events if e.reason.startswith("Failed") and e.reason != "FailedScaleUp"}
-    return [f"{reason}: {_sentence(event.message)}" for reason, event in last.items()]
-
-
-def _with_step(words: str, steps: Sequence[tuple[str, str]]) -> str:
+def _with_step(words: str, steps: Sequence[tuple[str, str]], short: str) -> Wait:
     lower = words.casefold()
-    step = next((step for pattern, step in steps if pattern in lower), "")
-    return f"{words} {step}".rstrip()
+    return Wait(words, next((step for pattern, step in steps if pattern in lower), ""), short)
 
 
 def _sentence(text: str) -> str:

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.domain.diagnosis import diagnose, explain_exit
+from tui.domain.diagnosis import Diagnosis, explain_exit
 from tui.domain.formatting import NOT_MEASURED, age, pieces, speed_text
-from tui.domain.job import Job, Replica, exit_codes
+from tui.domain.job import Job, Replica
+from tui.domain.jobs.diagnosis import LAST_LINES, diagnosis_of, first_failed
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.states import JobState
 from tui.domain.text import plain
@@ -28,7 +29,6 @@ from tui.widgets.notice import Notice
 from tui.widgets.state import bar, state_content
 
 LABEL = 14
-LAST_LINES = 12
 BESIDE_BAR = 46
 """Cells of a row beside the progress bar."""
 MOST_TROUBLES = 5
@@ -137,12 +137,14 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _why(self, job: Job) -> list[Labelled]:
-        """Why it is as it is, and what it waits for, in the service's words."""
+        """Why it is as it is, what it waits for, in the service's words, and what helps."""
         rows: list[Row] = []
         if job.reason and job.error is None:
             rows.append(("reason", Content(plain(job.reason))))
         if not job.state.terminal:
             rows += [("" if at else "waits for", Content(plain(why))) for at, why in enumerate(job.waiting)]
+        if job.error is None:
+            rows += _helps(diagnosis_of(job))
         return table(rows)
 
     def _cost(self, job: Job, now: datetime) -> Content | None:
@@ -168,15 +170,12 @@ class OverviewPane(JobPane):
         if job.state is JobState.CANCELLED:
             # Nothing failed: there is nothing to explain and nothing that helps.
             return table([("cancelled", Content(plain(job.error.message)))])
-        failed = _first_failed(job)
+        failed = first_failed(job)
         last = self._last_lines(failed)
         # Lines of this replica may be among the older ones, or still to come.
         whole = self.feed.sources["logs"].done and not self.feed.older_left
-        found = diagnose(job.error.message, [line_text(entry) for entry in last], whole=whole)
-        rows: list[Row] = [("error", Content.styled(plain(job.error.message), "$text-error"))]
-        if found.meaning:
-            rows.append(("likely" if found.guess else "that means", Content(plain(found.meaning))))
-        rows.append(("what helps", Content.styled(plain(found.fix), "$text-success")))
+        found = diagnosis_of(job, [line_text(entry) for entry in last], whole=whole)
+        rows: list[Row] = [("error", Content.styled(plain(job.error.message), "$text-error")), *_helps(found)]
         if failed is not None and failed.exit_code is not None:
             words = f"{failed.exit_code}: {explain_exit(failed.exit_code)}"
             rows.append(("exit code", Content(words)))
@@ -192,6 +191,8 @@ class OverviewPane(JobPane):
         rows = [(plain(each.id), Content(plain(_trouble(each)))) for each in found[:MOST_TROUBLES]]
         if len(found) > MOST_TROUBLES:
             rows.append(("", Content.styled(f"and {len(found) - MOST_TROUBLES} more", "$text-muted")))
+        if job.restarts_note and any(replica.reason or replica.restarts for replica in job.replicas):
+            rows.append(("", Content.styled(plain(job.restarts_note), "$text-muted")))
         return table(rows)
 
     def _problem(self) -> list[Labelled]:
@@ -313,19 +314,23 @@ def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Conte
     return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
 
 
-def _first_failed(job: Job) -> Replica | None:
-    """The failed replica that the error names first, else any."""
-    found = {r.id: r for r in job.replicas if r.state is JobState.FAILED}
-    named = [each for each in exit_codes(job.error) if each in found]
-    return found[named[0]] if named else next(iter(found.values()), None)
+def _helps(found: Diagnosis | None) -> list[Row]:
+    """What a failure or a wait means, and the next step."""
+    rows: list[Row] = []
+    if found is not None and found.meaning:
+        rows.append(("likely" if found.guess else "that means", Content(plain(found.meaning))))
+    if found is not None and found.on_screen:
+        rows.append(("what helps", Content.styled(plain(found.on_screen), "$text-success")))
+    return rows
 
 
 def _trouble(replica: Replica) -> str:
     """`out of memory (OOMKilled), exit code 137, restarted 2 times, on node-3`."""
     parts = [replica.reason]
-    if replica.exit_code is not None:
-        parts.append(f"exit code {replica.exit_code}")
-    if replica.restarts:
+    code, again = f"exit code {replica.exit_code}", replica.reason.startswith("restarted: ")
+    if replica.exit_code is not None and code not in replica.reason:
+        parts.append(code)
+    if replica.restarts and not (again and replica.restarts == 1):
         parts.append(f"restarted {pieces(replica.restarts, 'time')}")
     if replica.node:
         parts.append(f"on {replica.node}")

@@ -74,6 +74,8 @@ class ReplicasPane(JobPane):
             parts.append(Content.styled(f"sorted by {title} {'▼' if tree.reverse else '▲'}", "$text-muted"))
         words = f"{NOT_MEASURED} not measured" + (f"; GPU: {plain(missing.reason)}" if missing else "")
         note = Content.styled(words, "$text-muted")
+        if self.feed.job is not None and self.feed.job.restarts_note:
+            note = Content.assemble(note, ("   " + plain(self.feed.job.restarts_note), "$text-muted"))
         if self.feed.figures.simulated:
             note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
         return Content("   ").join([*parts, note])

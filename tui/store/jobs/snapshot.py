@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.config.paths import write_whole
+from tui.domain.diagnosis import Diagnosis
 from tui.domain.job import Job, JobError
 from tui.domain.replica import NodeShare, ReplicaGroup
 from tui.domain.states import JobState
@@ -110,6 +111,7 @@ _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     timedelta: timedelta.total_seconds,
     Progress: _plain,
     JobError: _plain,
+    Diagnosis: _plain,
     tuple: lambda values: [v if isinstance(v, str) else _plain(v) for v in values],
 }
 _TIMES = ("create_time", "start_time", "end_time", "update_time", "resume_time")
@@ -133,6 +135,8 @@ def _job(found: dict[str, Any]) -> Job:
         found["tasks"] = tuple(_task(one) for one in found["tasks"])
     if "error" in found:
         found["error"] = JobError(**({"message": "", "code": 0} | found["error"]))
+    if "diagnosis" in found:
+        found["diagnosis"] = Diagnosis(**found["diagnosis"])
     if "timeout" in found:
         found["timeout"] = timedelta(seconds=found["timeout"])
     progress = found.pop("progress", None)

@@ -179,11 +179,18 @@ def course_content(course: UsageTrend, *, ascii_only: bool = False) -> Content:
     return Content.assemble((drawn, "$text-muted"), value)
 
 
+_UNDER_WAY = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
+
+
 def progress_content(job: Job, now: datetime) -> Content:
     """A bar with percent and step, or what matters more: what it waits for, why it failed."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
         return Content.styled(plain(short_error(job)), "$text-error")
+    if job.diagnosis is not None and job.diagnosis.short and job.state in _UNDER_WAY:
+        # It waits, or comes back from a failure: why says more than how far it had come.
+        words = f"{plain(job.diagnosis.short)}, {age(job.age(now))}" if job.waiting else job.diagnosis.short
+        return Content.styled(plain(words), "$text-warning")
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
         words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
         if job.state is JobState.PENDING and job.persistent_resource:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +14,7 @@ from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.connection import CHANGE, MERGE_PATCH
 from tui.backends.kubernetes.discovery import ApiType
 from tui.backends.kubernetes.jobs.creation import JobCreation
-from tui.backends.kubernetes.jobs.single import MAY_WAIT, SingleReader
+from tui.backends.kubernetes.jobs.single import SingleReader
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, Place
 from tui.domain.job import Job
 from tui.domain.kubernetes.changes import scale_patch, scale_problem, suspend_patch
@@ -27,8 +26,6 @@ FIRST_LIST_SECONDS = 30.0
 """Longest wait for the first list of a kind."""
 PARTS_SECONDS = 5.0
 """Longest wait for pods and other parts after the jobs are known; a job shown without them says so."""
-EVENTS_SECONDS = 5.0
-MOST_REMEMBERED = 50
 GONE_SECONDS = 60.0
 """Longest wait for a job's end after it was deleted: its pods have their grace period."""
 
@@ -41,8 +38,6 @@ class KubernetesJobs(JobService):
         self._workload = next(each for each in WORKLOADS if each.key == kind)
         self._single = SingleReader(cluster, self._workload)
         self._creation = JobCreation(cluster, self._workload, self._single)
-        self._waiting: dict[Place, tuple[float, tuple[str, ...]]] = {}
-        """Why a job waits, with its Events, and when that was read."""
         self._seen: set[str] = set()
         """Namespaces that have had such jobs."""
 
@@ -93,9 +88,10 @@ class KubernetesJobs(JobService):
             await each.reflector.settled(max(0.0, left))
         # All are listed at the same time. Where there are many pods, jobs are shown before them.
         end = min(end, asyncio.get_running_loop().time() + PARTS_SECONDS)
-        for each in self._cluster.watch.of_parts():
+        parts = [each.reflector for each in self._cluster.watch.of_parts()]
+        for reflector in [*parts, *self._cluster.watch.events.reflectors.values()]:
             left = end - asyncio.get_running_loop().time()
-            await each.reflector.settled(max(0.0, left))
+            await reflector.settled(max(0.0, left))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(end):
                 await self._cluster.watch.learn_nodes()
@@ -141,21 +137,8 @@ class KubernetesJobs(JobService):
                 raise NotFound(
                     f"There is no {self._workload.kind} {found.name} in {found.namespace} any more."
                 )
-            return await self._with_events(found, job)
-        return await self._single.job(found)
-
-    async def _with_events(self, name: JobName, job: Job) -> Job:
-        """The job with what Events say of its wait; they are read every few seconds, not watched."""
-        place = self._place(name)
-        obj = self._cluster.watch.object_at(place)
-        if job.state not in MAY_WAIT or obj is None:
             return job
-        now = asyncio.get_running_loop().time()
-        read_at, waiting = self._waiting.get(place, (-EVENTS_SECONDS, ()))
-        if now - read_at >= EVENTS_SECONDS:
-            waiting = await self._single.waiting(name, obj, self._cluster.watch.pods_of(place))
-            self._waiting = {**dict(list(self._waiting.items())[-MOST_REMEMBERED:]), place: (now, waiting)}
-        return replace(job, waiting=waiting)
+        return await self._single.job(found)
 
     async def spec(self, name: str) -> dict[str, Any]:
         _, obj = await self._single.object(self._parsed(name))

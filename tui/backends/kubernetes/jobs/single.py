@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType
+from tui.backends.kubernetes.watch.reflector import PAGE
+from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.job import Job
-from tui.domain.kubernetes.conditions import queue_of
-from tui.domain.kubernetes.failures import Failure, about_node, exits_of, from_events, node_of
+from tui.domain.kubernetes.conditions import queue_of, status_of
+from tui.domain.kubernetes.failures.events import (
+    NODES_NAMESPACE,
+    OF_NODES,
+    SELECTOR,
+    EventIndex,
+    index_of,
+)
 from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reduced
-from tui.domain.kubernetes.waiting import events_of, waits_for
+from tui.domain.kubernetes.waiting import wait_events, waits_for
 from tui.domain.kubernetes.workloads import Workload, at, fields
-from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
-MAY_WAIT = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
-MOST_FAILURES = 4
-"""Replicas whose failure is looked up: each costs two calls."""
+MOST_PAGES = 40
+"""Pages of Events that are read for one job."""
 _POD_LABELS = {
     "train_job": "jobset.sigs.k8s.io/jobset-name",
     "job_set": "jobset.sigs.k8s.io/jobset-name",
@@ -59,57 +63,24 @@ class SingleReader:
         """The job with its replicas, and why it waits."""
         if obj is None:
             _, obj = await self.object(name)
-        pods, job_set, runtime, workload = await asyncio.gather(
-            self.pods(name), self._job_set(name), self._runtime(name, obj), self.queued(name, obj)
-        )
+        pods, job_set, runtime, events, workload, group = await asyncio.gather(
+            self.pods(name), self._job_set(name), self._runtime(name, obj), self._events(name.namespace),
+            self.queued(name, obj), self._pod_group(name, obj),
+        )  # fmt: skip
+        place = (name.namespace, self._workload.kind, name.name)
+        told = wait_events(events, place, pods) if events is not None else ()
+        found = Found(
+            pods=pods, job_set=job_set, runtime=runtime, events=events, workload=workload,
+            waiting=waits_for(obj, pods, workload, group, told),
+        )  # fmt: skip
         cluster, context = self._cluster.connection.login.cluster, self._cluster.info.name
-        failures = await self._failures(name, pods)
-        found = Found(pods=pods, job_set=job_set, runtime=runtime, failures=failures, workload=workload)
-        job = job_of(obj, self._workload, context, cluster, found)
-        if job.state not in MAY_WAIT:
-            return job
-        waiting = await self.waiting(name, obj, pods)
-        return job_of(obj, self._workload, context, cluster, replace(found, waiting=waiting))
+        return job_of(obj, self._workload, context, cluster, found)
 
     async def pods(self, name: JobName) -> list[Pod]:
         """Its pods, and those of its parts."""
         label = _POD_LABELS.get(self._workload.key, _OPERATOR_LABEL)
         items = await self._items(PODS, name.namespace, {"labelSelector": f"{label}={name.name}"})
         return [pod for each in items if (pod := reduced(each)) is not None]
-
-    async def waiting(self, name: JobName, obj: Obj, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Why it does not run, the events of its pods among the reasons."""
-        workload, group, events = await asyncio.gather(
-            self.queued(name, obj), self._pod_group(name), self._events(name, pods)
-        )
-        return waits_for(obj, pods, workload, group, events_of(events))
-
-    async def _failures(self, name: JobName, pods: Sequence[Pod]) -> tuple[Failure, ...]:
-        """How replicas failed whose pods are replaced, from what Events still say of them."""
-        if self._workload.key in _POD_LABELS:
-            return ()
-        exits = exits_of(await self._events_about(name.namespace, name.name, reason="ExitedWithCode"))
-        now = {pod.name: pod for pod in pods}
-        # A pod that is still there says itself how it failed.
-        gone = [
-            each for each, (_, time, _) in exits.items()
-            if each in now and time and now[each].created and time <= now[each].created  # type: ignore[operator]
-        ]  # fmt: skip
-        read = [self._failure(now[each], *exits[each]) for each in gone[:MOST_FAILURES]]
-        return tuple(await asyncio.gather(*read))
-
-    async def _failure(self, pod: Pod, code: int, time: datetime | None, count: int) -> Failure:
-        own = await self._events_about(pod.namespace, pod.name)
-        node = node_of(own, time)
-        # Events of nodes, which have no namespace, are kept in `default`.
-        around = await self._events_about("default", node) if node else []
-        found = from_events(pod, code, time, own, [each for each in around if about_node(each)])
-        return replace(found, count=count)
-
-    async def _events_about(self, namespace: str, about: str, **selected: str) -> list[Obj]:
-        chosen = {"involvedObject.name": about, **selected}
-        selector = ",".join(f"{field}={value}" for field, value in chosen.items())
-        return await self._items(EVENTS, namespace, {"fieldSelector": selector})
 
     async def _job_set(self, name: JobName) -> Obj | None:
         types = self._cluster.served.jobs.get("job_set", ())
@@ -134,17 +105,37 @@ class SingleReader:
         selector = {"labelSelector": f"kueue.x-k8s.io/job-uid={at(obj, 'metadata', 'uid')}"}
         return next(iter(await self._items(of, name.namespace, selector)), None)
 
-    async def _pod_group(self, name: JobName) -> Obj | None:
+    async def _pod_group(self, name: JobName, obj: Obj) -> Obj | None:
         of = self._cluster.served.part("PodGroup")
-        if of is None:
+        if of is None or status_of(obj, self._workload.key).state.terminal:
             return None
         return await self._may_be(of.path(name.namespace, name.name), f"read the PodGroup {name.name}")
 
-    async def _events(self, name: JobName, pods: Sequence[Pod]) -> list[Obj]:
-        """Events of the job and of two pods: those of the others say the same."""
-        about = [name.name, *(pod.name for pod in pods if not pod.started)][:3]
-        lists = await asyncio.gather(*(self._events_about(name.namespace, each) for each in about))
-        return [event for found in lists for event in found]
+    async def _events(self, namespace: str) -> EventIndex | None:
+        """The Events of a namespace and of nodes; None where they can't be read."""
+        wanted = [(namespace, SELECTOR)]
+        if namespace != NODES_NAMESPACE:
+            wanted.append((NODES_NAMESPACE, OF_NODES))
+        own, *others = await asyncio.gather(*(self._listed_events(*each) for each in wanted))
+        if own is None:
+            return None
+        return index_of([*own, *(event for found in others for event in found or ())])
+
+    async def _listed_events(self, namespace: str, selector: str) -> list[Obj] | None:
+        source = ApiSource(self._cluster.connection, EVENTS.path(namespace), "events", fields=selector)
+        found: list[Obj] = []
+        go_on = ""
+        for _ in range(MOST_PAGES):
+            try:
+                page = await source.page(PAGE, go_on)
+            except BackendError:
+                # A job is shown without them.
+                return found or None
+            found += page.get("items") or ()
+            go_on = str(fields(page, "metadata").get("continue") or "")
+            if not go_on:
+                break
+        return found
 
     async def _items(self, of: ApiType, namespace: str, params: Mapping[str, Any]) -> list[Obj]:
         """Objects of a list; none of what may not be read: a job is shown without them."""

@@ -16,22 +16,22 @@ from typing import Any
 from tui.backends.errors import BackendError, Unavailable
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.discovery import PODS, ApiType, Served
+from tui.backends.kubernetes.watch.events import EVERYWHERE, WatchedEvents
 from tui.backends.kubernetes.watch.failed_pods import FailedPods
 from tui.backends.kubernetes.watch.nodes import NodeReader
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.job import Job
 from tui.domain.kubernetes.conditions import time_of
+from tui.domain.kubernetes.failures.events import ClusterEvent
 from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.nodes.shares import node_shares
 from tui.domain.kubernetes.pods import Owner, Pod, owner_of, reduced
-from tui.domain.kubernetes.waiting import waits_for
+from tui.domain.kubernetes.waiting import wait_events, waits_for
 from tui.domain.kubernetes.workloads import RUNTIME_KINDS, WORKLOADS, at, fields
 from tui.domain.replica import NodeShare
 
 Obj = Mapping[str, Any]
-EVERYWHERE = ""
-"""The scope of a watch that covers all namespaces."""
 Place = tuple[str, str, str]
 """Namespace, kind and name of an object."""
 _BY_KIND = {workload.kind: workload for workload in WORKLOADS}
@@ -66,8 +66,9 @@ class ClusterWatch:
         self._jobs: dict[Place, Job] = {}
         """Jobs as last converted."""
         self._podless: set[Place] = set()
-        """Jobs that were converted before their pods were listed."""
+        """Jobs that were converted before their pods, or their Events, were listed."""
         self._failed = FailedPods()
+        self.events = WatchedEvents(self._tell_event)
         self._started: dict[str, datetime] = {}
         """When a job was first seen to run, by its uid."""
         self._ran_on: dict[str, tuple[NodeShare, ...]] = {}
@@ -93,6 +94,8 @@ class ClusterWatch:
                 self._watched.append(Watched(of, scope, reflector))
                 name = f"watch {of.what} {scope}".rstrip()
                 self._tasks.append(asyncio.create_task(reflector.run(), name=name))
+        for each in self.events.open(self._connection, self.scopes):
+            self._tasks.append(asyncio.create_task(each.run(), name="watch events"))
 
     async def aclose(self) -> None:
         """Stop watching."""
@@ -103,6 +106,7 @@ class ClusterWatch:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._watched.clear()
+        self.events.clear()
 
     def of_kind(self, key: str) -> list[Watched]:
         """The watches of the jobs of a kind."""
@@ -163,7 +167,7 @@ class ClusterWatch:
 
     def take_changed(self, key: str) -> list[Place]:
         """The jobs of a kind that have changed since the last time; `put_back` those not dealt with."""
-        for place in [each for each in self._podless if self._pods_known(each)]:
+        for place in [each for each in self._podless if self._all_known(each)]:
             self._podless.discard(place)
             self._tell(place)
         found = list(self._changed[key])
@@ -203,23 +207,28 @@ class ClusterWatch:
     def _converted(self, place: Place, obj: Obj) -> Job:
         pods = self.pods_of(place)
         uid = str(at(obj, "metadata", "uid") or "")
-        workload = self.part(place, "Workload")
+        index, workload = self.events.readable(place[0]), self.part(place, "Workload")
         found = Found(
             pods=pods,
             job_set=self.part(place, "JobSet"),
             runtime=self._runtime(place, obj),
-            waiting=waits_for(obj, pods, workload, self.part(place, "PodGroup")),
-            failures=self._failed.of(place, pods, time_of(at(obj, "metadata", "creationTimestamp"))),
+            waiting=waits_for(
+                obj, pods, workload, self.part(place, "PodGroup"),
+                wait_events(index, place, pods) if index is not None else (),
+            ),
+            seen=self._failed.of(place, pods, time_of(at(obj, "metadata", "creationTimestamp"))),
+            events=index,
             workload=workload,
             nodes=self._nodes_of(uid, pods),
             started=self._started.get(uid),
-        )
+        )  # fmt: skip
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
         if job.start_time is not None and not job.state.terminal:
             self._started[uid] = job.start_time
+        if not self._all_known(place):
+            self._podless.add(place)
         if self._pods_known(place):
             return job
-        self._podless.add(place)
         errors = [str(each.reflector.error) for each in self._of_pods(place) if each.reflector.error]
         why = errors[0] if errors else "they have not been listed yet."
         said = f"{job.reason.rstrip('.')}. Its pods are not known: {why}"
@@ -256,6 +265,10 @@ class ClusterWatch:
     def _pods_known(self, place: Place) -> bool:
         """Whether the pods of a job have been listed, and what lies between them and the job."""
         return all(each.reflector.synced.is_set() for each in self._of_pods(place))
+
+    def _all_known(self, place: Place) -> bool:
+        """The same, and that its Events have been listed, or can't be."""
+        return self._pods_known(place) and self.events.settled(place[0])
 
     def _of_pods(self, place: Place) -> list[Watched]:
         found = self.of_pods()
@@ -315,6 +328,29 @@ class ClusterWatch:
         else:
             self._owners[place] = owner
             self._parts.setdefault(owner, {})[place] = None
+
+    def _tell_event(self, namespace: str, event: ClusterEvent) -> None:
+        """Note that an Event tells something of a job, of one of its pods, or of a node that they were on."""
+        if event.kind == "Node":
+            for pod in self.events.index.assigned(event.about):
+                self._tell_pod(*pod)
+        elif event.kind == "Pod":
+            self._tell_pod(namespace, event.about)
+        else:
+            self._tell((namespace, event.kind, event.about))
+
+    def _tell_pod(self, namespace: str, name: str) -> None:
+        """Note that the job of a pod has changed, which may be gone: then the name tells whose it was."""
+        place = (namespace, "Pod", name)
+        if place in self._objects:
+            self._tell(place)
+            return
+        stem = name
+        while "-" in stem:
+            stem = stem.rpartition("-")[0]
+            for kind in _BY_KIND:
+                if (namespace, kind, stem) in self._objects:
+                    self._tell((namespace, kind, stem))
 
     def _tell(self, place: Place | None) -> None:
         """Note that the jobs at and above a place have changed."""

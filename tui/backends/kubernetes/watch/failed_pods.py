@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from datetime import UTC, datetime, timedelta
 
-from tui.domain.kubernetes.failures import Failure, by_replica, failed_by_itself
+from tui.domain.kubernetes.failures.failure import failed_by_itself
 from tui.domain.kubernetes.pods import Pod
 
 MOST_OF_A_JOB = 64
@@ -36,11 +36,11 @@ class FailedPods:
         """The job is gone."""
         self._of.pop(job, None)
 
-    def of(self, job: Hashable, present: Collection[Pod], since: datetime | None) -> tuple[Failure, ...]:
-        """How replicas of a job, which was created at `since`, failed whose pods are not there any more."""
+    def of(self, job: Hashable, present: Collection[Pod], since: datetime | None) -> tuple[Pod, ...]:
+        """The pods of a job, which was created at `since`, that failed and are not there any more."""
         uids = {pod.uid for pod in present}
         oldest = datetime.now(UTC) - KEPT
-        return by_replica(
+        return tuple(
             pod
             for pod in self._of.get(job, {}).values()
             if pod.uid not in uids

@@ -1,0 +1,40 @@
+"""What is wrong with a job, and the next step: the same for the screen, the verbs and their JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tui.domain.diagnosis import Diagnosis, diagnose
+from tui.domain.job import Job, exit_codes, known_replicas
+from tui.domain.replica import Replica
+from tui.domain.states import JobState
+
+LAST_LINES = 12
+"""Lines of the replica that failed first which may say why it did."""
+_NOTHING_TO_DO = frozenset({JobState.CANCELLED, JobState.SUCCEEDED, JobState.SKIPPED})
+
+
+def diagnosis_of(job: Job, lines: Iterable[str] = (), *, whole: bool = False) -> Diagnosis | None:
+    """None for a job with which nothing is wrong, as far as its service says.
+
+    `lines` are the last ones of the replica that failed first; `whole`: that log has been read whole.
+    """
+    if job.state in _NOTHING_TO_DO:
+        return None
+    if job.diagnosis is not None:
+        return job.diagnosis
+    if job.error is None:
+        return None
+    return diagnose(job.error.message, lines, whole=whole, job=job.id)
+
+
+def asks_the_log(job: Job) -> bool:
+    """Whether the lines of the replica that failed may say more of the job than its service does."""
+    return job.error is not None and job.diagnosis is None and job.state not in _NOTHING_TO_DO
+
+
+def first_failed(job: Job) -> Replica | None:
+    """The failed replica that the error names first, else any."""
+    found = {r.id: r for r in known_replicas(job) if r.state is JobState.FAILED}
+    named = [each for each in exit_codes(job.error) if each in found]
+    return found[named[0]] if named else next(iter(found.values()), None)

@@ -1,0 +1,93 @@
+"""How one replica failed, when, and how many of its pods are gone for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from tui.domain.kubernetes.failures.events import seconds
+from tui.domain.kubernetes.pods import Pod, reason_words
+from tui.domain.states import JobState
+
+ONE_CAUSE = timedelta(minutes=2)
+"""Failures that are not further apart than this follow from one another: peers lose each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last failure of one replica, and how many of its earlier pods failed."""
+
+    replica: str
+    """Its id, e.g. `worker-3`."""
+    at: datetime | None = None
+    exit_code: int | None = None
+    words: str = ""
+    """The cluster's reason; "" where it knows the exit code alone."""
+    count: int = 0
+    """Pods that failed and are gone; the runs of containers in a pod are counted by the pod."""
+    reason: str = ""
+    """The reason as `Pod.reason` has it, which says what helps."""
+    container: str = ""
+    """Which container failed; "" where that is not known."""
+
+    @property
+    def cause(self) -> str:
+        """How it failed, e.g. `out of memory (OOMKilled), exit code 137`."""
+        return self._with_code(self.words.rstrip("."))
+
+    @property
+    def restarted(self) -> str:
+        """The reason of the replica that was started anew, without what the cluster says besides."""
+        time = f", at {self.at:%H:%M:%S} UTC" if self.at else ""
+        return f"restarted: {self._with_code(self.words.partition(': ')[0])}{time}"
+
+    def _with_code(self, words: str) -> str:
+        code = "" if self.exit_code is None else f"exit code {self.exit_code}"
+        return ", ".join(filter(None, (words, code))) or "failed"
+
+
+def failure_of(pod: Pod, replica: str, count: int = 0) -> Failure:
+    """How a pod failed, or the run of its container before the present one."""
+    ended, words = pod.ended or pod.failed_at, reason_words(pod)
+    return Failure(replica, ended, pod.exit_code, words, count, pod.reason, pod.container)
+
+
+def failed_by_itself(pod: Pod) -> bool:
+    """Whether it failed, and not because someone deleted it: by a suspend, or with its job."""
+    return pod.state is JobState.FAILED and not pod.stopped
+
+
+def restarted_in_place(pod: Pod) -> bool:
+    """Whether its container runs, or is to run, again after it failed."""
+    return not pod.state.terminal and pod.failed_at is not None and bool(pod.exit_code)
+
+
+def newest_by_replica(failures: Iterable[Failure]) -> dict[str, Failure]:
+    """The last failure of each replica, with the pods of all of its failures."""
+    found: dict[str, Failure] = {}
+    for each in sorted(failures, key=lambda each: seconds(each.at)):
+        before = found.get(each.replica)
+        found[each.replica] = replace(each, count=each.count + before.count) if before else each
+    return found
+
+
+def first_failure(failures: Sequence[Failure]) -> Failure | None:
+    """What the latest failures began with: one that the cluster explains before a mere exit code."""
+    timed = sorted((each for each in failures if each.at), key=lambda each: seconds(each.at), reverse=True)
+    last: list[Failure] = []
+    for each in timed:
+        if last and last[-1].at and each.at and last[-1].at - each.at > ONE_CAUSE:
+            break
+        last.append(each)
+    # Where no time is known, all of them are as good.
+    chain = last[::-1] or list(failures)
+    explained = [each for each in chain if each.reason not in {"", "Error"}]
+    explained += [each for each in chain if each.words]
+    return next(iter([*explained, *chain]), None)
+
+
+def cause_of(first: Failure) -> str:
+    """A failure as the reason of its job."""
+    time = f" at {first.at:%H:%M:%S} UTC" if first.at else ""
+    return f"{first.replica} failed{time}: {first.cause}"

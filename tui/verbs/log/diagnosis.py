@@ -1,0 +1,25 @@
+"""What is wrong with a job, from its service and from the last lines of the replica that failed."""
+
+from __future__ import annotations
+
+from tui.backends.interface import Backend, BackendError, LogQuery
+from tui.domain.diagnosis import Diagnosis
+from tui.domain.job import Job
+from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed
+from tui.domain.log_entry import LogEntry
+
+
+async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:
+    """The diagnosis that the screen of the job shows; the log is read where that may say more."""
+    failed = first_failed(job) if asks_the_log(job) else None
+    if failed is None or not job.runner:
+        return diagnosis_of(job)
+    query = LogQuery(job.runner, (failed.id,), include_service=False, created=job.create_time)
+    lines: list[str] = []
+    try:
+        async for batch in backend.logs.read(query, newest_first=True, limit=LAST_LINES):
+            lines += [entry.message for entry in batch.entries if isinstance(entry, LogEntry)]
+    except BackendError:
+        # What the service says of the job itself is known.
+        return diagnosis_of(job)
+    return diagnosis_of(job, lines, whole=not lines)
