@@ -43,6 +43,6 @@ def _nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterat
     found = {process: " ".join(asked(process.cmdline, [])) for process in running_in(place)}
     ours = [process for process, command in found.items() if not any(name in command for name in _SERVICES)]
     # What was told to end may still be about to.
-    _, left = psutil.wait_procs(ours, timeout=10)
+    _, left = psutil.wait_procs(ours, timeout=30)
     end(left)
     assert not left, f"left running below {place}: {[found[process] for process in left]}"

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.trainer.ranks import Ranks, losses
+from tests.waiting import LIMIT
 from trainer.config import parse
 from trainer.data.data_cache import Progress, only_writer
 from trainer.data.fingerprint import data_fingerprint
@@ -205,6 +206,6 @@ def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     second = threading.Thread(target=lambda: found.append(token_file_of(config, "bytes", Waiting())))
     with only_writer(path, Progress()):
         second.start()
-        assert asked.wait(5) and not path.exists()
-    second.join(5)
+        assert asked.wait(LIMIT) and not path.exists()
+    second.join(LIMIT)
     assert found == [path] and path.exists()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.processes import asked
 from tests.trainer.ranks import Ranks
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 from trainer import exit_codes, registry
 from trainer.config import Config, parse
 from trainer.data import once_per_node
@@ -38,9 +38,9 @@ class Group:
     def all_gather(self, value: Any) -> list[Any]:
         self.rounds += 1
         self._values[self.rank] = value
-        self._barrier.wait(10)
+        self._barrier.wait(LIMIT)
         found = list(self._values)
-        self._barrier.wait(10)
+        self._barrier.wait(LIMIT)
         return found
 
 
