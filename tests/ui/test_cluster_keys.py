@@ -261,6 +261,30 @@ async def test_the_word_of_a_place_in_a_mixed_list(tmp_path: Path) -> None:
         assert heads == [f"{HEAD}local-k8s/training", f"{HEAD}local/us-central1"]
 
 
+async def test_a_suspended_job_does_not_wait(tmp_path: Path) -> None:
+    waits = cluster_job("torch-waits", "pytorch_job", JobState.QUEUED)
+    async with opened(tmp_path, [JOBS[0], JOBS[2], waits]) as found:
+        line = found.list.top_line()[0].plain
+        assert "2 running" in line and "1 waiting" in line and "1 suspended" in line, line
+
+
+async def test_the_end_of_a_long_name_stays_in_view(tmp_path: Path) -> None:
+    """Jobs of a sweep or of a schedule differ in the number at the end of their names."""
+    names = [f"nightly-pretraining-of-the-base-model-{number:04}" for number in range(3)]
+    jobs = [cluster_job(name, "pytorch_job", JobState.SUCCEEDED, age=900) for name in names]
+    async with opened(tmp_path, jobs) as found:
+        table = found.list.table
+        for width in (80, 100, 120, 200):
+            await found.pilot.resize_terminal(width, 24)
+            await wait_for_idle()
+            shown = ["".join(segment.text for segment in table.render_line(y)) for y in range(6)]
+            for name in names:
+                (line,) = (text for text in shown if f"{name[-5:]} " in text)
+                assert line.split("✓ succeeded")[1].strip().startswith("nightly-"), line
+                # Nothing is cut where there is room beside it.
+                assert line.count(name) == 1 or width < 200, line
+
+
 async def test_the_emulator_of_the_open_context_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from tui.domain.formatting import age, pieces
 from tui.domain.jobs.tree import accelerators_at_work
-from tui.domain.states import AT_WORK
+from tui.domain.states import AT_WORK, JobState
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.store.jobs.connection import Connection
@@ -169,7 +169,7 @@ def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> boo
 
 
 def summary(console: ConsoleApp) -> Content:
-    """Running and waiting jobs, their accelerators and their cost an hour."""
+    """Running, waiting and suspended jobs, their accelerators and their cost an hour."""
     store = console.store
     active = store.active
     # A job and its parts are one piece of work; their machines are those of the own parts.
@@ -179,8 +179,13 @@ def summary(console: ConsoleApp) -> Content:
     machines = [part for part in parts_at_work if part is not None and part.groups]
     gpus = sum(accelerators_at_work(machines).values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]
-    if len(jobs) > len(running):
-        parts.append(Content.styled(f"{len(jobs) - len(running)} waiting", "$text-warning"))
+    # One that is suspended has no machines, costs nothing and waits for nothing but a person.
+    suspended = sum(job.state is JobState.SUSPENDED for job in jobs)
+    waiting = len(jobs) - len(running) - suspended
+    if waiting:
+        parts.append(Content.styled(f"{waiting} waiting", "$text-warning"))
+    if suspended:
+        parts.append(Content.styled(f"{suspended} suspended", "$text-muted"))
     if gpus:
         parts.append(Content(pieces(gpus, "accelerator")))
     # The emulator bills nothing: its jobs are never added to those that cost money.

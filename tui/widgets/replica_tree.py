@@ -26,22 +26,25 @@ from tui.widgets.table.table import Cells, Column, Table
 
 COLUMNS = (
     Column("replica", "REPLICA", 16, max_width=30),
-    Column("role", "ROLE", 7, max_width=16, rank=6),
+    Column("role", "ROLE", 7, max_width=16, rank=7),
     Column("state", "STATE", 12, max_width=18),
-    Column("exit", "EXIT", 4, max_width=4, rank=7, right=True),
-    Column("cpu", "CPU % past", 12, max_width=22, rank=1, right=True),
-    Column("memory", "MEM % past", 12, max_width=22, rank=2, right=True),
-    Column("gpu", "GPU % each", 12, max_width=40, rank=3, right=True),
-    Column("step", "STEP", 7, max_width=10, rank=4, right=True),
-    Column("lag", "LAG", 4, max_width=8, rank=3, right=True),
-    Column("net", "NET in/out B/s", 14, max_width=18, rank=5, right=True),
-    Column("machine", "MACHINE", 14, max_width=40, rank=8),
+    Column("exit", "EXIT", 4, max_width=4, rank=8, right=True),
+    Column("cpu", "CPU % past", 12, max_width=22, rank=2, right=True),
+    Column("memory", "MEM % past", 12, max_width=22, rank=3, right=True),
+    Column("gpu", "GPU % each", 12, max_width=40, rank=4, right=True),
+    Column("step", "STEP", 7, max_width=10, rank=5, right=True),
+    Column("lag", "LAG", 4, max_width=8, rank=4, right=True),
+    Column("net", "NET in/out B/s", 14, max_width=18, rank=6, right=True),
+    Column("machine", "MACHINE", 14, max_width=40, rank=9),
 )
 _REPORTED = {
-    "restarts": Column("restarts", "RST", 3, max_width=5, rank=6, right=True),
+    "restarts": Column("restarts", "RST", 3, max_width=5, rank=7, right=True),
     "reason": Column("reason", "REASON", 24, max_width=44, rank=1),
 }
 """Columns that are there where the service reports this of any replica."""
+NODE = Column("machine", "NODE", 8, max_width=40, rank=1, ends=True)
+"""In the place of the machine where the service tells which node a replica is on: one looks for it when a
+replica fails or lags."""
 SORTABLE = ("replica", "state", "exit", "cpu", "memory", "gpu", "step", "lag", "net")
 MOST_FIRST = frozenset({"exit", "lag", "net"})
 """Columns whose order has the largest value on top: others begin with the replica that does least."""
@@ -125,7 +128,8 @@ class ReplicaTree(Table):
         }
         after = next(at for at, column in enumerate(COLUMNS) if column.key == "exit") + 1
         more = [column for key, column in _REPORTED.items() if reported[key]]
-        columns = (*COLUMNS[:after], *more, *COLUMNS[after:])
+        last = NODE if any(replica.node for replica in replicas) else COLUMNS[-1]
+        columns = (*COLUMNS[:after], *more, *COLUMNS[after:-1], last)
         if columns != self.columns:
             self.columns = columns
             self.clear_widths()
@@ -170,10 +174,10 @@ def _sort_value(column: str, replica: Replica, data: TreeData) -> float | None:
 
 def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData, folded: bool) -> Cells:
     """One group: its replicas and machines; of a folded one also its worst state and mean usage."""
-    kind = plain(group.machine_type)
+    kind = [plain(group.machine_type)] if group.machine_type else []
     if group.accelerator_count:
         short = ACCELERATOR_SHORT.get(group.accelerator_type, group.accelerator_type)
-        kind += f" + {group.accelerator_count} {plain(short)}"
+        kind.append(f"{group.accelerator_count} {plain(short)}")
     head = Content.assemble(("▸ " if folded else "▾ ", "$text-muted"), (plain(group.name), "bold"))
     cells: dict[str, Content] = {
         "replica": head,
@@ -188,7 +192,7 @@ def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData,
         cells["memory"] = _mean(data, MEMORY, ids)
         cells["gpu"] = _mean(data, GPU, ids) if group.accelerator_count else _DASH
         cells["step"], cells["lag"] = _furthest_behind(data, ids)
-    cells["machine"] = Content.styled(kind, "$text-muted")
+    cells["machine"] = Content.styled(" + ".join(kind), "$text-muted")
     return cells
 
 

@@ -170,10 +170,10 @@ class JobsScreen(JobsViews):
         rows, table = self.rows, self.table
         self._read_filter()
         if isinstance(table, JobTable):
-            kinds = {job.kind for job in self.console.store.jobs.values()}
+            jobs, billed = self.console.store.jobs.values(), not self.console.bills_nothing
             group = self.console.connection.context.kind == "group"
-            wide, billed = self.size.width >= ID_FROM, not self.console.bills_nothing
-            table.show_kinds(kinds, billed=billed, contexts=group, ids=wide)
+            ids = self.size.width >= ID_FROM and any(job.id != job.display_name for job in jobs)
+            table.show_kinds({job.kind for job in jobs}, billed=billed, contexts=group, ids=ids)
         table.set_sort(rows.sort, self._largest_first)
         rows.show(table)
         self._shown_at = time.monotonic()

@@ -33,6 +33,9 @@ class Column:
     fold: bool = True
     whole: bool = False
     """Never cut, but left out: a figure without its last digits would be wrong, and a name like another."""
+    ends: bool = False
+    """Cells differ at their ends, as names with a number do: a long one gets the room that others leave, and
+    is cut in its middle."""
 
     @property
     def min_width(self) -> int:
@@ -87,11 +90,27 @@ def place(
         more = max(0, min(left, natural.get(column.key, 0) - widths[column.key]))
         widths[column.key] += more
         left -= more
+    for column in shown:
+        if column.ends:
+            _take_unfilled(column, shown, widths, natural)
     placed, x = [], GAP
     for column in shown:
         placed.append(PlacedColumn(column, widths[column.key], x))
         x += widths[column.key] + GAP
     return tuple(placed)
+
+
+def _take_unfilled(
+    column: Column, shown: Sequence[Column], widths: dict[str, int], natural: Mapping[str, int]
+) -> None:
+    """Give a column that cuts its cells what others have beside their cells and their title with an arrow."""
+    for other in shown:
+        if other is not column:
+            short = _wanted(column, natural) - widths[column.key]
+            unfilled = widths[other.key] - max(natural.get(other.key, 0), len(other.title) + 1)
+            more = max(0, min(short, unfilled))
+            widths[column.key] += more
+            widths[other.key] -= more
 
 
 def _wanted(column: Column, natural: Mapping[str, int]) -> int:

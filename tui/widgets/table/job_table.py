@@ -22,7 +22,7 @@ from tui.widgets.table.table import Cells, Column, Table
 
 COLUMNS = (
     Column("state", "STATE", 12, max_width=13),
-    Column("name", "NAME", 17, max_width=44),
+    Column("name", "NAME", 17, max_width=44, ends=True),
     Column("region", "REGION", 12, max_width=28, rank=6, whole=True),
     Column("replicas", "REPL", 7, max_width=12, rank=3, right=True, whole=True),
     Column("accelerators", "ACCEL", 7, max_width=18, rank=4, right=True),
@@ -151,7 +151,8 @@ def job_cells(
         "kind": Content.styled(kind.words.short or kind.words.noun, "$text-muted"),
         "state": state_content(job.state),
         "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
-        "id": Content.styled(plain(job.id), "$text-muted"),
+        # A job of a cluster has no other id than its name.
+        "id": Content.styled("" if job.id == job.display_name else plain(job.id), "$text-muted"),
         "context": Content(plain(job.context)),
         "region": Content.styled(plain(job.region), "$text-muted"),
         "replicas": Content(replicas(job)),

@@ -15,6 +15,8 @@ from tui.widgets.table.columns import GAP, PlacedColumn
 
 Cell = Content | str
 """A cell: text with styles, or text alone. Neither is ever read as markup."""
+LEAST = 10
+"""Cells of a name beside a note."""
 MARK = Content.styled("▌", "$accent bold")
 
 
@@ -84,7 +86,7 @@ class RowPainter:
                 shown: Iterator[tuple[str, Style]] = iter(((cell, base),))
             else:
                 if cell.cell_length > width:
-                    cell = cell.truncate(width, ellipsis=True)
+                    cell = cut_middle(cell, width) if column.ends else cell.truncate(width, ellipsis=True)
                 wide = cell.cell_length
                 shown = self._text(cell, base, plain=reversed_)
             space = " " * (width - wide)
@@ -132,6 +134,31 @@ class RowPainter:
         for line_filter in self._table.get_line_filters():
             strip = strip.apply_filter(line_filter, self._table.background_colors[1])
         return strip
+
+
+def cut_middle(cell: Content, width: int) -> Content:
+    """The cell in so many cells, with an ellipsis in the place of its middle.
+
+    A note after it is cut first; where that does not do, it stays whole or goes.
+    """
+    name, note = _without_note(cell)
+    if name.cell_length <= width and note:
+        return cell.truncate(width, ellipsis=True)
+    note = note if width - note.cell_length >= LEAST else Content("")
+    width -= note.cell_length
+    room, start = width // 2, len(name)
+    while start and (room := room - cell_len(name.plain[start - 1])) >= 0:
+        start -= 1
+    end = name[start:]
+    return Content.assemble(name.truncate(width - 1 - end.cell_length), "…", end, note)
+
+
+def _without_note(cell: Content) -> tuple[Content, Content]:
+    """A name and the note after it, which is muted and two cells away, such as `  3 parts`."""
+    last = max(cell.spans, key=lambda span: span.end, default=None)
+    if last is None or last.end < len(cell) or not cell.plain[last.start :].startswith("  "):
+        return cell, Content("")
+    return cell[: last.start], cell[last.start :]
 
 
 def same_cell(old: Cell | None, new: Cell | None) -> bool:

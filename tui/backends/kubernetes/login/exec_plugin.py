@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from tui.backends.vertex.transport.connect import in_thread
+from tui.backends.local.threads import in_thread
 
 Obj = Mapping[str, Any]
 
