@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.kubernetes.test_jobs import T1, job, pod, pytorch
 from tui.domain.kubernetes.failures.events import ClusterEvent, index_of
+from tui.domain.kubernetes.queue_position import is_pending, position_words
 from tui.domain.kubernetes.waiting import Wait, wait_events, waits_for
 
 LACKS_GPU = (
@@ -81,6 +82,23 @@ QUEUE = [
 def test_in_the_queue(found: dict[str, Any] | None, words: str, step: str) -> None:
     (said,) = waits_for(queued(), workload=found)
     assert said.words.startswith("In the queue team-a") and said.words.endswith(words) and said.step == step
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        ((0, 0), "It is the next of its ClusterQueue."),
+        ((0, 4), "It is the next in its LocalQueue, 4 before it in the ClusterQueue."),
+        ((2, 4), "2 before it in its LocalQueue, 4 before it in the ClusterQueue."),
+    ],
+)
+def test_how_many_are_before_it(positions: tuple[int, int], words: str) -> None:
+    found = {**workload(says("QuotaReserved", "False", "insufficient quota")), "metadata": {"name": "w"}}
+    local, cluster = positions
+    item = {"metadata": {"name": "w"}, "positionInLocalQueue": local, "positionInClusterQueue": cluster}
+    assert position_words({"items": [{"metadata": {"name": "other"}}, item]}, found) == words
+    assert not position_words({"items": []}, found) and is_pending(found)
+    assert not is_pending(workload(says("QuotaReserved", "True")))
 
 
 def test_an_admitted_job_waits_for_its_pods() -> None:

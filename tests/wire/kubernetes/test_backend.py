@@ -225,6 +225,34 @@ async def test_a_job_in_a_queue_is_suspended_through_its_workload() -> None:
         assert [each["spec"]["active"] for each in running.objects.list(resource)] == [True]
 
 
+async def test_the_position_in_the_queue_is_told() -> None:
+    """By Kueue's visibility API, which is read and not watched."""
+    async with cluster_backend() as (running, opened):
+        for name in ("first", "second"):
+            obj = pytorch_job(name, "training", runPolicy={"suspend": True})
+            obj["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "training"}
+            for group in obj["spec"]["pytorchReplicaSpecs"].values():
+                # More than there is, so that it waits.
+                group["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "100000"}}
+            add(running, obj)
+        service = opened.jobs["pytorch_job"]
+
+        async def told(name: str) -> str:
+            job = await service.get(NAME.replace("default", "training").replace("bert", name))
+            return job.waiting[-1] if len(job.waiting) > 1 else ""
+
+        # Made in the same second, either may be the first.
+        both = {
+            "It is the next of its ClusterQueue.",
+            "1 before it in its LocalQueue, 1 before it in the ClusterQueue.",
+        }
+
+        async def all_told() -> bool:
+            return {await told("first"), await told("second")} == both
+
+        await until(all_told, "their positions")
+
+
 async def test_what_the_login_may_not_do_is_refused_before_it_is_tried() -> None:
     async with cluster_backend(denied=["patch pytorchjobs.kubeflow.org", "list tfjobs.kubeflow.org"]) as (
         running, opened,

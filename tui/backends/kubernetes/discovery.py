@@ -52,6 +52,9 @@ _PARTS = (
     ("scheduling.volcano.sh", ("v1beta1",), "PodGroup"),
 )
 
+# Kueue's visibility API: it tells what is before a workload in its queues, and has nothing to list or watch.
+_VISIBILITY, _VISIBILITY_VERSIONS = "visibility.kueue.x-k8s.io", ("v1beta2", "v1beta1")
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -61,6 +64,8 @@ class Served:
     """By the key of their kind, each version of it."""
     parts: tuple[ApiType, ...] = ()
     """Runtimes, Kueue's Workloads and PodGroups."""
+    positions: ApiType | None = None
+    """The LocalQueues of Kueue's visibility API, which tells the positions in them."""
 
     def part(self, kind: str) -> ApiType | None:
         """The first of these types with this kind."""
@@ -81,7 +86,11 @@ async def discover(connection: Connection) -> Served:
     types = {(each.group, each.version, each.kind): each for found in answers for each in found}
     jobs = {w.key: tuple(_of_kind(types, w.group, w.versions, w.kind)) for w in WORKLOADS}
     parts = [next(iter(_of_kind(types, group, known, kind)), None) for group, known, kind in _PARTS]
-    return Served({key: found for key, found in jobs.items() if found}, tuple(each for each in parts if each))
+    return Served(
+        {key: found for key, found in jobs.items() if found},
+        tuple(each for each in parts if each),
+        await _positions(connection, versions.get(_VISIBILITY, ())),
+    )
 
 
 def _of_kind(
@@ -102,6 +111,22 @@ async def _types(connection: Connection, group: str, version: str) -> list[ApiTy
         for each in (found or {}).get("resources") or ()
         if "/" not in str(each.get("name") or "/")
     ]
+
+
+async def _positions(connection: Connection, served: Iterable[str]) -> ApiType | None:
+    """The LocalQueues whose pending workloads are told; None where no version that is known has them."""
+    for version in _VISIBILITY_VERSIONS:
+        if version in served:
+            path = f"/apis/{_VISIBILITY}/{version}"
+            try:
+                found = await connection.request("GET", path, what=f"ask what {_VISIBILITY}/{version} has")
+            except BackendError:
+                # Kueue itself serves it, through the API server: it may be down while the rest is well.
+                continue
+            names = {str(each.get("name")) for each in (found or {}).get("resources") or ()}
+            if "localqueues/pendingworkloads" in names:
+                return ApiType(_VISIBILITY, version, "localqueues", "LocalQueue")
+    return None
 
 
 async def type_of(connection: Connection, obj: Mapping[str, Any]) -> ApiType:

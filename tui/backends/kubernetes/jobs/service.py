@@ -137,7 +137,7 @@ class KubernetesJobs(JobService):
                 raise NotFound(
                     f"There is no {self._workload.kind} {found.name} in {found.namespace} any more."
                 )
-            return job
+            return await self._single.positions.told(found, job, self._cluster.watch.part(place, "Workload"))
         return await self._single.job(found)
 
     async def spec(self, name: str) -> dict[str, Any]:

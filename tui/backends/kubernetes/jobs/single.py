@@ -9,6 +9,7 @@ from typing import Any
 from tui.backends.errors import BackendError, NotFound
 from tui.backends.kubernetes.cluster import ConnectedCluster
 from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType
+from tui.backends.kubernetes.jobs.queue_positions import QueuePositions
 from tui.backends.kubernetes.watch.reflector import PAGE
 from tui.backends.kubernetes.watch.source import ApiSource
 from tui.domain.job import Job
@@ -43,6 +44,7 @@ class SingleReader:
 
     def __init__(self, cluster: ConnectedCluster, workload: Workload) -> None:
         self._cluster = cluster
+        self.positions = QueuePositions(cluster)
         self._workload = workload
 
     async def object(self, name: JobName) -> tuple[ApiType, Obj]:
@@ -74,7 +76,8 @@ class SingleReader:
             waiting=waits_for(obj, pods, workload, group, told),
         )  # fmt: skip
         cluster, context = self._cluster.connection.login.cluster, self._cluster.info.name
-        return job_of(obj, self._workload, context, cluster, found)
+        job = job_of(obj, self._workload, context, cluster, found)
+        return await self.positions.told(name, job, workload)
 
     async def pods(self, name: JobName) -> list[Pod]:
         """Its pods, and those of its parts."""

@@ -1,0 +1,51 @@
+"""The position of a waiting job in its queue, read from Kueue's visibility API: that can't be watched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tui.backends.errors import BackendError
+from tui.backends.kubernetes.cluster import ConnectedCluster
+from tui.domain.job import Job
+from tui.domain.kubernetes.names import JobName
+from tui.domain.kubernetes.queue_position import is_pending, position_words
+from tui.domain.kubernetes.workloads import at
+
+Obj = Mapping[str, Any]
+RECENT = 5.0
+"""Seconds for which a summary is not read again: a job on the screen is asked for every second."""
+
+
+class QueuePositions:
+    """Summaries of LocalQueues as they were some seconds ago."""
+
+    def __init__(self, cluster: ConnectedCluster) -> None:
+        self._cluster = cluster
+        self._summaries: dict[str, tuple[float, Obj]] = {}
+        """By path, with the time of reading; of an API that may not be read, nothing."""
+
+    async def told(self, name: JobName, job: Job, workload: Obj | None) -> Job:
+        """The job with what is before it in its queue among what it waits for."""
+        of, queue = self._cluster.served.positions, str(at(workload or {}, "spec", "queueName") or "")
+        if of is None or workload is None or not queue or not job.waiting or not is_pending(workload):
+            return job
+        summary = await self._summary(of.path(name.namespace, queue, "pendingworkloads"), queue)
+        words = position_words(summary, workload)
+        return replace(job, waiting=(*job.waiting, words)) if words else job
+
+    async def _summary(self, path: str, queue: str) -> Obj:
+        now = asyncio.get_running_loop().time()
+        read_at, summary = self._summaries.get(path, (now - RECENT, {}))
+        if now - read_at >= RECENT:
+            try:
+                summary = await self._cluster.connection.request(
+                    "GET", path, what=f"read who waits in the LocalQueue {queue}"
+                )
+            except BackendError:
+                # A job is shown without it.
+                summary = {}
+            self._summaries[path] = now, summary
+        return summary
