@@ -121,15 +121,21 @@ class Journal:
                     self._launched.clear()
                     self._launches_read_to = 0
                 file.seek(self._launches_read_to)
-                # A line without an end is still being written.
-                whole = file.read().rpartition(b"\n")[0]
+                return self._count_launches(file)
         except OSError:
             return False
-        self._launches_read_to += len(whole) + 1 if whole else 0
-        launches = [line for line in whole.split(b"\n") if _LAUNCH.encode() in line]
-        for line in launches:
-            self._count_launch(line.decode("utf-8", "replace"))
-        return bool(launches)
+
+    def _count_launches(self, file: BinaryIO) -> bool:
+        found = False
+        for line in file:
+            if not line.endswith(b"\n"):
+                # It is still being written.
+                break
+            self._launches_read_to += len(line)
+            if _LAUNCH.encode() in line:
+                found = True
+                self._count_launch(line.decode("utf-8", "replace"))
+        return found
 
     def _count_launch(self, line: str) -> None:
         try:
@@ -148,8 +154,9 @@ class Journal:
 
         Those of deleted jobs too: their outputs may still be there.
         """
-        counts = [count for context in contexts for count in self._launched.get(context, Counter()).items()]
-        return {name for name, times in counts if times > 0}
+        # Copied at once: another thread may be reading.
+        counts = [list(self._launched.get(context, Counter[str]()).items()) for context in contexts]
+        return {name for each in counts for name, times in each if times > 0}
 
     @staticmethod
     def _first_line(file: BinaryIO, size: int) -> int:
