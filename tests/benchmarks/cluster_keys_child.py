@@ -26,7 +26,7 @@ from tests.ui.cluster_double import CONTEXTS, group
 from tests.ui.conftest import wait_for_idle
 from tests.ui.double import NOON, console, job
 from tests.ui.job_double import JobBackend
-from tests.ui.test_cluster_job_snapshots import JOBS as FAULTS
+from tests.ui.test_cluster_job_snapshots import FAULTS, read
 from tests.waiting import LIMIT, until
 from tui.app import VxtuiApp
 from tui.backends.interface import JobPage
@@ -43,7 +43,7 @@ CHANGES, EVERY = 50, 0.1
 
 def cluster_jobs() -> list[Job]:
     """500 jobs, a hundred of each fault."""
-    kinds = [make() for make in FAULTS.values()]
+    kinds = [read(fault) for fault in FAULTS]
     return [
         replace(
             kinds[at % len(kinds)], name=f"clusters/local-k8s/namespaces/training/pytorchjobs/job-{at}",

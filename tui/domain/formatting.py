@@ -153,7 +153,9 @@ def short_error(job: Job) -> str:
 def why(job: Job) -> str:
     """Why a job is in its state, in one line; "" for one of which its service says nothing."""
     if job.error is not None and job.state is not JobState.CANCELLED:
-        return job.error.message
+        # An operator's own words begin with what the state says already.
+        short, message = short_error(job), job.error.message
+        return message if short == message else f"{short}: {message}"
     if job.waiting and job.state.active:
         return job.waiting[0]
     return job.reason

@@ -190,8 +190,8 @@ def progress_content(job: Job, now: datetime) -> Content:
         return Content.styled(plain(short_error(job)), "$text-error")
     if job.diagnosis is not None and job.diagnosis.short and job.state in _UNDER_WAY:
         # It waits, or comes back from a failure: why says more than how far it had come.
-        words = f"{plain(job.diagnosis.short)}, {age(job.age(now))}" if job.waiting else job.diagnosis.short
-        return Content.styled(plain(words), "$text-warning")
+        waited = f", {age(job.wait(now))}" if job.waiting else ""
+        return Content.styled(plain(job.diagnosis.short) + waited, "$text-warning")
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
         words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
         if job.state is JobState.PENDING and job.persistent_resource:
@@ -207,6 +207,8 @@ def progress_content(job: Job, now: datetime) -> Content:
         return Content.assemble((drawn, colour), f" {fraction:>4.0%}")
     if progress.phase:
         return Content.styled(plain(progress.phase), "$text-muted")
+    if job.diagnosis is not None and job.diagnosis.short and job.state.active:
+        return Content.styled(plain(job.diagnosis.short), "$text-warning")
     return Content.styled(NOT_MEASURED, "$text-muted")
 
 
