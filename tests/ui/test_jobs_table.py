@@ -129,7 +129,9 @@ async def test_a_list_that_was_empty_gets_the_keys_again(tmp_path: Path) -> None
 
 
 def test_a_job_that_waits_for_a_persistent_resource_says_so() -> None:
-    waiting = replace(job(1, "a"), state=JobState.PENDING, create_time=NOON - timedelta(minutes=5))
+    waiting = replace(
+        job(1, "a"), state=JobState.PENDING, create_time=NOON - timedelta(minutes=5), start_time=None
+    )
     assert progress_content(waiting, NOON).plain == "provisioning, 5m"
     assert progress_content(replace(waiting, persistent_resource="mine"), NOON).plain == "waits for mine, 5m"
     queued = replace(waiting, persistent_resource="mine", state=JobState.QUEUED)

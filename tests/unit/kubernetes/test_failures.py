@@ -157,3 +157,36 @@ def test_a_job_without_pods_failed_for_what_was_seen_of_them() -> None:
         "The replica worker-1 ran out of memory and exited with a non-zero status of 137."
     )
     assert found.diagnosis is not None and found.diagnosis.short == "OOM worker-1"
+
+
+def test_a_replica_that_failed_and_has_not_been_replaced_was_not_restarted() -> None:
+    pods = [
+        pod("bert-master-0", 0, kind="master"),
+        pod("bert-worker-1", 1, "Failed", state=ended(143), **LOST),
+    ]
+    found = job(pytorch(("Running", T1)), pods=pods)
+    assert found.reason == "worker-1 failed at 18:02:00 UTC: node preempted (GKE Spot), exit code 143"
+    assert found.diagnosis is not None and found.diagnosis.fix.startswith("A restartPolicy such as OnFailure")
+
+
+def test_a_replica_that_failed_with_the_code_0_is_not_said_to_have_ended_otherwise() -> None:
+    """Open MPI's workers end well when they are told to go, evicted or not."""
+    gone = pod(
+        "bert-worker-1", 1, "Failed", state=ended(0, "Completed"), reason="Evicted", message="low on disk"
+    )
+    found = job(pytorch(("Failed", T2)), pods=[gone])
+    assert found.error is not None and found.error.message.endswith(
+        "The replica worker-1 failed (evicted: low on disk)."
+    )
+
+
+def test_what_fails_after_the_end_of_its_job_is_not_the_cause() -> None:
+    """A launcher that may restart goes on when its MPIJob has failed for a worker."""
+    later = "2026-11-25T18:09:00Z"
+    pods = [
+        pod("bert-worker-1", 1, "Failed", state=ended(143), reason="Evicted", message="low on disk"),
+        pod("bert-master-0", 0, "Failed", kind="master", state=ended(1, at=later)),
+    ]
+    found = job(pytorch(("Failed", T2)), pods=pods)
+    assert found.diagnosis is not None and found.diagnosis.short == "evicted worker-1"
+    assert found.error is not None and "master-0" not in found.error.message

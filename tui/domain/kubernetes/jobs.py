@@ -88,11 +88,14 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
     parts = replica_groups(obj, found)
     restarts = _set_restarts(obj, found)
     owner = _owner(obj, parts, found, restarts)
-    failures = _failures(parts, owner, found)
+    failures = _until(_end_time(obj, status), _failures(parts, owner, found))
     error = _error(status, failures)
     first = first_failure(failures)
     job_groups = tuple(part.group for part in parts)
     shown = with_failures(replicas(parts, found.pods, status.state, error), failures, status.state)
+    down = status.state is JobState.RUNNING and any(
+        first is not None and each.id == first.replica and each.state is JobState.FAILED for each in shown
+    )
     waits = status.state in _WAITS or (
         status.state is JobState.RUNNING and any(map(cannot_start, found.pods))
     )
@@ -118,22 +121,26 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
         replicas=tuple(_again(each, restarts) for each in shown),
-        reason=mask_text(_reason(status, first, restarts)),
+        reason=mask_text(_reason(status, first, restarts, down)),
         waiting=tuple(mask_text(each.words) for each in waiting),
-        diagnosis=_diagnosis(obj, found, status, first, waiting),
+        diagnosis=_diagnosis(obj, found, JobState.FAILED if down else status.state, first, waiting),
         restarts_note=_restarts_note(obj, owner, found),
     )
 
 
 def _diagnosis(
-    obj: Obj, found: Found, status: Status, first: Failure | None, waiting: Sequence[Wait]
+    obj: Obj, found: Found, state: JobState, first: Failure | None, waiting: Sequence[Wait]
 ) -> Diagnosis | None:
-    """What helps: where it waits, what that needs, else what its last failure says."""
+    """What helps: where it waits, what that needs, else what its last failure says.
+
+    `state` is the job's, or FAILED where the replica that failed has not been started again.
+    """
     fix = mask_text(" ".join(dict.fromkeys(each.step for each in waiting if each.step)))
     waits = Diagnosis("", fix, short=waiting[0].short) if waiting else None
-    if fix or first is None or status.state not in {*_AT_WORK, JobState.FAILED}:
+    if fix or first is None or state not in {*_AT_WORK, JobState.FAILED}:
         return waits
-    return advice(first, container_of(obj, found.job_set, first), status.state) or waits
+    kind = str(obj.get("kind") or "")
+    return advice(first, container_of(obj, found.job_set, first), state, kind) or waits
 
 
 _AT_WORK = frozenset({JobState.RESTARTING, JobState.RUNNING, JobState.PENDING})
@@ -317,6 +324,17 @@ def _failures(parts: Sequence[Part], owner: Owner, found: Found) -> list[Failure
     return [*present, *replaced_failures(owner, found.pods, found.seen, found.events)]
 
 
+_AFTER = timedelta(seconds=5)
+"""So much later than its replica an operator may say that a job has failed, and other replicas may end."""
+
+
+def _until(end: datetime | None, failures: Sequence[Failure]) -> Sequence[Failure]:
+    """Without those that came after the job's end: pods that are left then may fail again and again."""
+    return [
+        each for each in failures if end is None or each.at is None or each.at <= end + _AFTER
+    ] or failures
+
+
 def with_failures(
     found: Sequence[Replica], failures: Iterable[Failure], state: JobState
 ) -> tuple[Replica, ...]:
@@ -363,12 +381,12 @@ def _restarts_note(obj: Obj, owner: Owner, found: Found) -> str:
     )
 
 
-def _reason(status: Status, first: Failure | None, restarts: int) -> str:
+def _reason(status: Status, first: Failure | None, restarts: int, down: bool) -> str:
     """The native reason; of a job that is restarted, or was, what that began with comes first."""
     if status.state not in _AT_WORK:
         return status.reason
     cause = cause_of(first) if first is not None else unexplained(restarts) if restarts else ""
-    if first is not None and status.state is JobState.RUNNING:
+    if first is not None and status.state is JobState.RUNNING and not down:
         cause = f"Restarted: {cause}"
     return ". ".join(filter(None, (cause, status.reason)))
 
@@ -417,12 +435,12 @@ def _error(status: Status, failures: Sequence[Failure]) -> JobError | None:
     sentences = [status.reason.rstrip(".") + "." if status.reason else ""]
     for each in failed[:2]:
         why, code = f" ({each.words})" if each.words else "", each.exit_code
-        if each.reason == "OOMKilled" and code is not None:
+        if each.reason == "OOMKilled" and code:
             # As Vertex AI says it.
             sentences.append(
                 f"The replica {each.replica} ran out of memory and exited with a non-zero status of {code}."
             )
-        elif code is not None:
+        elif code:
             sentences.append(f"The replica {each.replica} exited with a non-zero status of {code}{why}.")
         elif why:
             sentences.append(f"The replica {each.replica} failed{why}.")

@@ -19,6 +19,7 @@ _BY_ITSELF = {
     JobState.PENDING: "It is being started again, from its last checkpoint where it has one.",
     JobState.QUEUED: "It is started again once it is admitted.",
 }
+_MPI = "An MPIJob ends with a worker that is lost: launch it again, and it goes on from its last checkpoint."
 _RESTART = "A restartPolicy such as OnFailure, or a backoffLimit, starts it again from its last checkpoint."
 
 
@@ -80,31 +81,32 @@ def _container(group: Group, failure: Failure, before: str = "") -> Container:
     )
 
 
-def advice(failure: Failure, container: Container | None, state: JobState) -> Diagnosis | None:
-    """What a failure means and what to do; None where only the program's own log can say it."""
+def advice(
+    failure: Failure, container: Container | None, state: JobState, kind: str = ""
+) -> Diagnosis | None:
+    """What a failure means and what to do; None where only the program's own log can say it.
+
+    `kind` is that of the job's object, e.g. `MPIJob`.
+    """
     found = next((make for reasons, make in _ADVICE if failure.reason in reasons), None)
     if found is not None:
-        return found(failure, container, state)
+        over = _MPI if kind == "MPIJob" else _RESTART
+        return found(failure, container, f"{_BY_ITSELF.get(state, over)} ")
     if failure.exit_code == _KILLED and failure.reason in {"", "Error"}:
-        return _out_of_memory(failure, container, state, guess=True)
+        return _out_of_memory(failure, container, "", guess=True)
     if state is JobState.FAILED or failure.exit_code is None:
         return None
     code = failure.exit_code
     time = f" before {failure.at:%H:%M:%S} UTC" if failure.at else ""
     return Diagnosis(
         f"{failure.replica} ended with code {code}: {explain_exit(code)}.",
-        f"{_again(state)}Its log{time} says why, as far as that is kept.",
+        f"{_BY_ITSELF.get(state, '')} Its log{time} says why, as far as that is kept.",
         short=f"exit {code} {failure.replica}",
     )
 
 
-def _again(state: JobState) -> str:
-    words = _BY_ITSELF.get(state, "")
-    return f"{words} " if words else ""
-
-
 def _out_of_memory(
-    failure: Failure, container: Container | None, state: JobState, *, guess: bool = False
+    failure: Failure, container: Container | None, again: str, *, guess: bool = False
 ) -> Diagnosis:
     who = container.words if container is not None else f"the container of {failure.replica}"
     limit = container.now("limits") if container is not None else ""
@@ -124,8 +126,8 @@ def _out_of_memory(
     return Diagnosis(meaning, fix, guess, short=f"OOM {failure.replica}")
 
 
-def _evicted(failure: Failure, container: Container | None, state: JobState) -> Diagnosis:
-    short, again = f"evicted {failure.replica}", _again(state) or f"{_RESTART} "
+def _evicted(failure: Failure, container: Container | None, again: str) -> Diagnosis:
+    short = f"evicted {failure.replica}"
     if "ephemeral-storage" in failure.words:
         return Diagnosis(
             "The node ran out of disk, and its kubelet evicted the pod.",
@@ -148,8 +150,7 @@ def _evicted(failure: Failure, container: Container | None, state: JobState) -> 
     )  # fmt: skip
 
 
-def _node_lost(failure: Failure, container: Container | None, state: JobState) -> Diagnosis:
-    again = _again(state) or f"{_RESTART} "
+def _node_lost(failure: Failure, container: Container | None, again: str) -> Diagnosis:
     if "Spot" in failure.words:
         return Diagnosis(
             "GKE took the Spot node away, and its pods ended.",
@@ -162,17 +163,17 @@ def _node_lost(failure: Failure, container: Container | None, state: JobState) -
     )  # fmt: skip
 
 
-def _outranked(failure: Failure, container: Container | None, state: JobState) -> Diagnosis:
-    again = _again(state)
+def _outranked(failure: Failure, container: Container | None, again: str) -> Diagnosis:
     return Diagnosis(
         "A pod of higher priority took its place.",
-        f"{again}Give it a higher priority class, or launch it where there is room; `vxtui quotas` shows it.",
-        keys=f"{again}Give it a higher priority class, or launch it where there is room; 4 shows the quotas.",
+        f"{again}A higher priority class, or a place with room, keeps it running; `vxtui quotas` shows it.",
+        keys=f"{again}A higher priority class, or a place with room, keeps it running; 4 shows the quotas.",
         short=f"preempted {failure.replica}",
     )
 
 
-_Make = Callable[[Failure, Container | None, JobState], Diagnosis]
+_Make = Callable[[Failure, Container | None, str], Diagnosis]
+"""The last is whether and how it is started again, as a sentence with a space after it."""
 _ADVICE: Sequence[tuple[frozenset[str], _Make]] = (
     (frozenset({"OOMKilled"}), _out_of_memory),
     (frozenset({"Evicted", "EvictionByEvictionAPI", "TaintManagerEviction"}), _evicted),
