@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from google.api_core import exceptions
-from google.cloud import aiplatform_v1, aiplatform_v1beta1
+from google.cloud import aiplatform_v1
 from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceAsyncClient
 from google.cloud.aiplatform_v1.services.metadata_service.transports import (
     MetadataServiceGrpcAsyncIOTransport,
@@ -16,7 +16,6 @@ from google.cloud.aiplatform_v1.services.tensorboard_service import TensorboardS
 from google.cloud.aiplatform_v1.services.tensorboard_service.transports import (
     TensorboardServiceGrpcAsyncIOTransport,
 )
-from google.cloud.aiplatform_v1beta1.services.metadata_service import transports as beta_transports
 
 from tests.wire.control import PARENT, QUICK, connect, emulator, state_dir
 from tui.emulator.config import EmulatorConfig
@@ -275,6 +274,10 @@ async def test_what_can_t_be_is_refused(place: Services, wrong: Any, code: type[
 
 
 async def test_everything_is_there_after_a_restart_and_for_the_beta_client() -> None:
+    # Imported here: every worker of the suite collects this module, and the package takes most of a second.
+    from google.cloud import aiplatform_v1beta1
+    from google.cloud.aiplatform_v1beta1.services.metadata_service import transports as beta_transports
+
     with state_dir() as state:
         settings = EmulatorConfig.model_validate(QUICK)
         async with Emulator(state, settings) as running, connect(running.target) as clients:

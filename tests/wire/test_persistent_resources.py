@@ -16,12 +16,6 @@ from google.cloud.aiplatform_v1.services.persistent_resource_service.transports 
     PersistentResourceServiceGrpcAsyncIOTransport,
 )
 from google.cloud.aiplatform_v1.types import PersistentResource
-from google.cloud.aiplatform_v1beta1.services.persistent_resource_service import (
-    PersistentResourceServiceAsyncClient as BetaClient,
-)
-from google.cloud.aiplatform_v1beta1.services.persistent_resource_service.transports import (
-    PersistentResourceServiceGrpcAsyncIOTransport as BetaTransport,
-)
 
 from tests.wire.control import PARENT, QUICK, Clients, emulator, pool, python, served, state_dir
 
@@ -243,10 +237,16 @@ async def test_a_resource_of_the_configuration_runs_jobs_and_stays(tmp_path: Pat
 
 
 async def test_a_client_of_v1beta1_reads_its_operations() -> None:
+    # Imported here: every worker of the suite collects this module, and the package takes most of a second.
+    from google.cloud.aiplatform_v1beta1.services.persistent_resource_service import (
+        PersistentResourceServiceAsyncClient,
+        transports,
+    )
+
     # Longer than a reply waits for its operation: the client asks for it again.
     async with emulator(provisioning_seconds=0.7) as (_, clients):
-        transport = BetaTransport(channel=clients.channel)
-        begun = await BetaClient(transport=transport).create_persistent_resource(
+        transport = transports.PersistentResourceServiceGrpcAsyncIOTransport(channel=clients.channel)
+        begun = await PersistentResourceServiceAsyncClient(transport=transport).create_persistent_resource(
             parent=PARENT, persistent_resource={"resource_pools": [FOUR]}, persistent_resource_id="beta"
         )
         assert not begun.operation.done
