@@ -23,11 +23,6 @@ _GLYPH = {
 }
 
 
-def state_style(state: JobState) -> str:
-    """The theme's colour for the state, as a style of `Content`."""
-    return _GLYPH[state][1]
-
-
 def state_content(state: JobState, *, word: bool = True) -> Content:
     """Glyph and word in the state's colour, e.g. `● running`."""
     glyph, style = _GLYPH[state]

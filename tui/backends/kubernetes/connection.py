@@ -51,8 +51,6 @@ _KEEP_ALIVE = [
 """A watch may be silent for minutes: TCP itself finds that the other side is gone, within 30 s."""
 
 MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 def backoff(attempt: int, asked: float | None = None, most: float = MOST_DELAY) -> float:

@@ -98,7 +98,6 @@ class Component:
     """Type of each output artifact."""
     dag: Dag | None = None
     executor: Executor | None = None
-    artifact_inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +236,8 @@ class Reader:
         given = self._each(value, "inputDefinitions", "parameters", where=where)
         outputs = self._each(value, "outputDefinitions", "parameters", where=where)
         artifacts = self._each(value, "outputDefinitions", "artifacts", where=where)
-        taken = self._fields(value, "inputDefinitions", "artifacts", where=where)
+        # Only checked: which artifacts it takes, its tasks say.
+        self._fields(value, "inputDefinitions", "artifacts", where=where)
         dag = executor = None
         if value.get("dag") is not None:
             dag = self._dag(self._fields(value, "dag", where=where), (*where, "dag"))
@@ -252,7 +252,6 @@ class Reader:
             {key: dict(within(each, "artifactType") or {}) for key, each in artifacts},
             dag,
             executor,
-            tuple(taken),
         )
 
     def _executor(self, label: str, where: Path) -> Executor:

@@ -143,10 +143,6 @@ class Invalid(ApiError):
         return cls(f'{kind} "{name}" is invalid: {text}', details=details)
 
 
-class TooManyRequests(ApiError):
-    code, reason = 429, "TooManyRequests"
-
-
 class StorageFull(ApiError):
     """The database refused a write; nothing has changed."""
 

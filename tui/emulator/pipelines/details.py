@@ -13,7 +13,6 @@ from tui.emulator.pipelines.google_components import is_custom_job, is_googles
 from tui.emulator.pipelines.planner import Node, Plan, Record, Values
 from tui.emulator.vertex.resource_table import timestamp
 
-DetailPb = pipeline_job.PipelineTaskDetail.pb()
 _States = pipeline_job.PipelineTaskDetail.State
 ROOT = ""
 """Path of the pipeline itself."""

@@ -94,13 +94,6 @@ class Costs:
             kept = self._rates[job.name] = (machines, job.strategy, self._shapes[shape])
         return kept[2]
 
-    def spent_text(self, job: Job, now: datetime) -> str:
-        """`~$218` so far; · where not known."""
-        if self.prices is None:
-            return NOT_MEASURED
-        text: str = self._cost.money(self._cost.spent(job, now, self.prices, rate=self.unit_rate(job)))
-        return text
-
     def parts_spent(self, parts: Sequence[Job], now: datetime) -> tuple[Range | None, int]:
         """USD so far of these own parts of jobs together, and of how many it is not known.
 

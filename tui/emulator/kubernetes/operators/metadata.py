@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,11 +51,6 @@ def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
     """Whether `owner`, and not another object of its name, made the object."""
     reference = controller_of(obj)
     return reference is not None and reference["uid"] == uid_of(owner)
-
-
-def controlled(objs: Iterable[Obj], owner: Mapping[str, Any]) -> list[Obj]:
-    """Those that `owner` made."""
-    return [obj for obj in objs if is_controlled_by(obj, owner)]
 
 
 def owner_reference(owner: Mapping[str, Any]) -> Obj:

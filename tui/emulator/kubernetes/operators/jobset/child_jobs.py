@@ -22,7 +22,6 @@ PREFIX = "jobset.sigs.k8s.io"
 JOBSET_NAME = f"{PREFIX}/jobset-name"
 REPLICATED_JOB = f"{PREFIX}/replicatedjob-name"
 RESTART_ATTEMPT = f"{PREFIX}/restart-attempt"
-JOB_INDEX = f"{PREFIX}/job-index"
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 MANAGER = "jobset.sigs.k8s.io/jobset-controller"
 
