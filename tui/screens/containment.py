@@ -27,7 +27,10 @@ ERROR_ID = "pane-error"
 
 
 class ErrorBoundary(Widget):
-    """A screen or pane that contains the exceptions of its widgets and its own."""
+    """A screen or pane that contains the exceptions of its widgets and its own.
+
+    It is the last of several bases: Textual takes the styles of the first that is a widget, and of its bases.
+    """
 
     failed = False
     """The error is shown in place of the widgets."""

@@ -30,7 +30,7 @@ BLOCKED_SECONDS = 3.0
 """Seconds that the screen says why a key did nothing."""
 
 
-class FrameScreen(ErrorBoundary, Screen[None]):
+class FrameScreen(Screen[None], ErrorBoundary):
     """A screen whose keys, footer and help come from the registry.
 
     A subclass sets `SCOPE` and `BINDINGS = bindings(SCOPE)`, yields its widgets in `compose_body`, and
@@ -50,6 +50,17 @@ class FrameScreen(ErrorBoundary, Screen[None]):
         """Why the last key did nothing, and until when that is on the screen."""
         self._top_line: Line = (Content(""), Content(""))
         """The first line as last shown."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is to be seen: on top, or below dialogs alone.
+
+        Textual's own is true of the screen below the top one too, whatever covers it; that one would go on to
+        show each change, and take the time of the keys.
+        """
+        stack = self.app.screen_stack if self.is_running else []
+        above = stack[stack.index(self) + 1 :] if self in stack else [self]
+        return all(screen.is_modal for screen in above)
 
     @property
     def console(self) -> ConsoleApp:

@@ -28,6 +28,8 @@ SCREENS = (
 CHARTS = ("textual_plot", "textual_plot.axis_formatter")
 """For a job's screen. Not sooner: numpy takes some 20 MB."""
 
+PAUSE = 0.3
+"""Seconds without a key after which nobody is taken to press the next one at once."""
 BETWEEN = 0.01
 """Seconds for keys between two files of styles."""
 
@@ -48,6 +50,19 @@ async def load(modules: tuple[str, ...]) -> None:
     wanted = missing(modules)
     if wanted:
         await asyncio.to_thread(lazy_imports.load, wanted)
+
+
+class Quiet(Protocol):
+    """An app, as far as its keys are concerned."""
+
+    def quiet_for(self) -> float: ...
+
+
+async def load_in_pause(app: Quiet, modules: tuple[str, ...]) -> None:
+    """Import those that are missing once no key has come for `PAUSE`: the thread takes time from keys."""
+    while missing(modules) and (left := PAUSE - app.quiet_for()) > 0:  # noqa: ASYNC110 - a pause sets nothing
+        await asyncio.sleep(left)
+    await load(modules)
 
 
 class Styled(Protocol):

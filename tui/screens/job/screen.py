@@ -107,7 +107,7 @@ class JobScreen(FrameScreen):
         self.console.jobs_changed.subscribe(self, self._jobs_changed)
         self.console.connection_changed.subscribe(self, self._connection_changed)
         background(self, self.feed.run, "job feed")
-        background(self, partial(later.load, later.CHARTS), "charts")
+        background(self, partial(later.load_in_pause, self.console, later.CHARTS), "charts")
         self.set_interval(1.0, self._tick)
         if self._first_replica:
             self.show_replica(self._first_replica)
