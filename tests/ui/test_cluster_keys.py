@@ -6,33 +6,24 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual import events
-from textual.pilot import Pilot
 
 from tests.ui.cluster_double import CONTEXTS, ClusterJobs, cluster_job, group
 from tests.ui.conftest import wait_for_idle
 from tests.ui.double import console, job
 from tests.ui.job_double import JobBackend, a_log, line, no_gpu, waves
+from tests.ui.key_presses import MOVES, Keys
 from tests.waiting import until
 from tui.actions.registry import Action, actions
-from tui.app import VxtuiApp
 from tui.config.access import Access, ReadOnly
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
-from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.rows import HEAD
-from tui.screens.jobs.screen import JobsScreen
 from tui.widgets.filter_bar import FilterBar
 
 SIZE = (100, 24)
-CHARACTERS = {
-    "asterisk": "*", "slash": "/", "ampersand": "&", "exclamation_mark": "!", "plus": "+", "minus": "-",
-    "right_square_bracket": "]", "left_square_bracket": "[", "space": " ",
-}  # fmt: skip
 JOBS = (
     cluster_job("torch-runs", "pytorch_job"),
     cluster_job("torch-ended", "pytorch_job", JobState.SUCCEEDED),
@@ -42,8 +33,6 @@ JOBS = (
 )
 EACH = 20
 """Jobs of either context."""
-MOVES = {"back", "earlier", "later", "whole", "cross_left", "cross_right"}
-"""They undo what a key before them did, or move in a chart: at its edge there is nothing to move."""
 BY_STATE = {"cancel", "delete", "shell", "suspend", "resume", "scale"}
 BY_KIND = BY_STATE | {"clone", "copy_command", "link"}
 """Methods that may act otherwise on a job of another state, and of another kind."""
@@ -63,61 +52,17 @@ REFUSED = {
 
 
 @dataclass
-class Group:
+class Group(Keys):
     """The open console and what stands behind it."""
 
-    app: VxtuiApp
-    pilot: Pilot[Any]
     vertex: JobBackend
     cluster: JobBackend
-
-    @property
-    def list(self) -> JobsScreen:
-        return next(each for each in self.app.screen_stack if isinstance(each, JobsScreen))
 
     @property
     def asked(self) -> list[tuple[str, str]]:
         """What was asked of the jobs of the cluster."""
         services = [each for each in self.cluster.jobs.values() if isinstance(each, ClusterJobs)]
         return [one for each in services for one in each.asked]
-
-    async def press(self, key: str) -> list[str]:
-        """Press a key; what was said, and in what else the screen differs now."""
-        app = self.app
-        app.clear_notifications()
-        app._by_topic.clear()
-        for screen in app.screen_stack:
-            if isinstance(screen, JobsScreen | JobScreen):
-                # The same reason is said once in three seconds.
-                screen._blocked_shown = "", 0.0
-        before = app.screen, self._frame(), app.clipboard
-        app.post_message(events.Key(key, CHARACTERS.get(key, key if len(key) == 1 else None)))
-        await wait_for_idle()
-        await until(lambda: not app.key_in_progress, f"the key {key}")
-        said = [str(getattr(each, "whole", each.message)) for each in app._notifications]
-        after = app.screen, self._frame(), app.clipboard
-        changes = zip(("another screen", "the picture", "the clipboard"), before, after, strict=True)
-        return said or [what for what, old, new in changes if old != new]
-
-    def _frame(self) -> list[Any]:
-        return [tuple(line) for line in self.app.screen._compositor.render_strips()]
-
-    async def back_to(self, screen: Any) -> None:
-        """Close what a key has opened above this screen, or beside it: `l` goes to the profiles."""
-        if self.app.current_mode != "jobs":
-            await self.app.switch_mode("jobs")
-            await wait_for_idle(0)
-        while self.app.screen is not screen and len(self.app.screen_stack) > 1:
-            self.app.pop_screen()
-            await wait_for_idle(0)
-        assert self.app.screen is screen
-
-    async def open(self, name: str) -> JobScreen:
-        self.app.open_job(name)
-        await until(lambda: isinstance(self.app.screen, JobScreen) and self.app.screen.job, "the job")
-        await wait_for_idle()
-        assert isinstance(self.app.screen, JobScreen)
-        return self.app.screen
 
 
 @asynccontextmanager
@@ -170,13 +115,7 @@ async def test_keys_of_the_list(tmp_path: Path) -> None:
             for each, key in keys("jobs", one):
                 screen.table.move_to(one.name)
                 must_answer(each, one, await found.press(key))
-                await found.back_to(screen)
-                if screen.rows.group:
-                    screen.rows.group = ""
-                    screen.reload()
-                screen.query_one(FilterBar).clear()
-                screen.table.mark(list(screen.table.marks), False)
-                screen.table.focus()
+                await found.back_to_list(screen)
         assert not found.vertex.cancelled and not found.vertex.deleted and not found.asked
 
 
@@ -192,13 +131,7 @@ async def test_keys_of_a_jobs_screen(tmp_path: Path) -> None:
                 await wait_for_idle()
                 for each, key in keys(scope, one):
                     must_answer(each, one, await found.press(key))
-                    await found.back_to(screen)
-                    if screen.paused:
-                        screen.action_pause()
-                    if screen.pane is not screen.panes[tab]:
-                        screen._tab(tab)
-                        await wait_for_idle()
-                    (screen.pane.default_focus() or screen).focus()
+                    await found.back_to_tab(screen, tab)
             await found.back_to(found.list)
         assert not found.vertex.cancelled and not found.vertex.deleted and not found.asked
 

@@ -52,6 +52,10 @@ async def test_zoom_pan_and_back(tmp_path: Path) -> None:
         assert pane.view.span is None
         await pilot.press("plus", "0")
         assert pane.view.span is None
+        # A key that has nothing to move says so.
+        await pilot.press("minus")
+        (said,) = screen.app._notifications
+        assert said.message == "The whole time span is shown already."
 
 
 async def test_the_crosshair_reads_every_line_over_time_and_by_step(tmp_path: Path) -> None:

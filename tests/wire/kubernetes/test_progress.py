@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -115,3 +116,29 @@ async def test_a_log_that_cannot_be_read_is_asked_for_once_a_round(tmp_path: Pat
         with pytest.raises(BackendError, match="no preferred addresses found"):
             await backend.progress.read([job])
     assert server.asked["log"] == 1
+
+
+@pytest.mark.parametrize("read", [True, False])
+async def test_an_ended_job_whose_last_lines_are_gone_has_no_stale_step(read: bool, tmp_path: Path) -> None:
+    """`read`: its pod was there for a moment after its end."""
+
+    def step(number: int) -> str:
+        return json.dumps({"message": "m", "vxtui": {"kind": "step", "step": number, "total_steps": 10}})
+
+    server = PodServer(replicas=(1, 0))
+    pod = server.add("master", 0)
+    pod.write(START + 5 * SECOND, step(7))
+    job = Job(
+        JOB, "train", "train", JobState.RUNNING, "Running", "c", "team", "pytorch_job",
+        create_time=datetime(2026, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
+    ended = replace(job, state=JobState.FAILED)
+    async with opened(server, tmp_path) as backend:
+        assert (await backend.progress.read([job]))[JOB].step == 7
+        pod.write(START + 9 * SECOND, step(9))
+        server.end(pod, START + 10 * SECOND, 1)
+        if read:
+            assert (await backend.progress.read([ended]))[JOB].step == 9
+        pod.deleted = True
+        await server.tell()
+        assert (await backend.progress.read([ended]))[JOB].step == (9 if read else None)

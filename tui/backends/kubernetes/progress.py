@@ -25,7 +25,7 @@ from tui.domain.progress.pattern import progress_pattern
 from tui.domain.replica import Replica
 from tui.domain.states import JobState
 from tui.domain.training.collected_steps import CollectedSteps
-from tui.domain.training.progress import Progress, TrainingStep
+from tui.domain.training.progress import NO_PROGRESS, Progress, TrainingStep
 
 TAIL = 200
 """Newest lines of a job that are read at first, and at most in a later read."""
@@ -59,6 +59,10 @@ class _Known:
     """Second since 1970 that the next read begins at."""
     whole: bool = False
     """Its first lines were read."""
+    final: bool = False
+    """Its lines were read after its end."""
+    lost: bool = False
+    """Its pods went before that: what is known of it is not its last."""
 
 
 class KubernetesProgress(ProgressService):
@@ -124,7 +128,9 @@ class KubernetesProgress(ProgressService):
             pod = await self._container(job, known)
             lines = await self._newest.last(pod, TAIL, since=known.since, within=GLANCE, patience=0.0)
         except BackendError as error:
+            known.lost = job.state.terminal and isinstance(error, NotFound) and not known.final
             return None if isinstance(error, InvalidRequest) else error
+        known.final = job.state.terminal
         known.whole = known.whole or (known.since is None and len(lines) < TAIL)
         for entry in _entries(pod, lines):
             if known.reader.last is None or entry.key > known.reader.last:
@@ -201,6 +207,9 @@ def _wants_first_loss(known: _Known) -> bool:
 
 def _progress(known: _Known) -> Progress:
     progress = known.reader.progress
+    if known.lost and progress.fraction != 1.0:
+        # A step of some time before the end would be read as the one at which it ended.
+        return NO_PROGRESS
     if known.first_loss is not None and progress.first_loss != known.first_loss:
         return replace(progress, first_loss=known.first_loss)
     return progress

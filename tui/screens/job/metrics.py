@@ -71,6 +71,9 @@ MIN_HEIGHT, MAX_HEIGHT = 10, 18
 Drawn = tuple[ChartFormat, list[ChartLine]]
 """What a chart shows."""
 
+_AT_WHOLE = frozenset({"zoom_out", "whole", "earlier", "later"})
+"""What does nothing where the whole time span is shown."""
+
 
 class MetricsPane(JobPane):
     """See the module."""
@@ -376,6 +379,10 @@ class MetricsPane(JobPane):
         of_steps = {"metrics.axis", "metrics.smooth", "metrics.log_axis", "metrics.pin"}
         if found.id in of_steps and not self.feed.training_steps:
             return "No training step has been reported."
+        if found.method in {*_AT_WHOLE, "zoom_in", "cross_left", "cross_right"} and not self._charts:
+            return "Nothing has been measured: there is no chart."
+        if found.method in _AT_WHOLE and self.view.span is None:
+            return "The whole time span is shown already."
         return None
 
     def action_axis(self) -> None:
