@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.emulator.kubernetes.api.selectors import parse_fields, parse_labels
+from tui.emulator.kubernetes.api.label_selector import parse_labels
+from tui.emulator.kubernetes.api.selectors import parse_fields
 from tui.emulator.kubernetes.api.tables import pod_cells
 from tui.emulator.kubernetes.api.tables.columns import age, cells, columns_of, human_duration
 from tui.emulator.kubernetes.errors import BadRequest
@@ -58,7 +59,7 @@ def test_field_selectors_know_the_fields_of_their_type() -> None:
     ):  # fmt: skip
         matches = parse_fields(text, PODS)
         assert matches is not None and matches(pod) is result, text
-    with pytest.raises(BadRequest, match=r"not supported: spec\.nodeName"):
+    with pytest.raises(BadRequest, match=r'"spec\.nodeName" not supported for Job'):
         parse_fields("spec.nodeName=x", JOBS)
     matches = parse_fields("involvedObject.uid=7", EVENTS)
     assert matches is not None and matches({"metadata": {}, "involvedObject": {"uid": "7"}})

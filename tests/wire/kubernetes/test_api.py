@@ -126,7 +126,7 @@ async def test_bookmarks_and_a_watch_list(api: Api) -> None:
         later = await event()
         assert later["type"] == "BOOKMARK" and "annotations" not in later["object"]["metadata"]
     refused = await http.get(MAPS, params={"watch": "1", "sendInitialEvents": "true"})
-    assert refused.status_code == 400
+    assert refused.status_code == 422
 
 
 async def test_a_watch_from_a_forgotten_version_ends_with_410(api: Api) -> None:
@@ -151,7 +151,9 @@ async def test_refusals_have_kubernetes_reasons(api: Api) -> None:
         return reply.status_code, reply.json()["reason"]
 
     assert await reason("GET", f"{MAPS}/none") == (404, "NotFound")
-    assert await reason("GET", "/apis/none/v1/things") == (404, "NotFound")
+    assert await reason("GET", "/apis/batch/v1/things") == (404, "NotFound")
+    unserved = await http.get("/apis/none/v1/things")
+    assert (unserved.status_code, unserved.text) == (404, "404 page not found\n")
     assert await reason("POST", MAPS, json=config_map("a")) == (409, "AlreadyExists")
     assert await reason("POST", MAPS, content="{") == (400, "BadRequest")
     assert await reason("POST", MAPS, json=config_map("A b")) == (422, "Invalid")
@@ -188,7 +190,7 @@ async def test_a_dry_run_stores_nothing(api: Api) -> None:
     reply = await http.post(MAPS, params={"dryRun": "All"}, json=config_map("a"))
     assert reply.status_code == 201 and reply.json()["metadata"]["uid"]
     assert (await http.get(f"{MAPS}/a")).status_code == 404
-    assert (await http.post(MAPS, params={"dryRun": "x"}, json=config_map("a"))).status_code == 400
+    assert (await http.post(MAPS, params={"dryRun": "x"}, json=config_map("a"))).status_code == 422
 
 
 async def test_a_table_has_columns_and_metadata(api: Api) -> None:
@@ -197,7 +199,7 @@ async def test_a_table_has_columns_and_metadata(api: Api) -> None:
     table = (await http.get(MAPS, headers=TABLE)).json()
     assert [one["name"] for one in table["columnDefinitions"]] == ["Name", "Data", "Age"]
     row = table["rows"][0]
-    assert row["cells"][:2] == ["a", "1"] and row["object"]["kind"] == "PartialObjectMetadata"
+    assert row["cells"][:2] == ["a", 1] and row["object"]["kind"] == "PartialObjectMetadata"
 
 
 async def test_the_contents_of_a_namespace_go_with_it(api: Api) -> None:

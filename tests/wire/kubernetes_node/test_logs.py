@@ -64,7 +64,9 @@ async def test_the_log_before_and_the_refusals_in_the_kubelets_words() -> None:
         async def read(name: str, **params: str) -> str:
             reply = await http.get(LOG.format(name), params=params)
             return (
-                reply.text if reply.status_code == 200 else f"{reply.status_code} {reply.json()['message']}"
+                reply.text
+                if reply.status_code in {200, 204}
+                else f"{reply.status_code} {reply.json()['message']}"
             )
 
         await pods.waits("p", "CrashLoopBackOff")

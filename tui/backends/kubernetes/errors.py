@@ -30,6 +30,10 @@ _CERTIFICATE_FIX = (
 _DENIED = re.compile(
     r'cannot (?P<verb>[\w*]+) resource "(?P<resource>[^"]+)"(?: in API group "(?P<group>[^"]*)")?', re.ASCII
 )
+_UNCHECKED = (
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation"
+)
 _LONGEST = 800
 
 
@@ -57,7 +61,8 @@ def from_status(said: Mapping[str, Any], what: str) -> BackendError:
     code = int(said.get("code") or 500)
     details = said.get("details") or {}
     reason = str(said.get("reason") or "")
-    words = " ".join(str(said.get("message") or reason or f"the server answered {code}").split())[:_LONGEST]
+    words = " ".join(str(said.get("message") or reason or f"the server answered {code}").split())
+    words = _of_the_object(words, details)[:_LONGEST]
     message = f"Can't {what}: {words}"
     if code == 401:
         return Unauthenticated(f"Can't {what}: the cluster does not accept the login: {words}", fix=LOGIN_FIX)
@@ -122,6 +127,17 @@ def _status_of(status: int, headers: Mapping[str, str], body: bytes) -> dict[str
     return found
 
 
+def _of_the_object(words: str, details: Mapping[str, Any]) -> str:
+    """The causes of an invalid object, without that which only says that others were not looked for.
+
+    `<nil>` is how the API server names the object as a whole.
+    """
+    found = words.replace(f", <nil>: {_UNCHECKED}", "")
+    if found != words and len(details.get("causes") or ()) == 2:
+        found = found.replace(" is invalid: [", " is invalid: ").removesuffix("]")
+    return found.replace('<nil>: Invalid value: "object": ', "")
+
+
 def _forbidden(words: str, message: str) -> BackendError:
     if "exceeded quota" in words:
         return QuotaExceeded(
@@ -140,7 +156,7 @@ def _fields(details: Mapping[str, Any]) -> dict[str, str]:
     return {
         str(cause["field"]): str(cause.get("message") or cause.get("reason") or "invalid")
         for cause in details.get("causes") or ()
-        if isinstance(cause, Mapping) and cause.get("field")
+        if isinstance(cause, Mapping) and cause.get("field") not in {None, "", "<nil>"}
     }
 
 

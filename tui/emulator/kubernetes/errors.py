@@ -40,7 +40,7 @@ class ApiError(Exception):
         self.message = message
         self.code = self.code if code is None else code
         self.reason = self.reason if reason is None else reason
-        self.details = dict(details or {})
+        self.details = None if details is None else dict(details)
         self.headers = dict(headers or {})
 
     def status(self) -> dict[str, Any]:
@@ -51,10 +51,20 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
-            **({"details": self.details} if self.details else {}),
+            **({"reason": self.reason} if self.reason else {}),
+            **({"details": self.details} if self.details is not None else {}),
             "code": self.code,
         }
+
+
+def _kind(resource: Resource) -> str:
+    return f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+
+
+def _said(causes: Sequence[Cause]) -> str:
+    """All causes in a sentence, each once."""
+    said = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
 
 
 def _about(resource: Resource, name: str) -> dict[str, Any]:
@@ -75,7 +85,7 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """No object has this name."""
+    """No object has this name, or nothing is served there."""
 
     code, reason = 404, "NotFound"
 
@@ -83,9 +93,19 @@ class NotFound(ApiError):
     def of(cls, resource: Resource, name: str) -> NotFound:
         return cls(f'{resource.qualified} "{name}" not found', details=_about(resource, name))
 
+    @classmethod
+    def unserved(cls) -> NotFound:
+        """No type, version or subresource is served at the path."""
+        return cls("the server could not find the requested resource", details={})
+
 
 class MethodNotAllowed(ApiError):
+    """What is there can't be asked for so."""
+
     code, reason = 405, "MethodNotAllowed"
+
+    def __init__(self) -> None:
+        super().__init__("the server does not allow this method on the requested resource", details={})
 
 
 class NotAcceptable(ApiError):
@@ -117,6 +137,15 @@ class Conflict(ApiError):
             details=_about(resource, name),
         )
 
+    @classmethod
+    def of_record(cls, resource: Resource, name: str, why: str) -> Conflict:
+        """The conditions of a deletion do not hold; this names the kind."""
+        details = {"name": name, "group": resource.group, "kind": resource.kind}
+        return cls(
+            f'Operation cannot be fulfilled on {_kind(resource)} "{name}": {why}',
+            details={key: value for key, value in details.items() if value},
+        )
+
 
 class Expired(ApiError):
     """The history no longer holds the resource version; the client lists again."""
@@ -135,12 +164,15 @@ class Invalid(ApiError):
 
     @classmethod
     def of(cls, resource: Resource, name: str, causes: Sequence[Cause]) -> Invalid:
-        said = [f"{cause.field}: {cause.message}" for cause in causes]
-        text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
         details = {**_about(resource, name), "kind": resource.kind}
         details["causes"] = [cause.as_dict() for cause in causes]
-        kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
-        return cls(f'{kind} "{name}" is invalid: {text}', details=details)
+        return cls(f'{_kind(resource)} "{name}" is invalid: {_said(causes)}', details=details)
+
+    @classmethod
+    def of_options(cls, kind: str, causes: Sequence[Cause]) -> Invalid:
+        """Options of a request, e.g. `ListOptions`, that are not allowed."""
+        details = {"group": "meta.k8s.io", "kind": kind, "causes": [one.as_dict() for one in causes]}
+        return cls(f'{kind}.meta.k8s.io "" is invalid: {_said(causes)}', details=details)
 
 
 class StorageFull(ApiError):

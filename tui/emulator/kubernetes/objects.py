@@ -24,6 +24,7 @@ from tui.emulator.kubernetes.errors import (
     Invalid,
     NotFound,
 )
+from tui.emulator.kubernetes.lifetimes import desired, grace_of, is_gone, keep_identity
 from tui.emulator.kubernetes.resources import DEFINITIONS, EVENTS, NAMESPACES, PODS, RESOURCES, Resource, find
 from tui.emulator.kubernetes.watching import Event, EventBus, EventType, Obj, Subscription
 
@@ -38,6 +39,8 @@ EVENT_HOURS = 1.0
 """How long an Event stays after its last repetition."""
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
+Record = Callable[[Obj, Obj | None], None]
+"""Notes in the object that is stored, beside the earlier one, who changed what."""
 Admission = Callable[[Resource, Obj, Obj | None], None]
 """Completes and checks an object before it is stored; gets the stored one too. Raises ApiError."""
 
@@ -45,6 +48,10 @@ Admission = Callable[[Resource, Obj, Obj | None], None]
 # In the class, `list` is its method.
 ObjList = list[Obj]
 StoredList = list[Stored]
+
+
+def _no_record(_new: Obj, _old: Obj | None) -> None:
+    """A controller's change: nobody asks whose it was."""
 
 
 def rfc3339(at: datetime) -> str:
@@ -103,7 +110,7 @@ class Objects:
         """
         found = find(self.resources, plural_or_kind, group, version)
         if found is None:
-            raise NotFound("the server could not find the requested resource")
+            raise NotFound.unserved()
         return found
 
     def get(self, resource: Resource, namespace: str, name: str) -> Obj:
@@ -153,7 +160,9 @@ class Objects:
                 table[_key(event.old)] = Stored(event.old, _encode(event.old), earlier)
         return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
 
-    def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+    def create(
+        self, resource: Resource, obj: Obj, *, dry_run: bool = False, record: Record = _no_record
+    ) -> Obj:
         """Store a new object: as given, with defaults, uid, times and versions.
 
         Raises:
@@ -175,14 +184,23 @@ class Objects:
             meta.pop(field, None)
         meta["uid"] = str(uuid.uuid4())
         meta["creationTimestamp"] = rfc3339(self.now())
-        if resource is not EVENTS:
+        if resource.counted:
             meta["generation"] = 1
         self.admit(resource, new, None)
+        record(new, None)
         if _key(new) in self._tables[resource]:
             raise AlreadyExists.of(resource, meta["name"])
         return self._save("ADDED", resource, new, None, dry_run=dry_run)
 
-    def update(self, resource: Resource, obj: Obj, *, status: bool = False, dry_run: bool = False) -> Obj:
+    def update(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        status: bool = False,
+        dry_run: bool = False,
+        record: Record = _no_record,
+    ) -> Obj:
         """Replace an object, or with `status` only its status; nothing happens where nothing changes.
 
         Of a type with the subresource `status`, the status stays as it is without `status`. An object that is
@@ -202,8 +220,13 @@ class Objects:
         old = stored.obj
         uid = meta.get("uid")
         if uid and uid != old["metadata"]["uid"]:
-            raise Conflict.of(resource, name, _other_uid(uid, old))
-        return self._replace(resource, stored, json.loads(_encode(obj)), status=status, dry_run=dry_run)
+            key = "/".join(filter(None, ("/registry", resource.plural, meta.get("namespace"), name)))
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            )
+            raise Conflict.of(resource, name, why + _other_uid(uid, old))
+        new = json.loads(_encode(obj))
+        return self._replace(resource, stored, new, status=status, dry_run=dry_run, record=record)
 
     def change(
         self,
@@ -223,7 +246,7 @@ class Objects:
         stored = self.stored(resource, namespace, name)
         new = json.loads(stored.raw)
         edit(new)
-        return self._replace(resource, stored, new, status=status, dry_run=False)
+        return self._replace(resource, stored, new, status=status)
 
     def delete(
         self,
@@ -259,7 +282,11 @@ class Objects:
         meta["finalizers"] = finalizers
         if not finalizers:
             del meta["finalizers"]
-        if _gone(new):
+        if is_gone(new):
+            if resource is not PODS and "deletionTimestamp" not in old["metadata"]:
+                # It goes at once and was never marked.
+                meta.pop("deletionTimestamp")
+                meta.pop("deletionGracePeriodSeconds")
             return self._remove(resource, new, old, dry_run=dry_run)
         if new == old:
             return old
@@ -329,7 +356,16 @@ class Objects:
                 self._counted.pop(_said(obj), None)
                 self.delete(EVENTS, *_key(obj))
 
-    def _replace(self, resource: Resource, stored: Stored, new: Obj, *, status: bool, dry_run: bool) -> Obj:
+    def _replace(
+        self,
+        resource: Resource,
+        stored: Stored,
+        new: Obj,
+        *,
+        status: bool,
+        dry_run: bool = False,
+        record: Record = _no_record,
+    ) -> Obj:
         old = stored.obj
         if new == old:
             return old
@@ -344,14 +380,15 @@ class Objects:
         elif "status" in resource.subresources:
             new.pop("status", None)
             new.update({"status": old["status"]} if "status" in old else {})
-        _keep_identity(new, old)
+        keep_identity(new, old)
         self.admit(resource, new, old)
+        record(new, old)
         if new == old:
             return old
         meta = new["metadata"]
-        if "generation" in meta and _desired(new) != _desired(old):
+        if "generation" in meta and desired(new) != desired(old):
             meta["generation"] += 1
-        if _gone(new):
+        if is_gone(new):
             return self._remove(resource, new, old, dry_run=dry_run)
         return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
 
@@ -360,7 +397,7 @@ class Objects:
         meta = obj["metadata"]
         seconds = 0
         if resource is PODS:
-            seconds = _grace_of(obj, grace)
+            seconds = grace_of(obj, grace)
             earlier = meta.get("deletionGracePeriodSeconds")
             if earlier is not None and seconds >= earlier:
                 return
@@ -421,45 +458,9 @@ def _key(obj: Obj) -> tuple[str, str]:
 
 
 def _encode(obj: Obj) -> bytes:
-    return json.dumps(obj, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def _desired(obj: Obj) -> Obj:
-    """What a generation counts: all but the metadata and the status."""
-    return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
-
-
-def _keep_identity(new: Obj, old: Obj) -> None:
-    """What no update changes: type, name, uid, times and versions that the server sets."""
-    new["apiVersion"], new["kind"] = old["apiVersion"], old["kind"]
-    meta, before = new.setdefault("metadata", {}), old["metadata"]
-    for field in (
-        "name", "namespace", "uid", "creationTimestamp", "generation", "generateName", "resourceVersion",
-        "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
-    ):  # fmt: skip
-        if field in before:
-            meta[field] = before[field]
-        else:
-            meta.pop(field, None)
-
-
-def _gone(obj: Obj) -> bool:
-    """Whether nothing is in the way of the object's deletion."""
-    meta = obj["metadata"]
-    if "deletionTimestamp" not in meta or meta.get("finalizers"):
-        return False
-    waits_for_contents = obj["kind"] == NAMESPACES.kind and (obj.get("spec") or {}).get("finalizers")
-    return not waits_for_contents and not meta.get("deletionGracePeriodSeconds")
-
-
-def _grace_of(pod: Obj, grace: float | None) -> int:
-    spec = pod.get("spec") or {}
-    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
-        # No kubelet has to end anything.
-        return 0
-    own = spec.get("terminationGracePeriodSeconds")
-    # Less than a second of grace is no grace.
-    return int(grace) if grace is not None else int(30 if own is None else own)
+    # The type comes first: lists of built-in types leave it out.
+    ordered = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj} if "kind" in obj else obj
+    return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _said(event: Obj) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 SCALED = frozenset({"status", "scale"})
 STATUS = frozenset({"status"})
+_COUNTED = {("", "pods"), ("batch", "jobs"), ("scheduling.k8s.io", "priorityclasses"),
+            ("apiextensions.k8s.io", "customresourcedefinitions")}  # fmt: skip
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -26,6 +28,11 @@ class Resource:
     """Whether a CustomResourceDefinition declares it; else it is built into Kubernetes."""
     verbs: tuple[str, ...] = VERBS
     singular_name: str = ""
+
+    @property
+    def counted(self) -> bool:
+        """Whether its objects have a generation."""
+        return self.custom or (self.group, self.plural) in _COUNTED
 
     @property
     def api_version(self) -> str:
@@ -55,7 +62,9 @@ class Resource:
 def _core(plural: str, kind: str, *short: str, namespaced: bool = True, status: bool = False) -> Resource:
     categories = ("all",) if plural in {"pods", "services"} else ()
     subresources = STATUS if status else frozenset()
-    return Resource("", "v1", plural, kind, namespaced, subresources, short, categories, custom=False)
+    # Nobody deletes all namespaces at once.
+    verbs = tuple(verb for verb in VERBS if (plural, verb) != ("namespaces", "deletecollection"))
+    return Resource("", "v1", plural, kind, namespaced, subresources, short, categories, False, verbs)
 
 
 def _built_in(
@@ -72,6 +81,7 @@ REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs",
 PODS = _core("pods", "Pod", "po", status=True)
 NAMESPACES = _core("namespaces", "Namespace", "ns", namespaced=False, status=True)
 NODES = _core("nodes", "Node", "no", namespaced=False, status=True)
+CONFIG_MAPS = _core("configmaps", "ConfigMap", "cm")
 EVENTS = _core("events", "Event", "ev")
 SERVICES = _core("services", "Service", "svc", status=True)
 JOBS = _built_in("batch", "v1", "jobs", "Job", status=True)
@@ -91,7 +101,7 @@ RESOURCES: tuple[Resource, ...] = (
     PODS,
     SERVICES,
     EVENTS,
-    _core("configmaps", "ConfigMap", "cm"),
+    CONFIG_MAPS,
     _core("secrets", "Secret"),
     _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc", status=True),
     _core("serviceaccounts", "ServiceAccount", "sa"),
@@ -107,12 +117,12 @@ RESOURCES: tuple[Resource, ...] = (
     # The preferred version of the group: `kubectl get mpijobs` shows those of the MPI operator.
     Resource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
     Resource(_KUBEFLOW, "v1", "pytorchjobs", "PyTorchJob", subresources=SCALED),
-    Resource(_KUBEFLOW, "v1", "tfjobs", "TFJob", subresources=SCALED),
-    Resource(_KUBEFLOW, "v1", "mpijobs", "MPIJob", subresources=SCALED),
+    Resource(_KUBEFLOW, "v1", "tfjobs", "TFJob", subresources=STATUS),
+    Resource(_KUBEFLOW, "v1", "mpijobs", "MPIJob", subresources=STATUS),
     Resource(_TRAINER, "v1alpha1", "trainjobs", "TrainJob", subresources=STATUS),
     Resource(_TRAINER, "v1alpha1", "trainingruntimes", "TrainingRuntime"),
     Resource(_TRAINER, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False),
-    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", subresources=STATUS, short=("js",)),
+    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", subresources=STATUS),
     Resource(
         _KUEUE, "v1beta2", "workloads", "Workload", subresources=STATUS,
         short=("kwl", "kueueworkload", "kueueworkloads"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,26 +9,29 @@ from tui.domain.kubernetes.schema.check import fill_defaults, problems
 from tui.domain.kubernetes.schema.registry import schema_of
 from tui.domain.kubernetes.schema.transitions import forbidden_changes
 from tui.emulator.kubernetes.admission.built_in import built_in_causes, complete
+from tui.emulator.kubernetes.admission.custom import has_rules, rule_causes
+from tui.emulator.kubernetes.admission.names import (
+    key_problem,
+    label_problems,
+    subdomain_problems,
+    value_problem,
+)
 from tui.emulator.kubernetes.errors import Cause, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, SERVICES, Resource
 
 Obj = dict[str, Any]
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_LABEL_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_IS_LABEL, _IS_SUBDOMAIN = re.compile(_LABEL), re.compile(_SUBDOMAIN)
-_IS_LABEL_KEY = re.compile(rf"({_SUBDOMAIN}/)?{_LABEL_NAME}")
-_IS_LABEL_VALUE = re.compile(rf"({_LABEL_NAME})?")
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{_SUBDOMAIN}')"
+_UNCHECKED = Cause(
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation",
 )
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    f"and end with an alphanumeric character (e.g. 'my-name', regex used for validation is '{_LABEL}')"
-)
+"""What the API server adds to the faults of a type whose definition has rules in CEL."""
+_BLOCKING = {
+    "FieldValueRequired", "FieldValueTypeInvalid", "FieldValueTooLong", "FieldValueTooMany",
+    "FieldValueNotSupported",
+}  # fmt: skip
+_STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 
 
 class Admission:
@@ -44,11 +46,12 @@ class Admission:
             self._check_namespace(resource, obj)
         if old is None or obj["metadata"] != old["metadata"]:
             causes = list(metadata_causes(resource, obj["metadata"], new=old is None))
+            causes += _late_finalizers(obj["metadata"], (old or {}).get("metadata") or {})
         else:
             causes = []
         schema = schema_of(resource.api_version, resource.kind)
         if schema is not None:
-            causes += _by_schema(obj, old, schema)
+            causes += _by_schema(resource, obj, old, schema)
         if not causes and old is None:
             # After the check of types: what it completes has the right ones.
             complete(resource, obj)
@@ -73,7 +76,7 @@ class Admission:
             raise Forbidden(f'{resource.qualified} "{name}" is forbidden: {why}', details=details)
 
 
-def _by_schema(obj: Obj, old: Obj | None, schema: Mapping[str, Any]) -> list[Cause]:
+def _by_schema(resource: Resource, obj: Obj, old: Obj | None, schema: Mapping[str, Any]) -> list[Cause]:
     """Fill in the defaults, and check what has changed."""
     before = old or {}
     changed = {
@@ -89,63 +92,92 @@ def _by_schema(obj: Obj, old: Obj | None, schema: Mapping[str, Any]) -> list[Cau
         for key in changed
         if key in properties
         for problem in problems(obj[key], properties[key], (key,))
+        if resource.custom or problem.reason not in {"FieldValueDuplicate", "FieldValueRequired"}
     ]
     if old is not None:
         found += forbidden_changes(obj.get("spec"), old.get("spec"), properties.get("spec") or {}, ("spec",))
-    missing = [key for key in schema.get("required") or () if obj.get(key) is None]
-    return [
+    # Go reads a missing spec of a built-in type as an empty one.
+    required = schema.get("required") or () if resource.custom else ()
+    missing = [key for key in required if obj.get(key) is None]
+    causes = [
         *(Cause(key, "Required value", "FieldValueRequired") for key in missing),
         *(Cause(one.field, one.message, one.reason) for one in found),
     ]
+    if resource.custom:
+        causes += list(rule_causes(resource, obj)) if not causes else []
+        causes += [_UNCHECKED] if has_rules(schema) and _not_by_rule(causes) else []
+    return causes
+
+
+def _not_by_rule(causes: list[Cause]) -> bool:
+    """Whether the object does not fit its schema so much that its rules are not asked."""
+    return any(cause.reason in _BLOCKING for cause in causes)
 
 
 def metadata_causes(resource: Resource, meta: Obj, *, new: bool) -> Iterator[Cause]:
     """What is invalid in an object's metadata."""
-    name = meta.get("name")
     if new:
-        yield from _name_causes(resource, str(name or ""))
+        yield from _name_causes(resource, meta)
     labels = meta.get("labels") or {}
-    yield from _label_causes(labels, "metadata.labels")
     annotations = meta.get("annotations") or {}
+    if isinstance(labels, Mapping):
+        yield from label_causes(labels, "metadata.labels")
+    else:
+        yield Cause("metadata.labels", "Invalid value: must be a map of texts")
     if not isinstance(annotations, Mapping):
         yield Cause("metadata.annotations", "Invalid value: must be a map of texts")
         return
     for key, value in annotations.items():
-        if not isinstance(value, str):
-            yield Cause(
-                "metadata.annotations", f"Invalid value: {value!r}: the value of {key} must be a text"
-            )
-        elif not _IS_LABEL_KEY.fullmatch(key.lower()):
-            yield Cause("metadata.annotations", f'Invalid value: "{key}": must be a qualified name')
-    finalizers = meta.get("finalizers")
-    if finalizers is not None and not isinstance(finalizers, list):
+        problem = "" if isinstance(value, str) else f"the value of {key} must be a text"
+        problem = problem or key_problem(key.lower())
+        if problem:
+            yield Cause("metadata.annotations", f'Invalid value: "{key}": {problem}')
+    yield from _owner_causes(meta.get("ownerReferences") or [])
+    finalizers = meta.get("finalizers") or []
+    if not isinstance(finalizers, list):
         yield Cause("metadata.finalizers", "Invalid value: must be a list of names")
-
-
-def _name_causes(resource: Resource, name: str) -> Iterator[Cause]:
-    is_label = resource in {NAMESPACES, SERVICES}
-    pattern, longest = (_IS_LABEL, 63) if is_label else (_IS_SUBDOMAIN, 253)
-    if len(name) > longest:
-        yield Cause("metadata.name", f'Invalid value: "{name}": must be no more than {longest} characters')
-    if not pattern.fullmatch(name):
-        rule = _LABEL_RULE if is_label else _SUBDOMAIN_RULE
-        yield Cause("metadata.name", f'Invalid value: "{name}": {rule}')
-
-
-def _label_causes(labels: Any, field: str) -> Iterator[Cause]:
-    if not isinstance(labels, Mapping):
-        yield Cause(field, "Invalid value: must be a map of texts")
         return
+    for number, name in enumerate(finalizers if not resource.custom else []):
+        if "/" not in str(name) and name not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield Cause(f"metadata.finalizers[{number}]", f'Invalid value: "{name}": {why}')
+
+
+def _late_finalizers(meta: Obj, before: Obj) -> Iterator[Cause]:
+    late = [one for one in meta.get("finalizers") or [] if one not in (before.get("finalizers") or [])]
+    if late and "deletionTimestamp" in before:
+        shown = ", ".join(f'"{one}"' for one in late)
+        why = "no new finalizers can be added if the object is being deleted, found new finalizers"
+        said = f"Forbidden: {why} []string{{{shown}}}"
+        yield Cause("metadata.finalizers", said, "FieldValueForbidden")
+
+
+def _name_causes(resource: Resource, meta: Obj) -> Iterator[Cause]:
+    of = label_problems if resource in {NAMESPACES, SERVICES} else subdomain_problems
+    name, prefix = str(meta.get("name") or ""), str(meta.get("generateName") or "")
+    # What is put behind it can end a prefix with a dash.
+    for problem in of(f"{prefix.removesuffix('-')}a") if prefix else []:
+        yield Cause("metadata.generateName", f'Invalid value: "{prefix}": {problem}')
+    for problem in of(name):
+        yield Cause("metadata.name", f'Invalid value: "{name}": {problem}')
+
+
+def label_causes(labels: Mapping[str, Any], field: str) -> Iterator[Cause]:
+    """What is invalid in labels, or in a selector that is a map of them."""
     for key, value in labels.items():
-        prefix, _, own = str(key).rpartition("/")
-        if not _IS_LABEL_KEY.fullmatch(str(key)) or len(own) > 63 or len(prefix) > 253:
-            yield Cause(field, f'Invalid value: "{key}": name part must consist of alphanumeric characters, '
-                        "'-', '_' or '.', and must start and end with an alphanumeric character")  # fmt: skip
-        if not isinstance(value, str):
-            yield Cause(field, f"Invalid value: {value!r}: the value of {key} must be a text")
-        elif len(value) > 63:
-            yield Cause(field, f'Invalid value: "{value}": must be no more than 63 characters')
-        elif not _IS_LABEL_VALUE.fullmatch(value):
-            yield Cause(field, f'Invalid value: "{value}": a valid label must be an empty string or consist '
-                        "of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                        "alphanumeric character")  # fmt: skip
+        for shown, problem in (
+            (key, key_problem(str(key))),
+            (value, value_problem(value) if isinstance(value, str) else f"the value of {key} must be a text"),
+        ):
+            if problem:
+                yield Cause(field, f'Invalid value: "{shown}": {problem}')
+
+
+def _owner_causes(owners: Any) -> Iterator[Cause]:
+    for owner in owners if isinstance(owners, list) else []:
+        for key, why in (
+            ("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
+            ("name", "must not be empty"), ("uid", "must not be empty"),
+        ):  # fmt: skip
+            if not owner.get(key):
+                yield Cause(f"metadata.ownerReferences.{key}", f'Invalid value: "": {why}')

@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tui.emulator.kubernetes.admission.job_checks import job_causes
+from tui.emulator.kubernetes.admission.pod_checks import pod_causes, pod_change
 from tui.emulator.kubernetes.errors import Cause
-from tui.emulator.kubernetes.resources import EVENTS, JOBS, NAMESPACES, PODS, SERVICES, Resource
+from tui.emulator.kubernetes.resources import CONFIG_MAPS, EVENTS, JOBS, NAMESPACES, PODS, SERVICES, Resource
 
 Obj = dict[str, Any]
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_QUANTITY = re.compile(
-    r"[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?"
-)  # fmt: skip
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _POD_DEFAULTS = {
     "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30, "enableServiceLinks": True,
@@ -26,10 +25,6 @@ _TEMPLATE_DEFAULTS = {
 _CONTAINER_DEFAULTS = {
     "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"
 }  # fmt: skip
-_NOT_NEGATIVE = (
-    "parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"
-)  # fmt: skip
-_IMMUTABLE_JOB = ("completions", "completionMode", "selector", "template", "podFailurePolicy", "managedBy")
 
 
 def complete(resource: Resource, obj: Obj) -> None:
@@ -40,15 +35,21 @@ def complete(resource: Resource, obj: Obj) -> None:
         labels = obj["metadata"].setdefault("labels", {})
         labels.setdefault("kubernetes.io/metadata.name", obj["metadata"]["name"])
     elif resource == PODS:
-        spec = obj.get("spec")
-        if isinstance(spec, dict):
-            _complete_pod(spec, _POD_DEFAULTS)
-            spec.setdefault("tolerations", []).extend(_not_ready(spec["tolerations"]))
+        spec = obj["spec"] = obj.get("spec") or {}
+        _complete_pod(spec, _POD_DEFAULTS)
+        spec.setdefault("tolerations", []).extend(_not_ready(spec["tolerations"]))
         status = obj.setdefault("status", {})
         status.setdefault("phase", "Pending")
-        status.setdefault("qosClass", _qos(spec or {}))
+        if spec.get("schedulingGates"):
+            status.setdefault("conditions", []).append({
+                "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastTransitionTime": obj["metadata"].get("creationTimestamp"),
+            })  # fmt: skip
+        status.setdefault("qosClass", _qos(spec))
     elif resource == JOBS:
         _complete_job(obj)
+        obj.setdefault("status", {})
     elif resource == SERVICES:
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
@@ -78,9 +79,7 @@ def _complete_pod(spec: Obj, defaults: Mapping[str, Any]) -> None:
 
 
 def _complete_job(obj: Obj) -> None:
-    spec = obj.get("spec")
-    if not isinstance(spec, dict):
-        return
+    spec = obj["spec"] = obj.get("spec") or {}
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
@@ -92,17 +91,20 @@ def _complete_job(obj: Obj) -> None:
     limited = spec.get("backoffLimitPerIndex") is not None
     spec.setdefault("backoffLimit", 2147483647 if limited else 6)
     meta = obj["metadata"]
-    template = spec.get("template")
-    if not isinstance(template, dict):
-        return
-    if not spec.get("manualSelector"):
+    template = spec["template"] = spec.get("template") or {}
+    spec.setdefault("manualSelector", False)
+    if not spec["manualSelector"]:
         controller = {"batch.kubernetes.io/controller-uid": meta["uid"]}
-        spec["selector"] = {"matchLabels": dict(controller)}
+        selector = spec["selector"] = spec.get("selector") or {}
+        selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **controller}
         labels = template.setdefault("metadata", {}).setdefault("labels", {})
         named = {"batch.kubernetes.io/job-name": meta["name"], "job-name": meta["name"]}
         labels |= {**controller, "controller-uid": meta["uid"], **named}
-    if isinstance(template.get("spec"), dict):
-        _complete_pod(template["spec"], _TEMPLATE_DEFAULTS)
+    template["spec"] = template.get("spec") or {}
+    _complete_pod(template["spec"], _TEMPLATE_DEFAULTS)
+    if not meta.get("labels") and (template.get("metadata") or {}).get("labels"):
+        # As the API server, for the sake of old clients.
+        meta["labels"] = dict(template["metadata"]["labels"])
 
 
 def _not_ready(present: Any) -> list[Obj]:
@@ -136,119 +138,29 @@ def built_in_causes(resource: Resource, obj: Obj, old: Obj | None) -> Iterator[C
     spec = obj.get("spec") or {}
     if resource == PODS:
         if old is None:
-            yield from _pod_causes(spec, "spec")
+            yield from pod_causes(spec, "spec")
         elif spec != old.get("spec"):
-            yield from _pod_change(spec, old["spec"])
+            yield from pod_change(spec, old["spec"])
     elif resource == JOBS and (old is None or spec != old.get("spec")):
-        if old is None:
-            yield from _pod_causes(spec["template"].get("spec") or {}, "spec.template.spec")
-        yield from _job_causes(spec, (old or {}).get("spec"))
+        yield from job_causes(obj, old)
+    elif resource == CONFIG_MAPS:
+        yield from _config_map_causes(obj, old)
     elif resource == EVENTS and not (obj.get("involvedObject") or {}).get("name"):
         yield Cause("involvedObject.name", "Required value", "FieldValueRequired")
 
 
-def _pod_causes(spec: Obj, at: str) -> Iterator[Cause]:
-    containers = spec.get("containers") or []
-    if not containers:
-        yield Cause(f"{at}.containers", "Required value", "FieldValueRequired")
-    policy = spec.get("restartPolicy")
-    if policy not in {None, "Always", "OnFailure", "Never"}:
-        said = f'Unsupported value: "{policy}": supported values: "Always", "Never", "OnFailure"'
-        yield Cause(f"{at}.restartPolicy", said, "FieldValueNotSupported")
-    volumes = {one.get("name") for one in spec.get("volumes") or []}
-    for field in ("initContainers", "containers"):
-        for number, container in enumerate(spec.get(field) or []):
-            yield from _container_causes(container, f"{at}.{field}[{number}]", volumes)
-
-
-def _container_causes(container: Obj, at: str, volumes: set[Any]) -> Iterator[Cause]:
-    name = str(container.get("name") or "")
-    if not _LABEL.fullmatch(name):
-        why = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'"
-        yield Cause(f"{at}.name", f'Invalid value: "{name}": {why}')
-    if not container.get("image"):
-        yield Cause(f"{at}.image", "Required value", "FieldValueRequired")
-    policy = container.get("imagePullPolicy")
-    if policy not in {None, "Always", "IfNotPresent", "Never"}:
-        said = f'Unsupported value: "{policy}": supported values: "Always", "IfNotPresent", "Never"'
-        yield Cause(f"{at}.imagePullPolicy", said, "FieldValueNotSupported")
-    for number, mount in enumerate(container.get("volumeMounts") or []):
-        if mount.get("name") not in volumes:
-            said = f'Not found: "{mount.get("name")}"'
-            yield Cause(f"{at}.volumeMounts[{number}].name", said, "FieldValueNotFound")
-    resources = container.get("resources") or {}
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for part, amounts in (("requests", requests), ("limits", limits)):
-        for key, amount in amounts.items():
-            if not _QUANTITY.fullmatch(str(amount)):
+def _config_map_causes(obj: Obj, old: Obj | None) -> Iterator[Cause]:
+    for field in ("data", "binaryData"):
+        for key in obj.get(field) or {}:
+            if not _DATA_KEY.fullmatch(key) or key in {".", ".."}:
                 why = (
-                    "quantities must match the regular expression "
-                    "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+                    "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+                    "'[-._a-zA-Z0-9]+')"
                 )
-                yield Cause(f"{at}.resources.{part}[{key}]", f'Invalid value: "{amount}": {why}')
-    for key, amount in requests.items():
-        extended = "/" in key
-        if extended and str(amount) != str(limits.get(key)):
-            said = f'Invalid value: "{amount}": must be equal to {key} limit'
-            yield Cause(f"{at}.resources.requests", said)
-
-
-def _pod_change(new: Obj, old: Obj) -> Iterator[Cause]:
-    free = {
-        "tolerations",
-        "activeDeadlineSeconds",
-        "terminationGracePeriodSeconds",
-        "schedulingGates",
-        "nodeName",
-    }
-
-    def fixed(spec: Obj) -> Obj:
-        kept = {key: value for key, value in spec.items() if key not in free}
-        if old.get("schedulingGates"):
-            kept.pop("nodeSelector", None)
-            kept.pop("affinity", None)
-        for field in ("containers", "initContainers"):
-            if field in kept:
-                kept[field] = [{**one, "image": ""} for one in kept[field]]
-        return kept
-
-    if fixed(new) != fixed(old):
-        yield Cause(
-            "spec",
-            "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
-            "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions "
-            "to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
-            "was previously negative)",
-            "FieldValueForbidden",
-        )
-
-
-def _job_causes(spec: Obj, old: Obj | None) -> Iterator[Cause]:
-    policy = (spec["template"].get("spec") or {}).get("restartPolicy")
-    if policy not in {"OnFailure", "Never"}:
-        given = f'"{policy}"' if policy else '""'
-        said = f'Unsupported value: {given}: supported values: "OnFailure", "Never"'
-        reason = "FieldValueNotSupported" if policy else "FieldValueRequired"
-        said = said if policy else 'Required value: valid values: "OnFailure", "Never"'
-        yield Cause("spec.template.spec.restartPolicy", said, reason)
-    for field in _NOT_NEGATIVE:
-        value = spec.get(field)
-        if isinstance(value, int) and value < 0:
-            yield Cause(f"spec.{field}", f"Invalid value: {value}: must be greater than or equal to 0")
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        why = "Required value: when completion mode is Indexed"
-        yield Cause("spec.completions", why, "FieldValueRequired")
-    for field in _IMMUTABLE_JOB if old is not None else ():
-        changed = spec.get(field) != (old or {}).get(field)
-        # The places of pods can be chosen while the job is suspended; Kueue does.
-        if field == "template" and (old or {}).get("suspend"):
-            changed = _apart_from_places(spec["template"]) != _apart_from_places((old or {})["template"])
-        elastic = field == "completions" and spec.get("completionMode") == "Indexed"
-        if changed and not (elastic and spec.get("completions") == spec.get("parallelism")):
-            yield Cause(f"spec.{field}", "Invalid value: field is immutable")
-
-
-def _apart_from_places(template: Obj) -> Obj:
-    places = {"nodeSelector", "tolerations", "affinity", "schedulingGates"}
-    kept = {key: value for key, value in (template.get("spec") or {}).items() if key not in places}
-    return {"spec": kept}
+                yield Cause(f"{field}[{key}]", f'Invalid value: "{key}": {why}')
+    if (old or {}).get("immutable"):
+        for field in ("immutable", "data", "binaryData"):
+            if obj.get(field) != (old or {}).get(field):
+                why = "Forbidden: field is immutable when `immutable` is set"
+                yield Cause(field, why, "FieldValueForbidden")

@@ -19,7 +19,7 @@ from tui.emulator.kubernetes.api.discovery import Discovery
 from tui.emulator.kubernetes.api.forms import encode
 from tui.emulator.kubernetes.api.openapi import OpenApi
 from tui.emulator.kubernetes.api.read import Reader, json_response
-from tui.emulator.kubernetes.api.request import Target, read_object, target_of
+from tui.emulator.kubernetes.api.request import ACCEPTED, Target, is_dry_run, read_object, target_of
 from tui.emulator.kubernetes.api.subresources import evict, pending_workloads
 from tui.emulator.kubernetes.api.writing.scale import Scales
 from tui.emulator.kubernetes.api.writing.write import Writer
@@ -34,7 +34,6 @@ VERSION = {
 }  # fmt: skip
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-_NOT_FOUND = "the server could not find the requested resource"
 
 
 class Api:
@@ -78,7 +77,9 @@ class Api:
         target = target_of(request.method, request.url.path, request.query_params)
         if not target.plural:
             return self._answer_discovery(request)
-        if (target.group, target.plural) in REVIEWS and request.method == "POST":
+        if (target.group, target.plural) in REVIEWS:
+            if request.method != "POST":
+                raise MethodNotAllowed
             asked = await read_object(request)
             answer = self._access.review(target.plural, asked)
             return json_response(encode(answer), 201)
@@ -86,12 +87,12 @@ class Api:
             return json_response(encode(pending_workloads(self._objects, target, request.query_params)))
         resource = self._by_path.get((target.group, target.version, target.plural))
         if resource is None:
-            raise NotFound(_NOT_FOUND)
+            return _nowhere(target.group)
         if target.subresource:
             return await self._answer_subresource(request, resource, target)
         if target.verb not in resource.verbs:
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
-        if target.verb == "watch" or (target.name and target.verb == "get" and _watches(request)):
+            raise MethodNotAllowed
+        if target.verb == "watch":
             fault = request.scope.get("fault")
             cut = fault.after if fault is not None and fault.kind == "cut" else 0.0
             return self._reader.watch(request, resource, target, cut)
@@ -107,42 +108,44 @@ class Api:
         }
         one = bool(target.name)
         if one == (target.verb in {"create", "deletecollection"}):
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+            raise MethodNotAllowed
         return await writes[target.verb](request, resource, target)
 
     async def _answer_subresource(self, request: Request, resource: Resource, target: Target) -> Response:
         if resource.plural == "pods" and target.subresource == "eviction" and target.verb == "create":
-            return json_response(encode(evict(self._objects, target, await read_object(request))), 201)
+            asked, dry_run = await read_object(request), is_dry_run(request.query_params)
+            return json_response(encode(evict(self._objects, target, asked, dry_run=dry_run)), 201)
         if target.subresource == "finalize" and resource.plural == "namespaces" and target.verb == "update":
             return await self._writer.update(request, resource, target)
         if target.subresource not in resource.subresources:
-            raise NotFound(_NOT_FOUND)
+            if resource.custom and target.name:
+                raise NotFound.of(resource, target.name)
+            raise NotFound.unserved()
         if target.subresource == "scale":
             return await self._scales.answer(request, resource, target)
         if target.verb == "get":
             return self._reader.get(request, resource, target)
         if target.verb not in {"update", "patch"}:
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+            raise MethodNotAllowed
         return await (self._writer.update if target.verb == "update" else self._writer.patch)(
             request, resource, target
         )
 
     def _answer_openapi(self, parts: list[str], accept: str) -> Response:
         if parts == ["v3"]:
-            return json_response(encode(self._openapi.index()))
+            # JSON, whatever the API server calls it.
+            return Response(encode(self._openapi.index()), media_type="text/plain")
         if parts == ["v2"] and any(media in accept for media in openapi_protobuf.ACCEPTED):
             return Response(self._openapi.swagger_protobuf, media_type=openapi_protobuf.MEDIA_TYPE)
         if parts == ["v2"]:
             return json_response(self._openapi.swagger)
         found = self._openapi.document("/".join(parts[1:])) if parts[:1] == ["v3"] else None
-        if found is None:
-            raise NotFound(_NOT_FOUND)
-        return json_response(found)
+        return Response(status_code=404) if found is None else json_response(found)
 
     def _answer_discovery(self, request: Request) -> Response:
         parts = [part for part in request.url.path.split("/") if part]
         if request.method not in {"GET", "HEAD"}:
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+            raise MethodNotAllowed
         found: dict[str, Any] | None = None
         discovery = self._discovery
         if parts in (["api"], ["apis"]):
@@ -163,7 +166,9 @@ class Api:
         elif not parts:
             found = {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
         if found is None:
-            raise NotFound(_NOT_FOUND)
+            return _nowhere(
+                parts[1] if parts[:1] == ["apis"] and len(parts) > 1 else "" if "api" in parts[:1] else None
+            )
         return json_response(encode(found))
 
 
@@ -172,18 +177,20 @@ def _aggregated(accept: str) -> str:
     for part in accept.split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
         given = dict(word.partition("=")[::2] for word in parameters)
-        if media == "application/json" and not parameters:
-            return ""
         wanted = given.get("g") == "apidiscovery.k8s.io" and given.get("as") == "APIGroupDiscoveryList"
         if media == "application/json" and wanted and given.get("v") in {"v2", "v2beta1"}:
             return given["v"]
     if accept and "json" not in accept and "*" not in accept:
-        raise NotAcceptable("only the following media types are accepted: application/json")
+        raise NotAcceptable(f"only the following media types are accepted: {ACCEPTED}")
     return ""
 
 
-def _watches(request: Request) -> bool:
-    return request.query_params.get("watch", "").lower() in {"true", "1"}
+def _nowhere(group: str | None) -> Response:
+    """The reply for what is not served: a `Status` below the groups that are built in, else a text."""
+    built_in = group in {"", "apps", "autoscaling", "batch", "policy"}
+    if group is not None and (built_in or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))):
+        raise NotFound.unserved()
+    return PlainTextResponse("404 page not found\n", 404)
 
 
 async def _version(_request: Request) -> Response:

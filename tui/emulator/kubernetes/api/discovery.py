@@ -32,7 +32,9 @@ def _review(group: str, plural: str, kind: str) -> Listed:
     return Listed(group, "v1", plural, kind, False, ("create",))
 
 
+_PROXY = ("create", "delete", "get", "patch", "update")
 _SUBRESOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
+    "namespaces": (("finalize", "/v1/Namespace", ("update",)),),
     "pods": (
         ("attach", "/v1/PodAttachOptions", ("create", "get")),
         ("binding", "/v1/Binding", ("create",)),
@@ -41,6 +43,8 @@ _SUBRESOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
         ("log", "/v1/Pod", ("get",)),
     ),
 }
+_ORDER = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""The verbs of a custom type, as the API server lists them."""
 _STATUS_VERBS = ("get", "patch", "update")
 ANSWERS = (
     _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
@@ -100,9 +104,8 @@ class Discovery:
             items += [_sub_item(one, *sub) for sub in one.subresources]
         items.sort(key=lambda item: item["name"])
         api_version = f"{group}/{version}" if group else version
-        return {
-            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": items
-        }  # fmt: skip
+        head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
+        return {**head, "groupVersion": api_version, "resources": items}
 
     def aggregated(self, version: str, *, core: bool) -> Obj:
         """All of `/api` or `/apis` in one reply."""
@@ -116,7 +119,7 @@ class Discovery:
 
     def _aggregated_group(self, group: str) -> Obj:
         return {
-            "metadata": {"name": group, "creationTimestamp": None},
+            "metadata": {"name": group} if group else {},
             "versions": [
                 {
                     "version": version,
@@ -150,8 +153,9 @@ def _listed(resource: Resource) -> Listed:
     ]
     if not resource.group:
         subresources += _SUBRESOURCES.get(resource.plural, ())
+    verbs = tuple(sorted(resource.verbs, key=_ORDER.index)) if resource.custom else resource.verbs
     return Listed(
-        resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, resource.verbs,
+        resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, verbs,
         resource.singular, resource.short, resource.categories, tuple(subresources),
     )  # fmt: skip
 
@@ -175,20 +179,28 @@ def _sub_item(one: Listed, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
 
 
 def _aggregated(one: Listed) -> Obj:
+    # The API server does not repeat the group and version of a built-in type.
+    own = (one.group, one.version) if "." in one.group and not one.group.endswith(".k8s.io") else ("", "")
+    own = (one.group, one.version) if one.group.endswith(".x-k8s.io") else own
+    below = [_aggregated_sub(one, own, *sub) for sub in one.subresources]
     return {
         "resource": one.plural,
-        "responseKind": {"group": one.group, "version": one.version, "kind": one.kind},
+        "responseKind": {"group": own[0], "version": own[1], "kind": one.kind},
         "scope": "Namespaced" if one.namespaced else "Cluster",
         "singularResource": one.singular or one.kind.lower(),
         "verbs": list(one.verbs),
         **({"shortNames": list(one.short)} if one.short else {}),
         **({"categories": list(one.categories)} if one.categories else {}),
-        "subresources": [
-            {
-                "subresource": name,
-                "responseKind": dict(zip(("group", "version", "kind"), kind.split("/"), strict=True)),
-                "verbs": list(verbs),
-            }
-            for name, kind, verbs in one.subresources
-        ],
+        **({"subresources": below} if below else {}),
+    }
+
+
+def _aggregated_sub(one: Listed, own: tuple[str, str], name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
+    group, version, kind = kind.split("/")
+    if (group, version) == (one.group, one.version):
+        group, version = own
+    return {
+        "subresource": name,
+        "responseKind": {"group": group, "version": version, "kind": kind},
+        "verbs": list(verbs),
     }

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tui.emulator.kubernetes.api.request import ACCEPTED
 from tui.emulator.kubernetes.api.tables.columns import cells, columns_of
-from tui.emulator.kubernetes.errors import NotAcceptable
+from tui.emulator.kubernetes.errors import BadRequest, NotAcceptable
 from tui.emulator.kubernetes.objects import Stored
 from tui.emulator.kubernetes.resources import Resource
 
@@ -24,6 +25,8 @@ class Form:
     version: str = "v1"
     include: str = "Metadata"
     """What a row of a table has of its object: None, Metadata or Object."""
+    listed: bool = False
+    """Whether a list was asked for."""
 
     def one(self, resource: Resource, stored: Stored) -> bytes:
         """One object."""
@@ -37,12 +40,18 @@ class Form:
         """A list; `more` is what its metadata has beside the resource version."""
         if self.kind == "Table":
             return self._table(resource, [one.obj for one in items], version, more, None)
+        if self.kind and not self.listed:
+            raise NotAcceptable(
+                "you requested PartialObjectMetadata, but the requested object is a list "
+                f"(*core.{resource.list_kind})"
+            )
         meta = encode({"resourceVersion": str(version), **more})
         if self.kind:
             api_version, kind = _META[self.version], "PartialObjectMetadataList"
             parts: Iterable[bytes] = (encode(_metadata(one.obj, api_version)) for one in items)
         else:
-            api_version, kind, parts = resource.api_version, resource.list_kind, (one.raw for one in items)
+            api_version, kind = resource.api_version, resource.list_kind
+            parts = (one.raw if resource.custom else _without_type(resource, one) for one in items)
         head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
             kind.encode(), api_version.encode(), meta,
         )  # fmt: skip
@@ -75,21 +84,35 @@ def form_of(accept: str, include: str = "") -> Form:
     """
     for part in (accept or "*/*").split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
-        if media not in {"application/json", "*/*", "application/*"}:
+        if media not in {"application/json", "*/*"}:
             continue
         given = dict(word.partition("=")[::2] for word in parameters)
         kind = given.get("as", "").removesuffix("List")
         if not kind:
             return Form()
         meta = given.get("g") == "meta.k8s.io" and given.get("v") in _META
+        if meta and kind == "Table" and include not in {"", "None", "Metadata", "Object"}:
+            why = "must be 'Metadata', 'Object', 'None', or empty"
+            said = f'includeObject: Invalid value: "{include}": {why}'
+            raise BadRequest(f"Unable to convert to Table as requested: {said}")
         if meta and kind in {"Table", "PartialObjectMetadata"}:
-            return Form(kind, given["v"], include or "Metadata")
-    raise NotAcceptable("only the following media types are accepted: application/json")
+            return Form(kind, given["v"], include or "Metadata", given["as"].endswith("List"))
+    if "json" in accept:
+        raise NotAcceptable(f"only the following media types are accepted: {ACCEPTED}")
+    raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {ACCEPTED}", details={})
 
 
 def encode(value: Any) -> bytes:
     """JSON without spaces."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _without_type(resource: Resource, stored: Stored) -> bytes:
+    """An object in a list of a built-in type, whose items do not say their type."""
+    head = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
+    if stored.raw.startswith(head):
+        return b"{" + stored.raw[len(head) :]
+    return encode({key: value for key, value in stored.obj.items() if key not in {"kind", "apiVersion"}})
 
 
 def _metadata(obj: Obj, api_version: str) -> Obj:

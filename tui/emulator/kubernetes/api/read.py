@@ -10,9 +10,11 @@ from weakref import WeakSet
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from tui.emulator.kubernetes.api.checks.options import check_list
 from tui.emulator.kubernetes.api.forms import Form, form_of
+from tui.emulator.kubernetes.api.label_selector import parse_labels
 from tui.emulator.kubernetes.api.request import Target, is_true, version_of, whole
-from tui.emulator.kubernetes.api.selectors import Matches, both, parse_fields, parse_labels
+from tui.emulator.kubernetes.api.selectors import Matches, both, parse_fields
 from tui.emulator.kubernetes.api.watches import Watch, WatchStream
 from tui.emulator.kubernetes.errors import ApiError, BadRequest, Expired
 from tui.emulator.kubernetes.objects import Objects, Stored, StoredList
@@ -34,6 +36,7 @@ class Reader:
     def list(self, request: Request, resource: Resource, target: Target) -> Response:
         """A list, or its next part."""
         query = request.query_params
+        check_list(query, watch=False)
         matches, limit = _selection(query, resource), whole(query, "limit")
         version, after = self._from(query)
         found = self._stored(resource, target.namespace, version)
@@ -52,18 +55,14 @@ class Reader:
     def watch(self, request: Request, resource: Resource, target: Target, cut_after: float = 0.0) -> Response:
         """A stream of changes, ended after `cut_after` seconds if given."""
         query = request.query_params
+        check_list(query, watch=True)
         matches = _selection(query, resource)
         if target.name:
             name = target.name
             matches = both(matches, lambda obj: obj["metadata"]["name"] == name)
         given = query.get("resourceVersion", "")
-        since: int | None = version_of(given) if given not in {"", "0"} else None
+        since = _since(given)
         initial = is_true(query, "sendInitialEvents")
-        if initial and query.get("resourceVersionMatch") != "NotOlderThan":
-            raise BadRequest(
-                "sendInitialEvents: Forbidden: sendInitialEvents requires setting resourceVersionMatch to "
-                "NotOlderThan"
-            )
         if since is not None and since > self._objects.version:
             raise _too_large(since, self._objects.version)
         if initial:
@@ -88,6 +87,8 @@ class Reader:
         """The version that is listed, and the place after which this part begins."""
         token = query.get("continue")
         if token:
+            if query.get("resourceVersion", "0") != "0":
+                raise BadRequest("specifying resource version is not allowed when using continue")
             return _read_token(token)
         given, newest = query.get("resourceVersion", ""), self._objects.version
         version = version_of(given) if given else 0
@@ -106,6 +107,17 @@ class Reader:
                 "The provided continue parameter is too old to display a consistent list result. You must "
                 "start a new list without the continue parameter."
             ) from error
+
+
+def _since(given: str) -> int | None:
+    """The version from which a watch goes on; `None` where it begins with what is there."""
+    if given in {"", "0"}:
+        return None
+    try:
+        return version_of(given)
+    except BadRequest as error:
+        # Of a watch the API server does not call this a bad request.
+        raise ApiError(error.message.removeprefix("invalid resource version: "), reason="") from error
 
 
 def json_response(body: bytes, code: int = 200) -> Response:
@@ -140,7 +152,7 @@ def _read_token(token: str) -> tuple[int, tuple[str, str]]:
         version, namespace, name = json.loads(base64.urlsafe_b64decode(token))
         return int(version), (str(namespace), str(name))
     except ValueError as error:
-        raise BadRequest(f"continue key is not valid: {error}") from error
+        raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from error
 
 
 def _too_large(version: int, newest: int) -> ApiError:

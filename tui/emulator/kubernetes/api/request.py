@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from starlette.requests import Request
 from tui.emulator.kubernetes.api import protobuf
 from tui.emulator.kubernetes.errors import BadRequest, UnsupportedMediaType
 
+ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+"""The types of bodies, as messages name them."""
+Refused = Callable[[bytes, Exception], BadRequest]
 BODY_LIMIT = 3 * 1024 * 1024
 """As the API server's own."""
 _VERBS = {
@@ -71,26 +74,24 @@ def is_true(query: Mapping[str, str], name: str) -> bool:
 
 
 def whole(query: Mapping[str, str], name: str) -> int:
-    """A query parameter as a whole number, 0 where it is missing. Raises BadRequest."""
+    """A query parameter as a whole number, 0 where it is missing or negative. Raises BadRequest."""
     text = query.get(name) or "0"
-    if not text.isdigit():
-        raise BadRequest(f'invalid {name}: strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
+    if not text.removeprefix("-").isdigit():
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return max(0, int(text))
 
 
 def version_of(text: str) -> int:
     """A resource version. Raises BadRequest."""
     if not text.isdigit():
-        raise BadRequest(f"invalid resource version: {text!r}")
+        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise BadRequest(f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}')
     return int(text)
 
 
 def is_dry_run(query: Mapping[str, str]) -> bool:
-    """Whether nothing may be stored. Raises BadRequest for any value but All."""
-    value = query.get("dryRun", "")
-    if value not in {"", "All"}:
-        raise BadRequest(f'dryRun: Unsupported value: "{value}": supported values: "All"')
-    return value == "All"
+    """Whether nothing may be stored."""
+    return query.get("dryRun") == "All"
 
 
 def media_type(request: Request) -> str:
@@ -109,42 +110,38 @@ async def read_body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-async def read_object(request: Request, *, empty: bool = False) -> dict[str, Any]:
-    """The object in the body, which with `empty` may be missing. Raises BadRequest, UnsupportedMediaType."""
+async def read_object(request: Request, refused: Refused | None = None) -> dict[str, Any]:
+    """The object in the body; `refused` makes the error of one that can't be read.
+
+    Raises:
+        BadRequest: for a body that is no object.
+        UnsupportedMediaType: for a type of body that is not read.
+    """
     kind = media_type(request)
     body = await read_body(request)
-    if empty and not body:
-        return {}
-    if kind == protobuf.MEDIA_TYPE:
-        found: Any = protobuf.read(body)
-    elif kind in _YAML:
-        found = parse_yaml(body)
-    elif kind in _JSON:
-        found = parse_json(body)
-    else:
-        raise UnsupportedMediaType(
-            f"the body of the request was in an unknown format - accepted media types include: "
-            f"application/json, application/yaml (given: {kind})"
-        )
-    if not isinstance(found, dict):
-        raise BadRequest("the body of the request is no object")
+    try:
+        if kind == protobuf.MEDIA_TYPE:
+            found: Any = protobuf.read(body)
+        elif kind in _YAML:
+            found = load_yaml(body)
+        elif kind in _JSON:
+            found = json.loads(body)
+        else:
+            raise UnsupportedMediaType(
+                f"the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
+            )
+        if not isinstance(found, dict):
+            raise TypeError("the body of the request is no object")
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        if refused is not None:
+            raise refused(body, error) from error
+        raise BadRequest(f"the body of the request is no object: {error}") from error
     return found
 
 
-def parse_json(body: bytes) -> Any:
-    """Raises BadRequest."""
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise BadRequest(f"the body of the request is no valid JSON: {error}") from error
-
-
-def parse_yaml(body: bytes) -> Any:
-    """Raises BadRequest."""
-    try:
-        return json.loads(json.dumps(yaml.load(body, Loader=_Loader)))
-    except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise BadRequest(f"the body of the request is no valid YAML: {error}") from error
+def load_yaml(body: bytes) -> Any:
+    """Raises YAMLError, TypeError, ValueError."""
+    return json.loads(json.dumps(yaml.load(body, Loader=_Loader)))
 
 
 class _Loader(yaml.CSafeLoader):

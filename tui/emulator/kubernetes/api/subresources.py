@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target, whole
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import BadRequest, NotFound
 from tui.emulator.kubernetes.objects import Objects, rfc3339
 from tui.emulator.kubernetes.operators.kueue.workloads import turn
 from tui.emulator.kubernetes.resources import PODS
@@ -17,15 +17,17 @@ _LIMIT = 1000
 """Of a summary without a limit, as Kueue's own."""
 
 
-def evict(objects: Objects, target: Target, eviction: Obj) -> Obj:
+def evict(objects: Objects, target: Target, eviction: Obj, *, dry_run: bool = False) -> Obj:
     """Delete a pod on request of a client that respects disruption budgets; there are none here.
 
     The pod's condition says that it is a disruption, which the operators' policies can ask for.
     """
+    if str((eviction.get("metadata") or {}).get("name") or target.name) != target.name:
+        raise BadRequest("name in URL does not match name in Eviction object")
     options = eviction.get("deleteOptions") or {}
     grace = options.get("gracePeriodSeconds")
     uid = str((options.get("preconditions") or {}).get("uid") or "")
-    dry_run = options.get("dryRun") == ["All"]
+    dry_run = dry_run or options.get("dryRun") == ["All"]
     place = PODS, target.namespace, target.name
     if not dry_run:
         # A wrong uid is refused before anything has changed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from tui.domain.kubernetes.schema.check import Path, shown, unknown_fields
 from tui.domain.kubernetes.schema.registry import schema_of
 from tui.emulator.kubernetes.api.writing.fields import Schema, child
 from tui.emulator.kubernetes.api.writing.patches import MergeKey
-from tui.emulator.kubernetes.errors import BadRequest
+from tui.emulator.kubernetes.errors import BadRequest, Cause, Invalid
 from tui.emulator.kubernetes.resources import NODES, Resource
 
 Obj = dict[str, Any]
@@ -35,19 +36,23 @@ def merge_key(resource: Resource) -> MergeKey:
     return key
 
 
-def drop_unknown_fields(resource: Resource, obj: Obj, query: Mapping[str, str]) -> list[str]:
+def drop_unknown_fields(
+    resource: Resource, obj: Obj, query: Mapping[str, str], *, patched: bool = False
+) -> list[str]:
     """Take away the fields that the type does not have; the warnings about them.
 
     Raises:
         BadRequest: for such a field where the client asks for `fieldValidation=Strict`.
+        Invalid: the same, for an object that a patch has made (`patched`).
     """
     mode = query.get("fieldValidation") or "Warn"
-    if mode not in {"Strict", "Warn", "Ignore"}:
-        raise BadRequest(
-            f'fieldValidation: Unsupported value: "{mode}": supported values: Ignore, Warn, Strict'
-        )
     unknown = list(unknown_fields(obj, schema(resource)))
     said = [f'unknown field "{shown(path)}"' for path in unknown]
+    if said and mode == "Strict" and patched:
+        shown_object = json.dumps(json.dumps(obj, separators=(",", ":"), sort_keys=True))
+        cause = Cause("patch", f"Invalid value: {shown_object}: strict decoding error: {', '.join(said)}")
+        sentence = f' "" is invalid: {cause.field}: {cause.message}'
+        raise Invalid(sentence, details={"causes": [cause.as_dict()]})
     if said and mode == "Strict":
         raise BadRequest(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict '

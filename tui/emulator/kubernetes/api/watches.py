@@ -109,6 +109,11 @@ class WatchStream:
                 kind = "MODIFIED" if now and before else "ADDED" if now else "DELETED" if before else ""
             elif not (before if kind == "DELETED" else now):
                 kind = ""
+        if kind == "DELETED" and event.type == "MODIFIED" and event.old is not None:
+            # What the client knew of it, which its selector still matches.
+            meta = {**event.old["metadata"], "resourceVersion": str(event.version)}
+            old = {**event.old, "metadata": meta}
+            return self._object(kind, Stored(old, encode(old), event.version))
         return self._object(kind, Stored(event.obj, event.raw, event.version)) if kind else None
 
     def _object(self, kind: str, stored: Stored) -> bytes:

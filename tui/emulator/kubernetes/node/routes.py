@@ -54,7 +54,11 @@ class NodeRoutes:
     async def log(self, request: Request) -> Response:
         pod = self._pod(request)
         options = LogOptions.of(request.query_params, pod["metadata"]["name"])
-        return StreamingResponse(read_log(self._kubelet, pod, options), media_type="text/plain")
+        lines = read_log(self._kubelet, pod, options)
+        if not pod["spec"].get("nodeName"):
+            # The API server has no kubelet to ask.
+            return Response(status_code=204)
+        return StreamingResponse(lines, media_type="text/plain")
 
     async def exec(self, socket: WebSocket) -> None:
         try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target
-from tui.emulator.kubernetes.errors import BadRequest, Forbidden
+from tui.emulator.kubernetes.errors import BadRequest, Cause, Forbidden, Invalid
+from tui.emulator.kubernetes.objects import rfc3339
 from tui.emulator.kubernetes.paths import CLUSTER
 from tui.emulator.kubernetes.resources import VERBS, Resource
 
@@ -20,6 +23,12 @@ REVIEWS = {
     ("authentication.k8s.io", "selfsubjectreviews"),
 }
 """Types that only answer: group and plural."""
+
+
+_KINDS = {
+    "selfsubjectaccessreviews": "SelfSubjectAccessReview", "subjectaccessreviews": "SubjectAccessReview",
+    "selfsubjectrulesreviews": "SelfSubjectRulesReview", "selfsubjectreviews": "SelfSubjectReview",
+}  # fmt: skip
 
 
 class Access:
@@ -56,23 +65,33 @@ class Access:
 
     def review(self, plural: str, asked: Obj) -> Obj:
         """The answer to a review of access or of the user. Raises BadRequest."""
+        kind, group = _KINDS[plural], "authentication" if plural == "selfsubjectreviews" else "authorization"
+        given = asked.get("kind") or kind
+        if given != kind:
+            raise BadRequest(
+                f'{given} in version "v1" cannot be handled as a {kind}: converting (v1.{given}) to '
+                f"({group}.{kind}): unknown conversion"
+            )
+        asked = {**asked, "metadata": asked.get("metadata") or {}}
         if plural == "selfsubjectreviews":
+            asked["metadata"] = {"creationTimestamp": rfc3339(datetime.now(UTC))}
             return {**asked, "status": {"userInfo": USER}}
         spec = asked.get("spec") or {}
         if plural == "selfsubjectrulesreviews":
-            return {**asked, "status": self._rules(str(spec.get("namespace") or ""))}
-        attributes = spec.get("resourceAttributes")
-        if not isinstance(attributes, dict):
-            if isinstance(spec.get("nonResourceAttributes"), dict):
-                return {**asked, "status": {"allowed": True}}
-            raise BadRequest("spec.resourceAttributes or spec.nonResourceAttributes is required")
+            if not spec.get("namespace"):
+                raise BadRequest("no namespace on request")
+            return {**asked, "status": self._rules(str(spec["namespace"]))}
+        attributes, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+        if (attributes is None) == (other is None):
+            raise _one_of(other)
+        if attributes is None:
+            return {**asked, "status": {"allowed": True}}
         target = Target(
             "", str(attributes.get("verb") or ""), str(attributes.get("group") or ""), "",
             str(attributes.get("resource") or ""), str(attributes.get("namespace") or ""),
             str(attributes.get("name") or ""), str(attributes.get("subresource") or ""),
         )  # fmt: skip
-        other = plural == "subjectaccessreviews" and spec.get("user") not in {None, "", CLUSTER}
-        if other:
+        if plural == "subjectaccessreviews" and spec.get("user") not in {None, "", CLUSTER}:
             return {**asked, "status": {"allowed": False, "reason": f"there is no user but {CLUSTER}"}}
         allowed = self.allowed(target)
         return {
@@ -94,6 +113,19 @@ class Access:
                     rules.append({"verbs": verbs, "apiGroups": [resource.group], "resources": [shown]})
         everywhere = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
         return {"resourceRules": rules, "nonResourceRules": everywhere, "incomplete": False}
+
+
+def _one_of(other: Obj | None) -> Invalid:
+    """A review asks for a resource, or for a path."""
+    if other is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        cause = Cause("spec.resourceAttributes", f"Invalid value: null: {why}")
+    else:
+        shown = json.dumps({key.title(): other[key] for key in sorted(other)}, separators=(",", ":"))
+        why = "cannot be specified in combination with resourceAttributes"
+        cause = Cause("spec.nonResourceAttributes", f"Invalid value: {shown}: {why}")
+    details = {"group": "authorization.k8s.io", "causes": [cause.as_dict()]}
+    return Invalid(f'.authorization.k8s.io "" is invalid: {cause.field}: {cause.message}', details=details)
 
 
 def _denies(rule: str, target: Target) -> bool:

@@ -39,7 +39,8 @@ class Column:
 
 def columns_of(resource: Resource) -> Sequence[Column]:
     """The columns of a type; name and age where nothing else is known."""
-    return _COLUMNS.get((resource.group, resource.plural), (_NAME, _AGE))
+    usual = (_NAME, _CUSTOM_AGE if resource.custom else _AGE)
+    return _COLUMNS.get((resource.group, resource.plural), usual)
 
 
 def cells(columns: Sequence[Column], obj: Obj) -> list[Any]:
@@ -120,7 +121,7 @@ def _last_condition(obj: Obj) -> str:
 
 def _count(path: str) -> Callable[[Obj], Any]:
     look = _at(path, {})
-    return lambda obj: str(len(look(obj)))
+    return lambda obj: len(look(obj))
 
 
 def _joined(path: str) -> Callable[[Obj], Any]:
@@ -213,7 +214,9 @@ def _capacity(obj: Obj) -> str:
 
 _NAME = Column("Name", _at("metadata.name"))
 _AGE = Column("Age", lambda obj: age(obj["metadata"].get("creationTimestamp")))
-_STATE = (_NAME, Column("State", _last_condition), _AGE)
+_CUSTOM_AGE = Column(_AGE.name, _AGE.value, "date")
+"""As the definitions of custom types declare it."""
+_STATE = (_NAME, Column("State", _last_condition), _CUSTOM_AGE)
 _POD_GROUP = (
     _NAME,
     Column("Status", _at("status.phase")),
@@ -265,7 +268,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Source", _at("source.component"), priority=1),
         Column("Message", _at("message")),
         Column("First Seen", lambda obj: age(obj.get("firstTimestamp")), priority=1),
-        Column("Count", _at("count", None), "integer", priority=1),
+        Column("Count", _at("count", None), priority=1),
         Column("Name", _at("metadata.name"), priority=1),
     ),
     ("", "configmaps"): (_NAME, Column("Data", _count("data")), _AGE),
@@ -318,7 +321,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Restarts", _at("status.restarts", None)),
         Column("Completed", _condition("Completed")),
         Column("Suspended", _at("spec.suspend", None)),
-        _AGE,
+        _CUSTOM_AGE,
     ),
     ("kueue.x-k8s.io", "workloads"): (
         _NAME,
@@ -326,7 +329,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Reserved in", _at("status.admission.clusterQueue")),
         Column("Admitted", _condition("Admitted")),
         Column("Finished", _condition("Finished")),
-        _AGE,
+        _CUSTOM_AGE,
     ),
     ("kueue.x-k8s.io", "localqueues"): (
         _NAME,

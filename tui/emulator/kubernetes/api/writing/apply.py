@@ -50,12 +50,16 @@ class _Manager:
 def record_update(
     old: Obj | None, new: Obj, manager: str, schema: Schema, now: datetime, *, subresource: str = ""
 ) -> None:
-    """Note in `new` that `manager` owns what differs from `old`."""
+    """Note in `new` that `manager` owns what differs from `old`.
+
+    What the client gives as managers is taken over, e.g. of kubectl's move to server-side apply.
+    """
     given = (new.get("metadata") or {}).get("managedFields")
     before = (old["metadata"].get("managedFields") or []) if old else []
     # An empty list means: forget all managers.
-    managers = _read([] if given in ([], [{}]) else before)
-    was, now_is = leaves(old, schema) if old else {}, leaves(new, schema)
+    managers = _read([] if given in ([], [{}]) else given or before)
+    was = leaves(old, schema, parents=True) if old else {}
+    now_is = leaves(new, schema, parents=True)
     changed = {path for path, value in now_is.items() if path not in was or was[path] != value}
     removed = set(was) - set(now_is)
     if changed or removed or given in ([], [{}]):
@@ -143,7 +147,8 @@ def _own(managers: list[_Manager], name: str, operation: str, subresource: str) 
 def _conflict(resource: Resource, applied: Obj, conflicts: list[tuple[_Manager, Path]]) -> ApiError:
     def sentence(one: _Manager) -> str:
         status = f' with subresource "{one.subresource}"' if one.subresource else ""
-        return f'conflict with "{one.name}"{status} using {one.entry.get("apiVersion", "")}'
+        using = f" using {one.entry.get('apiVersion', '')}" if one.operation == "Update" else ""
+        return f'conflict with "{one.name}"{status}{using}'
 
     count = f"{len(conflicts)} conflict{'s' if len(conflicts) > 1 else ''}"
     if len(conflicts) == 1:
@@ -206,5 +211,6 @@ def _remove(obj: Any, schema: Schema, path: Path, kept: set[Path]) -> None:
         holder, key = parents.pop()
         del holder[key]
         # An object that someone wants empty stays.
-        if holder or path[: len(parents)] in kept:
+        place = path[: len(parents)]
+        if holder or place in kept or (*place, ITEM) in kept:
             return

@@ -2,7 +2,7 @@
 
 A path is what `FieldsV1` has from its root to a leaf, e.g.
 `("f:spec", "f:containers", 'k:{"name":"a"}', "f:image")`. An item of a list with keys has a
-leaf `.` of its own.
+leaf `.` of its own; so has an object or such a list that an update made, which apply does not own.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _UNOWNED = {
 }  # fmt: skip
 
 
-def leaves(obj: Obj, schema: Schema) -> dict[Path, Any]:
-    """Every field that a manager can own, with its value."""
+def leaves(obj: Obj, schema: Schema, *, parents: bool = False) -> dict[Path, Any]:
+    """Every field that a manager can own, with its value; with `parents` the objects around them too."""
     found: dict[Path, Any] = {}
     rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
     meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _UNOWNED}
@@ -30,6 +30,12 @@ def leaves(obj: Obj, schema: Schema) -> dict[Path, Any]:
     if meta:
         _collect(meta, child(schema, "metadata"), ("f:metadata",), found)
     found.pop((), None)
+    if parents:
+        around = {path[:length] for path in found for length in range(1, len(path))}
+        for path in around:
+            # Metadata itself is always there.
+            if not path[-1].startswith("k:") and path != ("f:metadata",):
+                found[*path, ITEM] = True
     return found
 
 
@@ -98,9 +104,6 @@ def from_tree(tree: Mapping[str, Any], path: Path = ()) -> set[Path]:
         return {path} if path else set()
     found: set[Path] = set()
     for part, inner in tree.items():
-        # `.` of an object means the object itself, which has no leaf of its own here.
-        if part == ITEM and not (path and path[-1].startswith("k:")):
-            continue
         found |= from_tree(inner if isinstance(inner, Mapping) else {}, (*path, part))
     return found
 

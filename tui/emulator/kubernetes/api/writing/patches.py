@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from tui.emulator.kubernetes.errors import BadRequest, Invalid
+import yaml
+
+from tui.emulator.kubernetes.api.request import load_yaml
+from tui.emulator.kubernetes.errors import ApiError, BadRequest, Invalid
 
 MergeKey = Callable[[tuple[str, ...]], str | None]
 """The key that identifies the items of the list at a path of field names; `None` where a patch replaces it,
 "" where it holds values that a patch adds to."""
+
+
+def read_patch(kind: str, body: bytes) -> Any:
+    """A patch of this media type. Raises BadRequest."""
+    wanted: type = list if "json-patch" in kind else dict
+    yields = "[]handlers.jsonPatchOp" if wanted is list else "map[string]interface {}"
+    word = "YAML" if "yaml" in kind else "patch"
+    # The API server reads a strategic merge patch elsewhere.
+    start = "" if "strategic" in kind else f"error decoding {word}: "
+    try:
+        found = load_yaml(body) if "yaml" in kind else json.loads(body)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line if error.problem_mark is not None else 1
+        why = f"error converting YAML to JSON: yaml: line {max(1, line)}: {error.problem}"
+        raise BadRequest(start + why) from error
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        raise BadRequest(f"{start}unexpected end of JSON input") from error
+    if not isinstance(found, wanted):
+        given = {list: "array", dict: "object", str: "string", int: "number", float: "number"}
+        why = f"json: cannot unmarshal {given.get(type(found), 'value')} into Go value of type {yields}"
+        raise BadRequest(
+            f"{start}{'error unmarshaling JSON: while decoding JSON: ' if word == 'YAML' else ''}{why}"
+        )
+    return found
 
 
 def json_patch(obj: Any, operations: Any) -> Any:
@@ -28,23 +56,24 @@ def json_patch(obj: Any, operations: Any) -> Any:
 def _operate(obj: Any, one: dict[str, Any]) -> Any:
     operation, path = one.get("op"), _pointer(one["path"])
     if operation in {"add", "replace", "test"} and "value" not in one:
-        raise BadRequest(f"the operation {operation} of a JSON patch needs a value")
+        raise _unprocessable()
     if operation == "add":
         return _add(obj, path, deepcopy(one["value"]))
     if operation == "remove":
         return _take(obj, path)[0]
     if operation == "replace":
-        _look(obj, path)
-        return _add(_take(obj, path)[0], path, deepcopy(one["value"])) if path else deepcopy(one["value"])
+        # A key that is missing is added, as by the API server's library.
+        if path and isinstance(_look(obj, path[:-1]), list):
+            _look(obj, path)
+            obj = _take(obj, path)[0]
+        return _add(obj, path, deepcopy(one["value"]))
     if operation in {"move", "copy"}:
         source = _pointer(str(one.get("from", "")))
         value = deepcopy(_look(obj, source))
         return _add(_take(obj, source)[0] if operation == "move" else obj, path, value)
-    if operation == "test":
-        if _look(obj, path) != one["value"]:
-            raise _unprocessable(f"testing value {one['path']} failed")
+    if operation == "test" and _look(obj, path) == one["value"]:
         return obj
-    raise BadRequest(f"no operation of a JSON patch: {operation!r}")
+    raise _unprocessable()
 
 
 def _pointer(text: str) -> list[str]:
@@ -60,7 +89,7 @@ def _look(obj: Any, path: list[str]) -> Any:
         elif isinstance(obj, list) and part.isdigit() and int(part) < len(obj):
             obj = obj[int(part)]
         else:
-            raise _unprocessable(f"the path /{'/'.join(path)} does not exist")
+            raise _unprocessable()
     return obj
 
 
@@ -73,7 +102,7 @@ def _add(obj: Any, path: list[str], value: Any) -> Any:
     elif isinstance(parent, list) and (last == "-" or (last.isdigit() and int(last) <= len(parent))):
         parent.insert(len(parent) if last == "-" else int(last), value)
     else:
-        raise _unprocessable(f"the path /{'/'.join(path)} does not exist")
+        raise _unprocessable()
     return obj
 
 
@@ -86,8 +115,9 @@ def _take(obj: Any, path: list[str]) -> tuple[Any, Any]:
     return obj, value
 
 
-def _unprocessable(why: str) -> Invalid:
-    return Invalid(f"the server rejected our request due to an error in our request: {why}")
+def _unprocessable() -> Invalid:
+    """The API server does not say which operation failed."""
+    return Invalid("the server rejected our request due to an error in our request", details={})
 
 
 def merge_patch(obj: Any, patch: Any) -> Any:
@@ -158,11 +188,13 @@ def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str
     if key is None:
         return [_plain(item) for item in patch]
     if not key:
-        return [*old, *(item for item in patch if item not in old)]
+        return _in_place([*old, *(item for item in patch if item not in old)], patch, old, key)
     found = list(old)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise BadRequest(f"an item of {'.'.join(path)} in the patch has no {key}")
+            # The API server does not call this a bad request.
+            shown = " ".join(f"{name}:{value}" for name, value in item.items())
+            raise ApiError(f"map: map[{shown}] does not contain declared merge key: {key}", reason="")
         same = (n for n, one in enumerate(found) if isinstance(one, dict) and one.get(key) == item[key])
         at = next(same, -1)
         if item.get("$patch") == "delete":
@@ -171,7 +203,29 @@ def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str
             found[at] = _merge(found[at], item, merge_key, path)
         else:
             found.append(_merge({}, item, merge_key, path))
-    return found
+    return _in_place(found, patch, old, key)
+
+
+def _in_place(found: list[Any], patch: list[Any], old: list[Any], key: str) -> list[Any]:
+    """The order of a merged list, as the API server's library has it.
+
+    What the patch names and the rest each keep their order; of two items the one that came first before goes
+    first, and an item that is new goes before what is left of the rest.
+    """
+
+    def identity(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    before, wanted = [identity(one) for one in old], [identity(one) for one in patch]
+    named = [one for one in found if identity(one) in wanted]
+    named.sort(key=lambda one: wanted.index(identity(one)))
+    rest = [one for one in found if identity(one) not in wanted]
+    ordered: list[Any] = []
+    while named and rest:
+        first, other = identity(rest[0]), identity(named[0])
+        earlier = first in before and other in before and before.index(first) < before.index(other)
+        ordered.append((rest if earlier else named).pop(0))
+    return [*ordered, *named, *rest]
 
 
 def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:

@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from tui.emulator.kubernetes.api.forms import encode
 from tui.emulator.kubernetes.api.read import json_response
-from tui.emulator.kubernetes.api.request import Target, media_type, parse_json, read_body, read_object
-from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch
+from tui.emulator.kubernetes.api.request import Target, media_type, read_body, read_object
+from tui.emulator.kubernetes.api.writing.decoding import bad_patch
+from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, read_patch
 from tui.emulator.kubernetes.api.writing.write import Writer
-from tui.emulator.kubernetes.errors import BadRequest, Cause, Invalid, UnsupportedMediaType
+from tui.emulator.kubernetes.errors import ApiError, Cause, Invalid, UnsupportedMediaType
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import REPLICA_SPECS, Resource
 
@@ -27,22 +28,28 @@ class Scales:
 
     async def answer(self, request: Request, resource: Resource, target: Target) -> Response:
         obj = self._objects.get(resource, target.namespace, target.name)
+        path = f".spec.{REPLICA_SPECS[resource.kind]}.Worker.replicas"
         if request.method in {"GET", "HEAD"}:
+            if "Worker" not in ((obj.get("spec") or {}).get(REPLICA_SPECS[resource.kind]) or {}):
+                why = f'the spec replicas field "{path}" does not exist'
+                raise ApiError(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
             return json_response(encode(_scale(resource, obj)))
         wanted = await self._wanted(request, _scale(resource, obj))
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
-            why = f'Invalid value: "{replicas}": must be greater than or equal to 0'
-            raise Invalid.of(resource, target.name, [Cause("spec.replicas", why)])
+        if not isinstance(replicas, int) or isinstance(replicas, bool):
+            word = "string" if isinstance(replicas, str) else "value"
+            why = f"json: cannot unmarshal {word} into Go struct field ScaleSpec.spec.replicas of type int32"
+            raise bad_patch(wanted, why)
+        if replicas < 0:
+            why = f"Invalid value: {replicas}: should be a non-negative integer"
+            raise Invalid.of(resource, target.name, [Cause(path, why)])
         version = (wanted.get("metadata") or {}).get("resourceVersion")
 
         def edit(new: Obj) -> None:
             if version:
                 new["metadata"]["resourceVersion"] = version
             groups = new["spec"].setdefault(REPLICA_SPECS[resource.kind], {})
-            if "Worker" not in groups:
-                raise BadRequest(f"{resource.kind} {target.name} has no workers to scale")
-            groups["Worker"]["replicas"] = replicas
+            groups.setdefault("Worker", {})["replicas"] = replicas
 
         changed = await self._writer.change(request, resource, target, edit)
         return json_response(encode(_scale(resource, changed)))
@@ -50,16 +57,15 @@ class Scales:
     async def _wanted(self, request: Request, scale: Obj) -> Obj:
         if request.method == "PUT":
             return await read_object(request)
-        patch, kind = parse_json(await read_body(request)), media_type(request)
-        if kind == "application/json-patch+json":
-            found = json_patch(scale, patch)
-        elif kind in {"application/merge-patch+json", "application/strategic-merge-patch+json"}:
-            found = merge_patch(scale, patch)
-        else:
-            raise UnsupportedMediaType(f"a scale takes a JSON patch or a merge patch, not {kind}")
-        if not isinstance(found, dict):
-            raise BadRequest("the patch leaves no object")
-        return found
+        kind = media_type(request)
+        if kind not in {"application/json-patch+json", "application/merge-patch+json"}:
+            raise UnsupportedMediaType(
+                "the body of the request was in an unknown format - accepted media types include: "
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+            )
+        patch = read_patch(kind, await read_body(request))
+        found = json_patch(scale, patch) if "json-patch" in kind else merge_patch(scale, patch)
+        return found if isinstance(found, dict) else {}
 
 
 def _scale(resource: Resource, obj: Obj) -> Obj:
@@ -72,5 +78,8 @@ def _scale(resource: Resource, obj: Obj) -> Obj:
         "apiVersion": "autoscaling/v1",
         "metadata": {key: meta[key] for key in kept if key in meta},
         "spec": {"replicas": workers.get("replicas", 1 if workers else 0)},
-        "status": {"replicas": state.get("active") or 0, "selector": state.get("selector") or ""},
+        "status": {
+            "replicas": state.get("active") or 0,
+            **({"selector": state["selector"]} if state.get("selector") else {}),
+        },
     }

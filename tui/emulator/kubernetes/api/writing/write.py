@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tui.emulator.kubernetes.api import types
-from tui.emulator.kubernetes.api.forms import encode, form_of
+from tui.emulator.kubernetes.api.checks.options import check_write, delete_options, propagation
+from tui.emulator.kubernetes.api.forms import Form, encode, form_of
 from tui.emulator.kubernetes.api.read import json_response, selection
 from tui.emulator.kubernetes.api.request import (
     Target,
     is_dry_run,
     media_type,
-    parse_json,
-    parse_yaml,
     read_body,
     read_object,
 )
 from tui.emulator.kubernetes.api.writing.apply import apply_configuration, record_update
-from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, strategic_merge
+from tui.emulator.kubernetes.api.writing.decoding import (
+    check_fields,
+    check_patched,
+    check_type,
+    unrecognized,
+)
+from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, read_patch, strategic_merge
 from tui.emulator.kubernetes.errors import (
+    ApiError,
     BadRequest,
     Cause,
     Conflict,
@@ -31,14 +38,18 @@ from tui.emulator.kubernetes.errors import (
     NotFound,
     UnsupportedMediaType,
 )
-from tui.emulator.kubernetes.objects import Objects, Propagation, Stored
+from tui.emulator.kubernetes.objects import Objects, Record, Stored
 from tui.emulator.kubernetes.resources import JOBS, PODS, Resource
 
 Obj = dict[str, Any]
-_PATCHES = {
+_ORPHANS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
+    "them or set propagationPolicy=Orphan to suppress this warning"
+)
+_PATCHES = (
     "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
-}  # fmt: skip
+)  # fmt: skip
 
 
 class Writer:
@@ -49,54 +60,65 @@ class Writer:
 
     async def create(self, request: Request, resource: Resource, target: Target) -> Response:
         """POST to a collection."""
-        obj = await read_object(request)
-        _check_type(resource, obj)
-        meta = obj.setdefault("metadata", {})
+        check_write("CreateOptions", request.query_params)
+        obj = await self._read(request, resource)
+        meta = obj["metadata"]
         _take_namespace(resource, meta, target)
-        if meta.get("resourceVersion"):
-            raise BadRequest("resourceVersion should not be set on objects to be created")
+        if meta.get("resourceVersion") and not is_dry_run(request.query_params):
+            # The API server does not call this a bad request.
+            raise ApiError("resourceVersion should not be set on objects to be created", reason="")
         warnings = types.drop_unknown_fields(resource, obj, request.query_params)
         types.prepare_create(resource, obj)
-        record_update(None, obj, self._manager(request), types.schema(resource), self._objects.now())
-        created = self._objects.create(resource, obj, dry_run=is_dry_run(request.query_params))
+        dry_run = is_dry_run(request.query_params)
+        record = self._record(request, resource)
+        created = self._objects.create(resource, obj, dry_run=dry_run, record=record)
         return self._reply(request, resource, created, 201, warnings)
+
+    async def _read(self, request: Request, resource: Resource) -> Obj:
+        obj = await read_object(request, lambda body, error: unrecognized(resource, body, error))
+        check_type(resource, obj)
+        if obj.get("metadata") is None:
+            obj["metadata"] = {}
+        check_fields(resource, obj)
+        return obj
 
     async def update(self, request: Request, resource: Resource, target: Target) -> Response:
         """PUT of an object, or of its status."""
-        obj = await read_object(request)
-        _check_type(resource, obj)
-        meta = obj.setdefault("metadata", {})
+        check_write("UpdateOptions", request.query_params)
+        obj = await self._read(request, resource)
+        meta = obj["metadata"]
         _take_namespace(resource, meta, target)
         if meta.setdefault("name", target.name) != target.name:
             raise BadRequest(
                 f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
             )
+        _check_version(meta)
         warnings = types.drop_unknown_fields(resource, obj, request.query_params)
         status = target.subresource == "status"
-        old = self._objects.get(resource, target.namespace, target.name)
         if resource.custom and not meta.get("resourceVersion"):
             why = "Invalid value: 0: must be specified for an update"
-            raise Invalid.of(resource, target.name, [Cause("metadata.resourceVersion", why)])
-        self._record(old, obj, request, resource, status=status)
+            named = replace(resource, kind=resource.plural)
+            raise Invalid.of(named, target.name, [Cause("metadata.resourceVersion", why)])
+        record = self._record(request, resource, target.subresource)
         dry_run = is_dry_run(request.query_params)
-        updated = self._objects.update(resource, obj, status=status, dry_run=dry_run)
+        updated = self._objects.update(resource, obj, status=status, dry_run=dry_run, record=record)
         return self._reply(request, resource, updated, 200, warnings)
 
     async def patch(self, request: Request, resource: Resource, target: Target) -> Response:
         """PATCH of an object, or of its status; an apply patch may create it."""
         kind, body, query = media_type(request), await read_body(request), request.query_params
-        if kind not in _PATCHES or ("strategic" in kind and resource.custom):
-            allowed = sorted(one for one in _PATCHES if not (resource.custom and "strategic" in one))
+        if kind not in _PATCHES:
+            raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+        if "strategic" in kind and resource.custom:
+            allowed = ", ".join(one for one in _PATCHES if "strategic" not in one)
             raise UnsupportedMediaType(
-                "the body of the request was in an unknown format - accepted media types include: "
-                + ", ".join(allowed)
+                f"the body of the request was in an unknown format - accepted media types include: {allowed}"
             )
-        patch = parse_yaml(body) if "yaml" in kind else parse_json(body)
+        check_write("PatchOptions", query, apply="apply" in kind)
+        patch = read_patch(kind, body)
         status, dry_run = target.subresource == "status", is_dry_run(query)
         if kind == "application/apply-patch+yaml":
             return self._apply(request, resource, target, patch)
-        if not isinstance(patch, list if "json-patch" in kind else dict):
-            raise BadRequest("the body of the request is no patch of this type")
         old = self._objects.get(resource, target.namespace, target.name)
         if kind == "application/json-patch+json":
             new = json_patch(old, patch)
@@ -104,24 +126,34 @@ class Writer:
             new = merge_patch(old, patch)
         else:
             new = strategic_merge(old, patch, types.merge_key(resource))
-        if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
-            raise BadRequest("the patch leaves no object with metadata")
-        if new["metadata"].get("name") != target.name:
-            raise BadRequest("the name of an object can't be changed")
-        warnings = types.drop_unknown_fields(resource, new, query)
-        new = deepcopy(new)
-        self._record(old, new, request, resource, status=status)
-        updated = self._objects.update(resource, new, status=status, dry_run=dry_run)
+        if not isinstance(new, dict) or not (new.get("metadata") or {}).get("name"):
+            raise BadRequest(
+                f"the name of the object ({target.name} based on URL) was undeterminable: name must be "
+                "provided"
+            )
+        check_patched(resource, new)
+        meta = new["metadata"]
+        if meta["name"] != target.name:
+            raise BadRequest(
+                f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
+            )
+        if meta.get("uid") != old["metadata"]["uid"] and meta.get("uid"):
+            cause = Cause("metadata.uid", f'Invalid value: "{meta["uid"]}": field is immutable')
+            raise Invalid.of(resource, target.name, [cause])
+        warnings = types.drop_unknown_fields(resource, new, query, patched=not resource.custom)
+        record = self._record(request, resource, target.subresource)
+        updated = self._objects.update(resource, deepcopy(new), status=status, dry_run=dry_run, record=record)
         return self._reply(request, resource, updated, 200, warnings)
 
     async def delete(self, request: Request, resource: Resource, target: Target) -> Response:
         """DELETE of one object."""
-        options = await _delete_options(request)
+        options = await delete_options(request)
         old = self._objects.stored(resource, target.namespace, target.name)
-        deleted = self._delete(resource, old, options, request)
-        present = self._present(resource, target.namespace, target.name)
-        if present or resource is PODS:
-            return self._reply(request, resource, deleted, 200, [])
+        deleted = self._delete(resource, old, options)
+        meta = deleted["metadata"]
+        if meta.get("finalizers") or meta.get("deletionGracePeriodSeconds") or resource is PODS:
+            warnings = [] if "propagationPolicy" in options or resource != JOBS else [_ORPHANS]
+            return self._reply(request, resource, deleted, 200, warnings)
         details = {"name": target.name, "kind": resource.plural, "uid": deleted["metadata"]["uid"]}
         details |= {"group": resource.group} if resource.group else {}
         return json_response(encode({
@@ -130,16 +162,15 @@ class Writer:
 
     async def delete_all(self, request: Request, resource: Resource, target: Target) -> Response:
         """DELETE of a collection."""
-        options, query = await _delete_options(request), request.query_params
+        options, query = await delete_options(request), request.query_params
         labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
         matches = selection(labels, fields, resource)
         found = self._objects.all_stored(resource, target.namespace)
         chosen = [one for one in found if matches is None or matches(one.obj)]
-        items = [self._delete(resource, one, options, request) for one in chosen]
-        return json_response(encode({
-            "kind": resource.list_kind, "apiVersion": resource.api_version,
-            "metadata": {"resourceVersion": str(self._objects.version)}, "items": items,
-        }))  # fmt: skip
+        for one in chosen:
+            self._delete(resource, one, options)
+        # As they were, and without their type as in any list.
+        return json_response(Form().all(resource, chosen, self._objects.version, {}))
 
     async def change(
         self, request: Request, resource: Resource, target: Target, edit: Callable[[Obj], None]
@@ -148,18 +179,17 @@ class Writer:
         old = self._objects.get(resource, target.namespace, target.name)
         new = deepcopy(old)
         edit(new)
-        self._record(old, new, request, resource, status=False)
-        return self._objects.update(resource, new, dry_run=is_dry_run(request.query_params))
+        record = self._record(request, resource, target.subresource)
+        dry_run = is_dry_run(request.query_params)
+        return self._objects.update(resource, new, dry_run=dry_run, record=record)
 
     def _apply(self, request: Request, resource: Resource, target: Target, applied: Any) -> Response:
         query = request.query_params
         manager = query.get("fieldManager", "")
-        if not manager:
-            raise BadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is "
-                             "required for apply patch")  # fmt: skip
-        if not isinstance(applied, dict):
-            raise BadRequest("an apply patch is an object")
-        _check_type(resource, applied)
+        given = {"apiVersion": applied.get("apiVersion", ""), "kind": applied.get("kind", "")}
+        if given != {"apiVersion": resource.api_version, "kind": resource.kind}:
+            group, _, version = given["apiVersion"].rpartition("/")
+            raise BadRequest(f"invalid object type: {group}/{version}, Kind={given['kind']}")
         meta = applied.setdefault("metadata", {})
         _take_namespace(resource, meta, target)
         if meta.setdefault("name", target.name) != target.name:
@@ -192,38 +222,39 @@ class Writer:
     def _present(self, resource: Resource, namespace: str, name: str) -> bool:
         return self._live(resource, Target("", "", namespace=namespace, name=name)) is not None
 
-    def _record(self, old: Obj, new: Obj, request: Request, resource: Resource, *, status: bool) -> None:
-        schema = types.schema(resource)
-        if "status" in resource.subresources:
-            # The other half of what was sent does not count.
-            half = {**(old if status else new), "metadata": new["metadata"]}
-            half.pop("status", None)
-            source = new if status else old
-            half |= {"status": source["status"]} if "status" in source else {}
-            new.clear()
-            new.update(half)
-        now = self._objects.now()
-        subresource = "status" if status else ""
-        record_update(old, new, self._manager(request), schema, now, subresource=subresource)
+    def _record(self, request: Request, resource: Resource, subresource: str = "") -> Record:
+        schema, manager, now = types.schema(resource), self._manager(request), self._objects.now()
+
+        def record(new: Obj, old: Obj | None) -> None:
+            record_update(old, new, manager, schema, now, subresource=subresource)
+
+        return record
 
     def _manager(self, request: Request) -> str:
         given = request.query_params.get("fieldManager", "")
         return given or request.headers.get("user-agent", "unknown").partition("/")[0][:128]
 
-    def _delete(self, resource: Resource, stored: Stored, options: Obj, request: Request) -> Obj:
+    def _delete(self, resource: Resource, stored: Stored, options: Obj) -> Obj:
         meta = stored.obj["metadata"]
         conditions = options.get("preconditions") or {}
         wanted = conditions.get("resourceVersion")
         if wanted and wanted != meta["resourceVersion"]:
             why = (
-                f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object "
+                f"the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in "
+                f"record ({meta['resourceVersion']}). The object might have been modified"
             )
-            raise Conflict.of(resource, meta["name"], f"{why}meta: {meta['resourceVersion']}")
+            raise Conflict.of_record(resource, meta["name"], why)
+        uid = conditions.get("uid")
+        if uid and uid != meta["uid"]:
+            why = (
+                f"the UID in the precondition ({uid}) does not match the UID in record ({meta['uid']}). The "
+                "object might have been deleted and then recreated"
+            )
+            raise Conflict.of_record(resource, meta["name"], why)
         return self._objects.delete(
             resource, str(meta.get("namespace") or ""), meta["name"],
-            propagation=_propagation(options, resource), grace=options.get("gracePeriodSeconds"),
-            uid=str(conditions.get("uid") or ""),
-            dry_run=is_dry_run(request.query_params) or options.get("dryRun") == ["All"],
+            propagation=propagation(options, resource), grace=options.get("gracePeriodSeconds"),
+            dry_run=options.get("dryRun") == ["All"],
         )  # fmt: skip
 
     def _reply(
@@ -237,15 +268,11 @@ class Writer:
         return reply
 
 
-def _check_type(resource: Resource, obj: Obj) -> None:
-    for field, wanted in (("apiVersion", resource.api_version), ("kind", resource.kind)):
-        given = obj.setdefault(field, wanted)
-        if given != wanted:
-            raise BadRequest(
-                f"{field} of the object provided ({given}) does not match the expected one ({wanted})"
-            )
-    if not isinstance(obj.get("metadata", {}), dict):
-        raise BadRequest("metadata is no object")
+def _check_version(meta: Obj) -> None:
+    version = str(meta.get("resourceVersion") or "")
+    if version and not version.isdigit():
+        # The API server does not call this a bad request.
+        raise ApiError(f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="")
 
 
 def _take_namespace(resource: Resource, meta: Obj, target: Target) -> None:
@@ -255,45 +282,5 @@ def _take_namespace(resource: Resource, meta: Obj, target: Target) -> None:
     meta["namespace"] = meta.get("namespace") or target.namespace
     if meta["namespace"] != target.namespace:
         raise BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request "
-            f"({meta['namespace']} is not {target.namespace})"
+            "the namespace of the provided object does not match the namespace sent on the request"
         )
-
-
-async def _delete_options(request: Request) -> Obj:
-    query = request.query_params
-    options = await read_object(request, empty=True)
-    found = {**_from_query(query), **{key: value for key, value in options.items() if value is not None}}
-    grace = found.get("gracePeriodSeconds")
-    if grace is not None and (not isinstance(grace, int) or grace < 0):
-        raise BadRequest(f"gracePeriodSeconds: {grace!r} is no number of seconds")
-    return found
-
-
-def _from_query(query: Mapping[str, str]) -> Obj:
-    found: Obj = {}
-    if query.get("gracePeriodSeconds", "").isdigit():
-        found["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
-    if query.get("propagationPolicy"):
-        found["propagationPolicy"] = query["propagationPolicy"]
-    if query.get("orphanDependents"):
-        found["orphanDependents"] = query["orphanDependents"] == "true"
-    return found
-
-
-def _propagation(options: Obj, resource: Resource) -> Propagation:
-    given = options.get("propagationPolicy")
-    if given is None:
-        if "orphanDependents" in options:
-            return "Orphan" if options["orphanDependents"] else "Background"
-        # For the sake of old clients, the pods of a Job stay unless they are named.
-        return "Orphan" if resource == JOBS else "Background"
-    known: dict[str, Propagation] = {
-        "Background": "Background", "Foreground": "Foreground", "Orphan": "Orphan"
-    }  # fmt: skip
-    if given not in known:
-        raise BadRequest(
-            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "{given}": '
-            'supported values: "Foreground", "Background", "Orphan", "nil"'
-        )
-    return known[given]

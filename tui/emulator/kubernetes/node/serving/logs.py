@@ -14,12 +14,15 @@ from tui.emulator.kubernetes.node.kubelet.container import Container
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.times import NANOSECONDS, parse, rfc3339_nano
 from tui.emulator.kubernetes.node.log_files import Line, RunLog
-from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.resources import Resource
 from tui.emulator.paths import AttemptDir
 
 FOLLOW_SECONDS = 0.1
 """Between two looks for new lines."""
 _TRUE = {"true", "1", "t", "T", "TRUE", "True", ""}
+
+
+_OPTIONS = Resource("", "v1", "pods", "PodLogOptions", custom=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +39,26 @@ class LogOptions:
 
     @classmethod
     def of(cls, query: Mapping[str, str], pod: str) -> LogOptions:
-        """Raises Invalid with the API server's causes."""
+        """Raises Invalid with the API server's causes, BadRequest for what is no number."""
         causes: list[Cause] = []
 
         def number(name: str, least: int) -> int | None:
             text = query.get(name)
             if text is None:
                 return None
-            if re.fullmatch(r"-?\d+", text) and int(text) >= least:
+            if not re.fullmatch(r"-?\d+", text):
+                raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+            if int(text) >= least:
                 return int(text)
-            relation = "0" if least == 0 else "1"
-            causes.append(Cause(name, f"Invalid value: {text}: must be greater than or equal to {relation}"))
+            relation = "greater than or equal to 0" if least == 0 else "greater than 0"
+            causes.append(Cause(name, f"Invalid value: {text}: must be {relation}"))
             return None
 
         seconds, tail, limit = number("sinceSeconds", 1), number("tailLines", 0), number("limitBytes", 1)
         since = 0
         if "sinceTime" in query and "sinceSeconds" in query:
-            causes.append(Cause("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+            why = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+            causes.append(Cause("[]", why, "FieldValueForbidden"))
         elif "sinceTime" in query:
             try:
                 since = parse(query["sinceTime"])
@@ -62,7 +68,7 @@ class LogOptions:
         elif seconds is not None:
             since = time.time_ns() - seconds * NANOSECONDS
         if causes:
-            raise Invalid.of(PODS, pod, causes)
+            raise Invalid.of(_OPTIONS, pod, causes)
         flags = {name: query.get(name, "false") in _TRUE for name in ("follow", "previous", "timestamps")}
         return cls(query.get("container", ""), since=since, tail=tail, limit=limit, **flags)
 

@@ -1,0 +1,49 @@
+"""Rules in CEL of Kubeflow's definitions, beside those of fields that can't change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.domain.kubernetes.schema.language import UNCHANGED
+from tui.emulator.kubernetes.errors import Cause
+from tui.emulator.kubernetes.resources import Resource
+
+Obj = dict[str, Any]
+TRAINER = "trainer.kubeflow.org"
+_MANAGERS = ("trainer.kubeflow.org/trainjob-controller", "kueue.x-k8s.io/multikueue")
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
+
+
+def has_rules(schema: Mapping[str, Any]) -> bool:
+    """Whether a definition has rules, which the API server asks once the rest is right."""
+    if UNCHANGED in str(schema):
+        return True
+    return any(has_rules(one) for one in (schema.get("properties") or {}).values())
+
+
+def rule_causes(resource: Resource, obj: Obj) -> Iterator[Cause]:
+    """What the rules of a type refuse in an object that fits its schema."""
+    if resource.kind == "TrainJob" and resource.group == TRAINER:
+        yield from _train_job(obj)
+
+
+def _train_job(job: Obj) -> Iterator[Cause]:
+    name, spec = str(job["metadata"].get("name") or ""), job.get("spec") or {}
+    if not _NAME.fullmatch(name):
+        yield _broken("<nil>", "object", "metadata.name must match RFC 1035 DNS label format")
+    if len(name) > 63:
+        yield _broken("<nil>", "object", "metadata.name must be no more than 63 characters")
+    for part in ("dataset", "model"):
+        address = ((spec.get("initializer") or {}).get(part) or {}).get("storageUri")
+        if address and not _ADDRESS.fullmatch(address):
+            why = "storageUri may be empty, or it must be a valid URI (scheme://...)"
+            yield _broken(f"spec.initializer.{part}.storageUri", "string", why)
+    if spec.get("managedBy") not in (None, *_MANAGERS):
+        yield _broken("spec.managedBy", "string", f"ManagedBy must be {' or '.join(_MANAGERS)} if set")
+
+
+def _broken(field: str, kind: str, why: str) -> Cause:
+    return Cause(field, f'Invalid value: "{kind}": {why}')

@@ -1,0 +1,181 @@
+"""The options of a request in its query or body, as the API server checks them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from tui.emulator.kubernetes.api.request import is_true, read_body
+from tui.emulator.kubernetes.errors import ApiError, BadRequest, Cause, Invalid
+from tui.emulator.kubernetes.objects import Propagation
+from tui.emulator.kubernetes.resources import JOBS, Resource
+
+Obj = dict[str, Any]
+MOST_MANAGER = 128
+_ALL = 'supported values: "All"'
+_PROPAGATIONS: dict[str, Propagation] = {
+    "Foreground": "Foreground", "Background": "Background", "Orphan": "Orphan"
+}  # fmt: skip
+
+
+def check_write(kind: str, query: Mapping[str, str], *, apply: bool | None = None) -> None:
+    """The options of a create, an update or a patch, whose `kind` is e.g. CreateOptions.
+
+    `apply` is whether a patch is an apply patch. Raises Invalid.
+    """
+    causes = list(_write_causes(query, apply))
+    if causes:
+        raise Invalid.of_options(kind, causes)
+
+
+def _write_causes(query: Mapping[str, str], apply: bool | None) -> Iterator[Cause]:
+    force, manager = is_true(query, "force"), query.get("fieldManager", "")
+    if apply is False and force:
+        yield Cause("force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden")
+    if apply and not manager:
+        yield Cause("fieldManager", "Required value: is required for apply patch", "FieldValueRequired")
+    if len(manager.encode()) > MOST_MANAGER:
+        why = f"Too long: may not be more than {MOST_MANAGER} bytes"
+        yield Cause("fieldManager", why, "FieldValueTooLong")
+    elif not manager.isprintable():
+        place, odd = next((at, each) for at, each in enumerate(manager) if not each.isprintable())
+        why = f"invalid character U+{ord(odd):04X} (at position {place})"
+        yield Cause("fieldManager", f"Invalid value: {json.dumps(manager)}: {why}")
+    if query.get("dryRun", "") not in {"", "All"}:
+        yield _dry_run([query["dryRun"]])
+    mode = query.get("fieldValidation", "")
+    if mode not in {"", "Strict", "Warn", "Ignore"}:
+        supported = 'supported values: "", "Ignore", "Strict", "Warn"'
+        yield Cause("fieldValidation", f'Unsupported value: "{mode}": {supported}', "FieldValueNotSupported")
+
+
+def check_list(query: Mapping[str, str], *, watch: bool) -> None:
+    """The options of a list or a watch. Raises Invalid."""
+    causes = list(_list_causes(query, watch))
+    if causes:
+        raise Invalid.of_options("ListOptions", causes)
+
+
+def _list_causes(query: Mapping[str, str], watch: bool) -> Iterator[Cause]:
+    match, initial = query.get("resourceVersionMatch", ""), query.get("sendInitialEvents")
+    field = "resourceVersionMatch"
+
+    def forbidden(why: str, at: str = field) -> Cause:
+        return Cause(at, f"Forbidden: {why}", "FieldValueForbidden")
+
+    def supported(values: str) -> Cause:
+        said = f'Unsupported value: "{match}": supported values: {values}'
+        return Cause(field, said, "FieldValueNotSupported")
+
+    if watch and initial is not None:
+        if match != "NotOlderThan":
+            yield forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+            if match:
+                yield supported('"NotOlderThan"')
+        if query.get("continue"):
+            yield forbidden("resourceVersionMatch is forbidden when continue is provided")
+        return
+    if watch and query.get("continue"):
+        yield forbidden("resourceVersionMatch is forbidden when continue is provided")
+    if initial is not None:
+        yield forbidden("sendInitialEvents is forbidden for list", "sendInitialEvents")
+    if not match:
+        return
+    if watch:
+        yield forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        return
+    if not query.get("resourceVersion"):
+        yield forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if query.get("continue"):
+        yield forbidden("resourceVersionMatch is forbidden when continue is provided")
+    if match not in {"Exact", "NotOlderThan"}:
+        yield supported('"Exact", "NotOlderThan", ""')
+    if match == "Exact" and query.get("resourceVersion") == "0":
+        yield forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+
+
+async def delete_options(request: Request) -> Obj:
+    """The options of a deletion, from its body, or else from its query. Raises ApiError."""
+    body = await read_body(request)
+    found = _from_body(body) if body else _from_query(request.query_params)
+    causes = list(_delete_causes(found))
+    if causes:
+        raise Invalid.of_options("DeleteOptions", causes)
+    if (found.get("gracePeriodSeconds") or 0) < 0:
+        found["gracePeriodSeconds"] = 1
+    return found
+
+
+def propagation(options: Obj, resource: Resource) -> Propagation:
+    """What becomes of the dependents."""
+    given = options.get("propagationPolicy")
+    if given in _PROPAGATIONS:
+        return _PROPAGATIONS[given]
+    if "orphanDependents" in options:
+        return "Orphan" if options["orphanDependents"] else "Background"
+    # For the sake of old clients, the pods of a Job stay unless they are named.
+    return "Orphan" if resource == JOBS else "Background"
+
+
+def _from_body(body: bytes) -> Obj:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        # The API server does not call this a bad request.
+        raise ApiError(
+            "couldn't get version/kind; json parse error: unexpected end of JSON input", reason=""
+        ) from None
+    if not isinstance(found, dict):
+        raise BadRequest("the body of a deletion is no object")
+    kind = found.get("kind")
+    if kind not in {None, "", "DeleteOptions"}:
+        version = found.get("apiVersion", "")
+        scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+        raise ApiError(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"', reason=""
+        )
+    grace = found.get("gracePeriodSeconds")
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+        what = "string" if isinstance(grace, str) else "value"
+        field = "DeleteOptions.gracePeriodSeconds of type int64"
+        raise ApiError(f"json: cannot unmarshal {what} into Go struct field {field}", reason="")
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _from_query(query: Mapping[str, str]) -> Obj:
+    found: Obj = {}
+    grace = query.get("gracePeriodSeconds", "")
+    if grace:
+        try:
+            found["gracePeriodSeconds"] = int(grace)
+        except ValueError:
+            raise BadRequest(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from None
+    if query.get("propagationPolicy"):
+        found["propagationPolicy"] = query["propagationPolicy"]
+    if query.get("orphanDependents"):
+        found["orphanDependents"] = query["orphanDependents"] == "true"
+    if query.get("dryRun"):
+        found["dryRun"] = [query["dryRun"]]
+    return found
+
+
+def _delete_causes(options: Obj) -> Iterator[Cause]:
+    given = options.get("propagationPolicy")
+    if given is not None and "orphanDependents" in options:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        yield Cause("propagationPolicy", f'Invalid value: "{given}": {why}')
+    elif given is not None and given not in _PROPAGATIONS:
+        supported = ", ".join(f'"{one}"' for one in (*_PROPAGATIONS, "nil"))
+        said = f'Unsupported value: "{given}": supported values: {supported}'
+        yield Cause("propagationPolicy", said, "FieldValueNotSupported")
+    dry_run = options.get("dryRun") or []
+    if dry_run not in ([], ["All"]):
+        yield _dry_run(dry_run)
+
+
+def _dry_run(given: list[str]) -> Cause:
+    said = f"Unsupported value: {json.dumps(given)}: {_ALL}"
+    return Cause("dryRun", said, "FieldValueNotSupported")
