@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +68,14 @@ class Action:
     def word(self) -> str:
         """The word of the command line."""
         return self.command or self.id.rpartition(".")[2].replace("_", "-")
+
+
+def act(id: str, key: str, label: str, help: str, method: str = "", **more: Any) -> Action:
+    """An action whose scope and method follow from its id: `jobs` and `cancel` of `jobs.cancel`."""
+    scope, _, name = id.partition(".")
+    return Action(id, key, label, help, scope, method or name, **more)
+
+
+def move(id: str, key: str, label: str, method: str) -> Action:
+    """A key that moves within the widget that has it."""
+    return act(id, key, label, label.capitalize(), method, footer=False, direct=True)

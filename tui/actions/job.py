@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from tui.actions.action import Action
+from functools import partial
 
+from tui.actions.action import Action, act, move
 
-def _act(
-    id: str, key: str, label: str, help: str, method: str = "", *, footer: bool = False, direct: bool = False
-) -> Action:
-    """An action whose scope and method follow from its id, kept out of the footer unless it is asked for."""
-    scope, _, name = id.partition(".")
-    return Action(id, key, label, help, scope, method or name, footer=footer, direct=direct)
-
-
-def _move(id: str, key: str, label: str, method: str) -> Action:
-    return _act(id, key, label, label.capitalize(), method, direct=True)
+_act = partial(act, footer=False)
 
 
 def _task_shell(scope: str, noun: str) -> Action:
@@ -26,23 +18,21 @@ def _task_shell(scope: str, noun: str) -> Action:
 
 
 _JOB = (
-    Action(
-        "job.cancel", "c", "cancel", "Cancel this job", "job", "cancel", operation="job.cancel",
-        confirm=True, needs="jobs.cancel",
+    act(
+        "job.cancel", "c", "cancel", "Cancel this job", operation="job.cancel", confirm=True,
+        needs="jobs.cancel",
     ),
-    Action(
-        "job.delete", "D", "delete", "Delete this ended job", "job", "delete", operation="job.delete",
-        confirm=True, needs="jobs.delete",
+    act(
+        "job.delete", "D", "delete", "Delete this ended job", operation="job.delete", confirm=True,
+        needs="jobs.delete",
     ),
     _act("job.spec", "d", "spec", "Show the job's specification", "tab_spec"),
-    Action(
-        "job.shell", "x", "shell", "Open a shell in a replica of this job", "job", "shell",
-        operation="job.shell", footer=False, name="opening a shell",
+    act(
+        "job.shell", "x", "shell", "Open a shell in a replica of this job", operation="job.shell",
+        footer=False, name="opening a shell",
     ),
     _act("job.fleet", "m", "map", "Show this job's replicas and GPUs as a heat map"),
-    Action(
-        "job.clone", "C", "clone", "Save the job as a profile", "job", "clone", operation="profile.import",
-    ),
+    act("job.clone", "C", "clone", "Save the job as a profile", operation="profile.import"),
     _act("job.pause", "p", "pause", "Pause or resume the display"),
     _act("job.copy_command", "y", "copy command", "Copy the command or manifest that creates the job"),
     _act("job.copy_name", "Y", "copy name", "Copy the job's resource name"),
@@ -85,14 +75,14 @@ _LOGS = (
     _act("logs.save", "ctrl+s", "save", "Save what is shown to a file", footer=True),
     _act("logs.older", "u", "older", "Read older lines"),
     _act("file.back", "escape", "leave", "Clear the mark or the search, then quit", "back", footer=True),
-    _move("logview.down", "j,down", "next line", "down"),
-    _move("logview.up", "k,up", "previous line", "up"),
-    _move("logview.top", "g,home", "first line", "top"),
-    _move("logview.end", "G,end", "last line, follow", "end"),
-    _move("logview.page_down", "pagedown", "next page", "page_forward"),
-    _move("logview.page_up", "pageup", "previous page", "page_back"),
-    _move("logview.right", "right,greater_than_sign", "scroll right", "side(1)"),
-    _move("logview.left", "left,less_than_sign", "scroll left", "side(-1)"),
+    move("logview.down", "j,down", "next line", "down"),
+    move("logview.up", "k,up", "previous line", "up"),
+    move("logview.top", "g,home", "first line", "top"),
+    move("logview.end", "G,end", "last line, follow", "end"),
+    move("logview.page_down", "pagedown", "next page", "page_forward"),
+    move("logview.page_up", "pageup", "previous page", "page_back"),
+    move("logview.right", "right,greater_than_sign", "scroll right", "side(1)"),
+    move("logview.left", "left,less_than_sign", "scroll left", "side(-1)"),
 )
 
 _PANES = (
@@ -103,13 +93,11 @@ _PANES = (
         "Show the log of the replica under the cursor",
         footer=True,
     ),
-    Action(
+    act(
         "replicas.shell",
         "x",
         "shell",
         "Open a shell in the replica under the cursor",
-        "replicas",
-        "shell",
         operation="job.shell",
     ),
     _act("replicas.fold", "space", "fold", "Open or close the pool", footer=True),
@@ -126,12 +114,12 @@ _PANES = (
     _act("pipeline.task", "t", "task", "Show all of the task: values, artifacts, attempts", footer=True),
     _act("pipeline.log", "L", "log", "Show the log of the task's job", footer=True),
     _act("pipeline.draw", "v", "drawing", "Show the tasks as a drawing, or as a tree", footer=True),
-    _move("dag.right", "l,right", "along a line to the right", "right"),
-    _move("dag.left", "h,left", "along a line to the left", "left"),
-    _move("dag.down", "j,down", "task below", "down"),
-    _move("dag.up", "k,up", "task above", "up"),
-    _move("dag.first", "g,home", "first task", "first"),
-    _move("dag.last", "G,end", "last task", "last"),
+    move("dag.right", "l,right", "along a line to the right", "right"),
+    move("dag.left", "h,left", "along a line to the left", "left"),
+    move("dag.down", "j,down", "task below", "down"),
+    move("dag.up", "k,up", "task above", "up"),
+    move("dag.first", "g,home", "first task", "first"),
+    move("dag.last", "G,end", "last task", "last"),
     _act("pipeline.copy", "y", "copy", "Copy the resource name of the task's job"),
     _task_shell("pipeline", "task"),
     _act("trials.open", "enter", "open", "Open the job of the trial under the cursor", footer=True),
@@ -144,22 +132,18 @@ _PANES = (
         "Next picture: best so far, results by each parameter, importance, none",
         footer=True,
     ),
-    Action(
+    act(
         "trials.clone",
         "B",
         "clone trial",
         "Save the trial's job with its parameters as a profile",
-        "trials",
-        "clone",
         operation="profile.import",
     ),
-    Action(
+    act(
         "trials.stop",
         "X",
         "stop trial",
         "Cancel the job of the trial under the cursor",
-        "trials",
-        "stop",
         operation="job.cancel",
         confirm=True,
         needs="jobs.cancel",
@@ -192,12 +176,12 @@ _PANES = (
     _act("spec.copy", "y", "copy", "Copy the specification as shown", footer=True),
     _act("job_events.copy", "y", "copy", "Copy the event", footer=True),
     _act("job_events.open", "enter", "log here", "Show the log at the time of the event", footer=True),
-    _move("pane.down", "j,down", "scroll down", "scroll_down"),
-    _move("pane.up", "k,up", "scroll up", "scroll_up"),
-    _move("pane.top", "g,home", "scroll to the top", "scroll_home"),
-    _move("pane.end", "G,end", "scroll to the end", "scroll_end"),
-    _move("pane.page_down", "pagedown", "next page", "page_down"),
-    _move("pane.page_up", "pageup", "previous page", "page_up"),
+    move("pane.down", "j,down", "scroll down", "scroll_down"),
+    move("pane.up", "k,up", "scroll up", "scroll_up"),
+    move("pane.top", "g,home", "scroll to the top", "scroll_home"),
+    move("pane.end", "G,end", "scroll to the end", "scroll_end"),
+    move("pane.page_down", "pagedown", "next page", "page_down"),
+    move("pane.page_up", "pageup", "previous page", "page_up"),
 )
 
 _TASK = (
@@ -229,26 +213,18 @@ _COMPARE = (
 )
 
 _FLEET = (
-    _move("heatmap.down", "j,down", "cell below", "down"),
-    _move("heatmap.up", "k,up", "cell above", "up"),
-    _move("heatmap.left", "h,left", "previous cell", "left"),
-    _move("heatmap.right", "l,right", "next cell", "right"),
-    _move("heatmap.first", "g,home", "first cell", "first"),
-    _move("heatmap.last", "G,end", "last cell", "last"),
-    _move("heatmap.page_down", "pagedown", "next page", "page_down"),
-    _move("heatmap.page_up", "pageup", "previous page", "page_up"),
-    _move("heatmap.next_group", "n", "next job", "next_group"),
-    _move("heatmap.previous_group", "N", "previous job", "previous_group"),
+    move("heatmap.down", "j,down", "cell below", "down"),
+    move("heatmap.up", "k,up", "cell above", "up"),
+    move("heatmap.left", "h,left", "previous cell", "left"),
+    move("heatmap.right", "l,right", "next cell", "right"),
+    move("heatmap.first", "g,home", "first cell", "first"),
+    move("heatmap.last", "G,end", "last cell", "last"),
+    move("heatmap.page_down", "pagedown", "next page", "page_down"),
+    move("heatmap.page_up", "pageup", "previous page", "page_up"),
+    move("heatmap.next_group", "n", "next job", "next_group"),
+    move("heatmap.previous_group", "N", "previous job", "previous_group"),
     _act("fleet.open", "enter", "open", "Open the job at this replica", footer=True),
-    Action(
-        "fleet.shell",
-        "x",
-        "shell",
-        "Open a shell in the replica under the cursor",
-        "fleet",
-        "shell",
-        operation="job.shell",
-    ),
+    act("fleet.shell", "x", "shell", "Open a shell in the replica under the cursor", operation="job.shell"),
     _act("fleet.measure", "m", "measure", "Next measure: utilization, memory, step lag, CPU", footer=True),
     _act("fleet.worst", "w", "worst", "Go to the worst cell, then to the next worst", footer=True),
     _act("fleet.pause", "p", "pause", "Pause or resume the display"),

@@ -2,85 +2,58 @@
 
 from __future__ import annotations
 
-from tui.actions.action import Action
+from tui.actions.action import Action, act
 
 _LAUNCH = (
-    Action(
-        "launch.go",
-        "enter",
-        "launch",
-        "Launch the job",
-        "launch",
-        "go",
-        operation="job.launch",
-        needs="jobs.create",
-    ),
-    Action("launch.next", "tab", "change a value", "Edit the first value", "launch", "next"),
-    Action(
-        "launch.previous",
-        "shift+tab",
-        "the last value",
-        "Edit the last value",
-        "launch",
-        "previous",
-        footer=False,
-    ),
-    Action("launch.preview", "v", "view request", "Show the exact request", "launch", "preview"),
-    Action("launch.fix", "F", "fix", "Fix what a check found, for this launch", "launch", "fix"),
-    Action("launch.dry", "d", "dry run", "Show the dry run as JSON", "launch", "dry"),
-    Action("launch.down", "pagedown", "more", "Scroll the checks down", "launch", "down", footer=False),
+    act("launch.go", "enter", "launch", "Launch the job", operation="job.launch", needs="jobs.create"),
+    act("launch.next", "tab", "change a value", "Edit the first value"),
+    act("launch.previous", "shift+tab", "the last value", "Edit the last value", footer=False),
+    act("launch.preview", "v", "view request", "Show the exact request"),
+    act("launch.fix", "F", "fix", "Fix what a check found, for this launch"),
+    act("launch.dry", "d", "dry run", "Show the dry run as JSON"),
+    act("launch.down", "pagedown", "more", "Scroll the checks down", footer=False),
     Action("launch.up", "pageup", "less", "Scroll the checks up", "launch", "up,shift+tab", footer=False),
-    Action("launch.back", "escape", "back", "Back without launching", "launch", "back"),
+    act("launch.back", "escape", "back", "Back without launching"),
 )
 
 _LAUNCH_VALUE = (
-    Action(
+    act(
         "launchvalue.go_on",
         "enter,down,tab",
         "next value",
         "Go on to the next value; after the last one enter launches",
-        "launchvalue",
-        "go_on",
         direct=True,
     ),
-    Action(
+    act(
         "launchvalue.go_back",
         "up,shift+tab",
         "the value before",
         "Go back to the value before",
-        "launchvalue",
-        "go_back",
         footer=False,
         direct=True,
     ),
 )
 
 _LAUNCH_CHOICE = (
-    Action(
+    act(
         "launchchoice.choose",
         "enter,down",
         "choose",
         "Choose the value from a list; typing narrows it",
-        "launchchoice",
-        "choose",
         direct=True,
     ),
-    Action(
+    act(
         "launchchoice.go_on",
         "tab",
         "next value",
         "Go on to the next value; after the last one enter launches",
-        "launchchoice",
-        "go_on",
         direct=True,
     ),
-    Action(
+    act(
         "launchchoice.go_back",
         "up,shift+tab",
         "the value before",
         "Go back to the value before",
-        "launchchoice",
-        "go_back",
         footer=False,
         direct=True,
     ),
