@@ -14,6 +14,7 @@ from tui.actions.operations.creation import INTERRUPT_SECONDS, SentLaunch
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, Unavailable
 from tui.config.settings import Context, profile_folder
+from tui.domain.diagnosis import Diagnosis
 from tui.domain.job import Job
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
@@ -41,6 +42,7 @@ from tui.verbs.dry_run import (
     run_checks,
     show_dry_run,
 )
+from tui.verbs.log.diagnosis import read_diagnosis
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
 from tui.verbs.run import (
@@ -150,9 +152,9 @@ def _left_running(run: Run, job: Job, why: str) -> int:
     return INTERRUPTED
 
 
-def _print(run: Run, job: Job, progress: Progress | None = None) -> None:
+def _print(run: Run, job: Job, progress: Progress | None = None, diagnosis: Diagnosis | None = None) -> None:
     if run.json:
-        print_json(job_json(job, progress))
+        print_json(job_json(job, progress, diagnosis))
     else:
         out(job.name)
 
@@ -282,7 +284,10 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
                 note(shown)
     except asyncio.CancelledError:
         return _left_running(run, job, "no longer waiting")
-    _print(run, job, (await backend.progress.read([job]))[job.name])
+    diagnosis = await read_diagnosis(backend, job)
+    _print(run, job, (await backend.progress.read([job]))[job.name], diagnosis)
     if job.error:
         note(f"{job.display_name}: {job.error.message}")
+    if diagnosis is not None and diagnosis.fix:
+        note(f"→ {sentences(diagnosis.meaning, diagnosis.fix)}")
     return 0 if job.state is JobState.SUCCEEDED else 1

@@ -37,10 +37,10 @@ SAID: dict[str, tuple[str, str, str, int]] = {
 
 
 def told(job: Job) -> tuple[Any, ...]:
-    """What is shown of the fault."""
+    """What is shown of the fault, without the position in a queue: that is read of one job alone."""
     found = diagnosis_of(job)
     replicas = [(each.id, each.restarts, each.reason) for each in job.replicas]
-    return job.state, job.reason, job.waiting, job.error, found, job.restarts_note, replicas
+    return job.state, job.reason, job.waiting[:1], job.error, found, job.restarts_note, replicas
 
 
 async def in_list(opened: KubernetesBackend) -> Job:
@@ -82,25 +82,37 @@ async def test_events_that_may_not_be_read_are_missed_in_words() -> None:
             assert told(single) == told(found)
 
 
+def count_calls(opened: KubernetesBackend) -> list[str]:
+    """The paths of the calls that are made from now on, beside watches."""
+    seen: list[str] = []
+    connection = opened.cluster.connection
+    request = connection.request
+
+    async def counted(method: str, path: str, **more: Any) -> Any:
+        seen.append(path)
+        return await request(method, path, **more)
+
+    connection.request = counted  # type: ignore[method-assign]
+    return seen
+
+
 async def test_events_cost_one_watch_for_a_namespace_and_one_for_nodes() -> None:
     """However many jobs there are, and however often they are read."""
+    lists = ["/api/v1/namespaces/default/events", f"/api/v1/namespaces/{SPACE}/events"]
     async with faulted_job("unschedulable") as job:
         await job.suffer("unschedulable")
-        seen: list[str] = []
         async with backend(job.pods.emulator, namespaces=(SPACE,)) as opened:
-            connection = opened.cluster.connection
-            request = connection.request
-
-            async def counted(method: str, path: str, **more: Any) -> Any:
-                seen.append(path)
-                return await request(method, path, **more)
-
-            connection.request = counted  # type: ignore[method-assign]
+            seen = count_calls(opened)
             await in_list(opened)
             await until(lambda: opened.cluster.watch.live("pytorch_job", SPACE), "the watch")
             for _ in range(5):
                 found = await in_list(opened)
                 await opened.jobs["pytorch_job"].get(found.name)
-        assert sorted(path for path in seen if path.endswith("/events")) == [
-            "/api/v1/namespaces/default/events", f"/api/v1/namespaces/{SPACE}/events",
-        ]  # fmt: skip
+            assert sorted(path for path in seen if path.endswith("/events")) == lists
+        async with backend(job.pods.emulator, "verb", (SPACE,)) as opened:
+            seen = count_calls(opened)
+            (found,) = await opened.find_jobs(NAME)
+            await opened.jobs["pytorch_job"].get(found.name)
+            assert sorted(path for path in seen if path.endswith("/events")) == lists, (
+                "a verb reads them once"
+            )

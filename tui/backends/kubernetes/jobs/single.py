@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
 from tui.backends.errors import BackendError, NotFound
@@ -28,6 +29,7 @@ from tui.domain.kubernetes.waiting import wait_events, waits_for
 from tui.domain.kubernetes.workloads import Workload, at, fields
 
 Obj = Mapping[str, Any]
+EVENTS_SECONDS = 5.0
 MOST_PAGES = 40
 """Pages of Events that are read for one job."""
 _POD_LABELS = {
@@ -46,6 +48,8 @@ class SingleReader:
         self._cluster = cluster
         self.positions = QueuePositions(cluster)
         self._workload = workload
+        self._recent: tuple[tuple[str, str], float, EventIndex | None] = (("", ""), -EVENTS_SECONDS, None)
+        """For which job and version of it Events were read last, when, and they."""
 
     async def object(self, name: JobName) -> tuple[ApiType, Obj]:
         """The job's object, and in which version it is served. Raises NotFound."""
@@ -66,7 +70,7 @@ class SingleReader:
         if obj is None:
             _, obj = await self.object(name)
         pods, job_set, runtime, events, workload, group = await asyncio.gather(
-            self.pods(name), self._job_set(name), self._runtime(name, obj), self._events(name.namespace),
+            self.pods(name), self._job_set(name), self._runtime(name, obj), self._events(name.namespace, obj),
             self.queued(name, obj), self._pod_group(name, obj),
         )  # fmt: skip
         place = (name.namespace, self._workload.kind, name.name)
@@ -114,8 +118,19 @@ class SingleReader:
             return None
         return await self._may_be(of.path(name.namespace, name.name), f"read the PodGroup {name.name}")
 
-    async def _events(self, namespace: str) -> EventIndex | None:
-        """The Events of a namespace and of nodes; None where they can't be read."""
+    async def _events(self, namespace: str, obj: Obj) -> EventIndex | None:
+        """The Events of a namespace and of nodes; None where they can't be read.
+
+        They are not read again so soon while the job is the same: a verb reads a job once or twice.
+        """
+        asked = str(at(obj, "metadata", "uid")), str(at(obj, "metadata", "resourceVersion"))
+        known, read_at, index = self._recent
+        if known != asked or monotonic() - read_at > EVENTS_SECONDS:
+            index = await self._read_events(namespace)
+            self._recent = asked, monotonic(), index
+        return index
+
+    async def _read_events(self, namespace: str) -> EventIndex | None:
         wanted = [(namespace, SELECTOR)]
         if namespace != NODES_NAMESPACE:
             wanted.append((NODES_NAMESPACE, OF_NODES))
