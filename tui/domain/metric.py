@@ -20,6 +20,16 @@ UNITS = {CPU: "1", MEMORY: "1", GPU: "1", GPU_MEMORY: "1", NET_IN: "By/s", NET_O
 """UCUM units as shown; the byte counters are read as rates."""
 
 
+METRICS_API, CADVISOR, DCGM = "the cluster's metrics API", "the nodes' cAdvisor", "the DCGM exporter"
+"""Where figures of pods are from, besides Cloud Monitoring and the trainer."""
+_SOURCE = "source"
+
+
+def source_label(name: str) -> tuple[str, str]:
+    """The label of a series that says where it is from."""
+    return _SOURCE, name
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One metric of one replica (and one accelerator of it), oldest point first."""
@@ -35,6 +45,11 @@ class Series:
     def latest(self) -> tuple[datetime, float] | None:
         """The newest point, or `None` where nothing has been measured yet."""
         return self.points[-1] if self.points else None
+
+    @property
+    def source(self) -> str:
+        """Where it is from; "" for the trainer's own lines and for Cloud Monitoring."""
+        return dict(self.labels).get(_SOURCE, "")
 
     @property
     def simulated(self) -> bool:

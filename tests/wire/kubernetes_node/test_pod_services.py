@@ -22,7 +22,8 @@ from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.backends.shells import ShellRequest
 from tui.domain.log_entry import SERVICE, LogEntry
-from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, MetricsReading
+from tui.domain.metric import CADVISOR, CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, MetricsReading
+from tui.store.job.figures import JobFigures
 
 COUNTING = """
 import sys, time
@@ -47,7 +48,11 @@ def job(name: str, code: str, workers: int = 1) -> dict[str, Any]:
 
     def replicas(role: str, count: int) -> dict[str, Any]:
         command = [sys.executable, "-c", code, role]
-        limits = {"limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 1}} if code is TRAINING else {}
+        limits = (
+            {"limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 1}}
+            if code in {TRAINING, QUIET}
+            else {}
+        )
         container = {"name": "pytorch", "image": "python:3.11", "command": command, "resources": limits}
         return {"replicas": count, "template": {"spec": {"containers": [container]}}}
 
@@ -57,6 +62,10 @@ def job(name: str, code: str, workers: int = 1) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"runPolicy": {"cleanPodPolicy": "None"}, "pytorchReplicaSpecs": specs},
     }  # fmt: skip
+
+
+QUIET = "import time; time.sleep(600)"
+"""Its lines say nothing of the accelerator that it has."""
 
 
 @asynccontextmanager
@@ -224,3 +233,25 @@ async def _figures(backend: KubernetesBackend, name: str) -> None:
     assert 0 < series[MEMORY].points[-1][1] < 0.2
     missing = {found.metric: found.reason for found in reading.not_measured}
     assert "Cloud Monitoring" in missing[NET_IN]
+
+
+async def test_accelerators_are_read_from_their_node_where_the_trainer_says_nothing() -> None:
+    async with (
+        running_job(job("quiet", QUIET, workers=0)) as pods,
+        connected(pods.emulator.state.kubeconfig) as backend,
+    ):
+        name = "clusters/local-k8s/namespaces/default/pytorchjobs/quiet"
+
+        async def measured() -> MetricsReading | None:
+            found = await backend.metrics.read(name, metrics=(GPU, GPU_MEMORY))
+            return found if len(found.series) == 2 else None
+
+        reading: MetricsReading = await until(measured, "both figures", every=0.3)
+        assert {series.metric for series in reading.series} == {GPU, GPU_MEMORY}
+        for series in reading.series:
+            assert (series.replica, series.source, series.simulated) == ("master-0", CADVISOR, True)
+            assert all(0 <= value <= 1 for _, value in series.points)
+        assert not reading.not_measured
+        figures = JobFigures()
+        figures.add_reading(reading, local=True)
+        assert figures.node_sources == CADVISOR and figures.simulated

@@ -12,6 +12,7 @@ from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.backends.kubernetes.logs.remains import Remains
 from tui.backends.kubernetes.logs.service import KubernetesLogs
+from tui.backends.kubernetes.metrics.node_accelerators import NodeAccelerators
 from tui.backends.kubernetes.metrics.pod_usage import PodUsage
 from tui.backends.kubernetes.metrics.service import KubernetesMetrics
 from tui.backends.kubernetes.progress import KubernetesProgress
@@ -30,7 +31,9 @@ def pod_services(cluster: ConnectedCluster, jobs: Mapping[str, JobService]) -> d
     cloud_log, cloud_metrics = _cloud(cluster)
     return {
         "logs": KubernetesLogs(connection, pods, newest, Remains(cloud_log)),
-        "metrics": KubernetesMetrics(pods, PodUsage(connection), telemetry, cloud_metrics),
+        "metrics": KubernetesMetrics(
+            pods, PodUsage(connection), telemetry, cloud_metrics, NodeAccelerators(connection)
+        ),
         "progress": KubernetesProgress(pods, newest, local=local),
         "telemetry": telemetry,
         "shells": KubernetesShells(connection, pods),

@@ -147,6 +147,8 @@ class MetricsPane(JobPane):
         note = Content.styled("   ".join(parts), "$text-muted")
         if self.feed.figures.simulated:
             note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
+        if self.feed.figures.node_sources:
+            note = Content.assemble(note, (f"   GPU from {self.feed.figures.node_sources}", "$text-muted"))
         return note
 
     def _span_text(self) -> str:

@@ -78,6 +78,8 @@ class ReplicasPane(JobPane):
             note = Content.assemble(note, ("   " + plain(self.feed.job.restarts_note), "$text-muted"))
         if self.feed.figures.simulated:
             note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
+        if self.feed.figures.node_sources:
+            note = Content.assemble(note, (f"   GPU from {self.feed.figures.node_sources}", "$text-muted"))
         return Content("   ").join([*parts, note])
 
     def back(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
+from tui.domain.metric import CADVISOR, CPU, DCGM, GPU, GPU_MEMORY, MEMORY, METRICS_API, MetricsReading
 from tui.domain.training.telemetry import TelemetryLine
 
 
@@ -29,6 +29,9 @@ class FigureOrigin(Enum):
 
     TRAINER = "the trainer's line"
     MONITORING = "Cloud Monitoring"
+    METRICS_API = METRICS_API
+    CADVISOR = CADVISOR
+    DCGM = DCGM
 
 
 TRAINER_LATE = timedelta(seconds=60)
@@ -91,6 +94,13 @@ class JobFigures:
         """Whether any figure does not come from a real device."""
         return any(figure.simulated for figure in self._figures.values())
 
+    @property
+    def node_sources(self) -> str:
+        """The exporters on nodes that accelerators' figures are from; "" where there are none."""
+        own = {FigureOrigin.CADVISOR, FigureOrigin.DCGM}
+        found = {each.origin for each in self._figures.values()} & own
+        return ", ".join(sorted(str(origin.value) for origin in found))
+
     # Input
 
     def add_reading(self, reading: MetricsReading, *, local: bool) -> None:
@@ -100,8 +110,8 @@ class JobFigures:
             measure = _MEASURES.get(series.metric)
             if measure is not None and series.latest is not None and series.replica:
                 at, value = series.latest
-                simulated = ("simulated", "true") in series.labels
-                found = Figure(value, at, FigureOrigin.MONITORING, fresh_for, simulated)
+                origin = FigureOrigin(series.source) if series.source else FigureOrigin.MONITORING
+                found = Figure(value, at, origin, fresh_for, series.simulated)
                 for each in _measures_of(measure, bool(series.accelerator)):
                     self._keep_newest((each, series.replica, series.accelerator), found)
 

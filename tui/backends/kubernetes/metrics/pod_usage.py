@@ -13,10 +13,11 @@ from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import Sample
 from tui.domain.kubernetes import quantity
-from tui.domain.metric import CPU, MEMORY
+from tui.domain.metric import CPU, MEMORY, METRICS_API, source_label
 
 API = "/apis/metrics.k8s.io/v1beta1"
 _RESOURCES = ((CPU, "cpu"), (MEMORY, "memory"))
+_SOURCE = (source_label(METRICS_API),)
 Pods = Sequence[tuple[LoggedPod, Mapping[str, Any]]]
 
 
@@ -70,7 +71,7 @@ class PodUsage:
         for metric, resource in _RESOURCES:
             used, most = _amount(usage.get(resource)), await self._most(pod, obj, resource)
             if used is not None and most:
-                found.append(Sample(metric, pod.replica, at, float(used / most)))
+                found.append(Sample(metric, pod.replica, at, float(used / most), source=_SOURCE))
         return found
 
     async def _most(self, pod: LoggedPod, obj: Mapping[str, Any], resource: str) -> Decimal | None:

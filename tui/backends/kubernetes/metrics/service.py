@@ -2,7 +2,8 @@
 
 GPUs are read from the trainer's own lines first: they are the newest and the finest. CPU and memory come from
 the cluster's metrics API, which has one sample of now and no history: samples are taken while the job is
-watched. Where the context names a project, Cloud Monitoring has the rest.
+watched. Where the context names a project, Cloud Monitoring has the rest; where it names none, exporters on
+the nodes say how busy the accelerators of a trainer are whose lines don't.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from tui.backends.errors import BackendError
 from tui.backends.interface import MetricService
 from tui.backends.kubernetes.job_pods import JobPods
+from tui.backends.kubernetes.metrics.node_accelerators import NodeAccelerators
 from tui.backends.kubernetes.metrics.pod_usage import PodUsage
 from tui.backends.kubernetes.metrics.samples import SampleStore
 from tui.backends.kubernetes.telemetry import KubernetesTelemetry
@@ -48,11 +50,13 @@ class KubernetesMetrics(MetricService):
         usage: PodUsage,
         telemetry: KubernetesTelemetry,
         cloud: CloudMetrics | None = None,
+        nodes: NodeAccelerators | None = None,
     ) -> None:
         self._pods = pods
         self._usage = usage
         self._telemetry = telemetry
         self._cloud = cloud
+        self._nodes = nodes
         self._samples = SampleStore()
 
     async def aclose(self) -> None:
@@ -80,6 +84,9 @@ class KubernetesMetrics(MetricService):
             reads.append(self._read_trainer(job, since, now))
         await asyncio.gather(*reads)
         found = self._samples.series(job, asked, since)
+        if works and job.accelerators and await self._read_nodes(job, found, asked, problems):
+            found = self._samples.series(job, asked, since)
+        found = _without_second(found)
         if self._cloud is not None:
             have = {(series.metric, series.replica) for series in found}
             wanted = [metric for metric in asked if not _covers(have, metric, job)]
@@ -116,6 +123,26 @@ class KubernetesMetrics(MetricService):
             return
         self._samples.add_lines(job, lines)
 
+    async def _read_nodes(
+        self, job: Job, found: Iterable[Series], asked: Iterable[str], problems: dict[str, str]
+    ) -> bool:
+        """Sample what exporters on the nodes have of accelerators that the trainer says nothing of."""
+        told = {(series.metric, series.replica) for series in found if not series.source}
+        wanted = [
+            metric for metric in (GPU, GPU_MEMORY) if metric in asked and not _covers(told, metric, job)
+        ]
+        if not wanted or self._nodes is None or self._cloud is not None:
+            return False
+        try:
+            pods = await self._pods.recent_pods(job)
+            samples, problem = await self._nodes.read(pod for pod, _ in pods)
+        except BackendError as error:
+            problem, samples = error.message, []
+        if problem:
+            problems.update((metric, problem) for metric in wanted)
+        self._samples.add(job, samples)
+        return bool(samples)
+
     async def _from_cloud(
         self, cloud: CloudMetrics, job: Job, wanted: Iterable[str], since: datetime | None
     ) -> tuple[list[Series], str]:
@@ -139,8 +166,15 @@ class KubernetesMetrics(MetricService):
         if metric in {NET_IN, NET_OUT}:
             return "the metrics API of a cluster has none; a context with a `project` reads Cloud Monitoring"
         if metric in {GPU, GPU_MEMORY}:
-            return "the trainer's log says none; a context with a `project` reads Cloud Monitoring"
+            return "neither the trainer's log nor its nodes say it; with a `project` Cloud Monitoring is read"
         return "no samples yet"
+
+
+def _without_second(found: Iterable[Series]) -> list[Series]:
+    """The series without those of nodes where the trainer tells the same of a replica."""
+    series = list(found)
+    told = {(each.metric, each.replica) for each in series if not each.source}
+    return [each for each in series if not each.source or (each.metric, each.replica) not in told]
 
 
 def _covers(have: set[tuple[str, str]], metric: str, job: Job) -> bool:
