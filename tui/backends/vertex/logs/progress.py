@@ -35,7 +35,7 @@ A read of many jobs' progress goes no further."""
 ALONE_OVERLAP = timedelta(minutes=5)
 """How much the clocks of a job and of the service may differ."""
 STEP_PAGES = 20
-"""Most pages of one `read_training_steps`; the next call continues where it ended."""
+"""Most pages of one `training_steps`; the next call continues where it ended."""
 STEP_KINDS = ("step", "eval")
 
 
