@@ -6,7 +6,6 @@ pods that exist and from the scheduler's events about those that don't.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from tui.backends.kubernetes.discovery import EVENTS
 from tui.backends.kubernetes.logs.fields import mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.service_entries import event_entry
+from tui.domain.kubernetes.failures.events import ASSIGNED
 from tui.domain.log_entry import LogEntry, Severity
 
 Obj = Mapping[str, Any]
@@ -31,7 +31,6 @@ REASONS = frozenset(
     }
 )  # fmt: skip
 """Those that may end a pod."""
-_ASSIGNED = re.compile(r"Successfully assigned \S+ to (\S+)")
 
 
 class NodeEvents:
@@ -45,9 +44,9 @@ class NodeEvents:
 
     def assigned(self, event: Obj, stamp: int) -> Iterator[LogEntry]:
         """Take an event about a pod of the job; what that lets be told."""
-        found = _ASSIGNED.match(text(event.get("message")))
+        found = ASSIGNED.match(text(event.get("message")))
         if event.get("reason") == "Scheduled" and found is not None:
-            yield from self.use(found[1], stamp)
+            yield from self.use(found["node"], stamp)
 
     def use(self, node: str, since: int | None) -> Iterator[LogEntry]:
         """A pod of the job is on a node since then; what that lets be told."""

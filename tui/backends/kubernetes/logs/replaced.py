@@ -14,9 +14,9 @@ from typing import Any
 from tui.backends.kubernetes.logs.fields import mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
 from tui.backends.kubernetes.logs.pods import LoggedPod
+from tui.domain.kubernetes.failures.events import CREATED
 
 Obj = Mapping[str, Any]
-_CREATED = re.compile(r"Created pod: (\S+)")
 _CAUSES = frozenset(
     {"Evicted", "Preempted", "TaintManagerEviction", "NodeShutdown", "NodeNotReady", "OOMKilling"}
 )
@@ -85,10 +85,8 @@ def _gone(
     replica_of: Callable[[str], str],
     present: Collection[str],
 ) -> list[GonePod]:
-    said = (
-        _CREATED.fullmatch(text(each.get("message"))) for each in events if _about(each).get("uid") == job
-    )
-    made = {match[1] for match in said if match is not None}
+    said = (CREATED.fullmatch(text(each.get("message"))) for each in events if _about(each).get("uid") == job)
+    made = {match["pod"] for match in said if match is not None}
     started: dict[str, tuple[int, str]] = {}
     ends: dict[str, str] = {}
     killed: dict[str, int | None] = {}

@@ -33,6 +33,8 @@ class Container:
     resources: Mapping[str, Any]
     path: str
     """Of its resources."""
+    in_form: bool = True
+    """The form of the job's profile has them."""
 
     @property
     def words(self) -> str:
@@ -47,7 +49,8 @@ class Container:
     def field(self, part: str) -> str:
         """The path of that, and its name in the form of a profile."""
         label = "memory limit" if part == "limits" else "memory"
-        return f"{self.path}.{part}.memory, `{label}` of {self.group} in a profile's form"
+        form = f", `{label}` of {self.group} in a profile's form" if self.in_form else ""
+        return f"{self.path}.{part}.memory{form}"
 
 
 def container_of(obj: Obj, job_set: Obj | None, failure: Failure) -> Container | None:
@@ -77,7 +80,11 @@ def _container(group: Group, failure: Failure, before: str = "") -> Container:
     name = failure.container or str(container.get("name") or "")
     known = name == container.get("name")
     return Container(
-        group.role, name, fields(container, "resources") if known else {}, f"{before}{text}.resources"
+        group.role,
+        name,
+        fields(container, "resources") if known else {},
+        f"{before}{text}.resources",
+        in_form=not before,
     )
 
 

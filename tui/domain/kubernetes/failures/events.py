@@ -39,7 +39,10 @@ _KEPT = WAITS | ENDS | NODE_GOES | KERNEL_KILLS | {SCHEDULED, KILLING, CREATED_P
 _SUSPENDED = re.compile(r"\w*Suspended")
 _ERROR_POD = "Error pod "
 """How the Training Operator begins to say what is wrong with a container."""
-_ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
+ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
+"""What the scheduler says of a pod."""
+CREATED = re.compile(r"Created pod: (?P<pod>\S+)")
+"""What an operator says of its job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class ClusterEvent:
     @property
     def node(self) -> str:
         """The node that a pod was assigned to."""
-        found = _ASSIGNED.search(self.message) if self.reason == SCHEDULED else None
+        found = ASSIGNED.search(self.message) if self.reason == SCHEDULED else None
         return found["node"] if found else ""
 
 

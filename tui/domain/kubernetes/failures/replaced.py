@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from tui.domain.kubernetes.failures.events import (
+    CREATED,
     CREATED_POD,
     ENDS,
     EXITED,
@@ -35,7 +36,6 @@ _SECOND = timedelta(seconds=1)
 """Events are in whole seconds."""
 _EXITED = re.compile(r"Pod: [^. ]+\.(?P<pod>\S+) exited with code (?P<code>-?\d+)")
 _ERROR = re.compile(r"Error pod (?P<pod>\S+) container (?P<container>\S+) exitCode: (?P<code>-?\d+)")
-_CREATED = re.compile(r"Created pod: (?P<pod>\S+)")
 _CANCELLED = "Cancelling"
 """How the taint manager begins to say that a pod stays."""
 _NO_CODE = 0xBEEF
@@ -162,7 +162,7 @@ def counts_all(owner: Owner, pods: Iterable[Pod], events: EventIndex) -> bool:
     """Whether Events tell of every pod that these took the place of, from the first of each name on."""
     since: dict[str, datetime | None] = {}
     for event in events.about(owner.namespace, owner.kind, owner.name):
-        found = _CREATED.match(event.message) if event.reason == CREATED_POD else None
+        found = CREATED.match(event.message) if event.reason == CREATED_POD else None
         if found is not None:
             since[found["pod"]] = event.first
     return all(pod.name in since and not _before(_later(owner.created), since[pod.name]) for pod in pods)
@@ -217,7 +217,7 @@ def _told(owner: Owner, events: EventIndex) -> _Told:
         if (event.uid and event.uid != owner.uid) or _before(event.last, owner.created):
             continue
         exited = _EXITED.match(event.message) if event.reason == EXITED else None
-        error, created = _ERROR.match(event.message), _CREATED.match(event.message)
+        error, created = _ERROR.match(event.message), CREATED.match(event.message)
         if exited is not None and int(exited["code"]):
             told.exits.setdefault(exited["pod"], []).append((int(exited["code"]), event))
         elif error is not None:
