@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import click
@@ -37,6 +38,7 @@ async def metrics(run: Run, job: str, task: str | None) -> None:
                         "accelerator": s.accelerator,
                         "unit": s.unit,
                         "simulated": s.simulated,
+                        "source": s.source or None,
                         "points": [[when(t), v] for t, v in s.points],
                     }
                     for s in reading.series
@@ -51,8 +53,23 @@ async def metrics(run: Run, job: str, task: str | None) -> None:
         for s in sorted(reading.series, key=lambda s: (s.replica, s.metric, s.accelerator))
     ]
     table(("REPLICA", "METRIC", "GPU", "LATEST", "AGE"), rows, right=(3, 4))
+    for line in _sources(reading.series):
+        note(line)
     for missing in reading.not_measured:
         note(f"· {missing.metric} was not measured: {missing.reason}")
+
+
+def _sources(series: Iterable[Series]) -> list[str]:
+    """What is simulated, and which figures are from somewhere else than is usual."""
+    by_source: dict[tuple[str, bool], set[str]] = {}
+    for each in series:
+        if each.source or each.simulated:
+            by_source.setdefault((each.source, each.simulated), set()).add(each.metric)
+    lines = []
+    for (source, simulated), metrics in sorted(by_source.items()):
+        words = [*["simulated"] * simulated, *[f"from {source}"] * bool(source)]
+        lines.append(f"· {', '.join(sorted(metrics))}: {', '.join(words)}")
+    return lines
 
 
 def _latest(series: Series) -> str:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.domain.kubernetes.nodes.accelerator_metrics import AcceleratorSample, accelerator_samples
-from tui.domain.metric import GPU, GPU_MEMORY
+from tui.domain.metric import CADVISOR, CPU, GPU, GPU_MEMORY, METRICS_API, Series, source_label
+from tui.verbs.metrics import _sources
 
 POD = 'namespace="team",pod="bert-worker-0",container="pytorch"'
 AT = datetime(2026, 11, 25, 18, tzinfo=UTC)
@@ -69,3 +70,19 @@ def test_any_text_is_read(text: str) -> None:
 def test_a_label_may_have_quotes_and_braces() -> None:
     line = 'DCGM_FI_DEV_GPU_UTIL{gpu="0",modelName="a\\"}b",pod="p",namespace="n",container="c"} 50'
     assert accelerator_samples(line) == [AcceleratorSample(GPU, "n", "p", "c", "0", 0.5)]
+
+
+def test_a_verb_says_what_is_simulated_and_where_figures_are_from() -> None:
+    simulated = ("simulated", "true")
+    series = [
+        Series(GPU, "worker-0", "0", "1", ()),
+        Series(GPU, "worker-1", "0", "1", (), (source_label(CADVISOR), simulated)),
+        Series(GPU_MEMORY, "worker-1", "0", "1", (), (source_label(CADVISOR), simulated)),
+        Series(CPU, "worker-1", "", "1", (), (source_label(METRICS_API),)),
+        Series(GPU, "worker-2", "0", "1", (), (simulated,)),
+    ]
+    assert _sources(series) == [
+        "· accelerator/utilization: simulated",
+        "· cpu/utilization: from the cluster's metrics API",
+        "· accelerator/memory/utilization, accelerator/utilization: simulated, from the nodes' cAdvisor",
+    ]
