@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from tests.waiting import until
 from tests.wire.kubernetes.control import emulator
+from tui.backends.errors import Unavailable
 from tui.backends.interface import ContextInfo, JobPage, JobService
 from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
@@ -84,6 +86,18 @@ async def pages(service: JobService, *, changes: bool = False) -> list[JobPage]:
         return [page async for page in found]
 
 
+async def whole(service: JobService) -> list[JobPage]:
+    """A listing of all: on a loaded machine the first connection may take longer than the backend waits."""
+
+    async def look() -> list[JobPage] | None:
+        found = await pages(service)
+        return None if any(isinstance(page.error, Unavailable) for page in found) else found
+
+    found: list[JobPage] = await until(look, "a whole listing")
+    return found
+
+
 async def listed(service: JobService, *, changes: bool = False) -> dict[str, Job]:
     """Jobs by id."""
-    return {job.id: job for page in await pages(service, changes=changes) for job in page.jobs}
+    found = await pages(service, changes=True) if changes else await whole(service)
+    return {job.id: job for page in found for job in page.jobs}

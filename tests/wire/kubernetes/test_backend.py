@@ -18,6 +18,7 @@ from tests.wire.kubernetes.backends import (
     pytorch_job,
     set_pod,
     template,
+    whole,
 )
 from tests.wire.kubernetes.control import emulator
 from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, PermissionDenied, Unavailable
@@ -277,7 +278,7 @@ async def test_only_the_named_namespaces_are_read() -> None:
             add(running, pytorch_job(namespace, namespace, workers=0))
         async with backend(running, namespaces=("b", "a")) as opened:
             assert opened.info.regions == ("b", "a")
-            found = await pages(opened.jobs["pytorch_job"])
+            found = await whole(opened.jobs["pytorch_job"])
             assert {(page.region, job.id) for page in found for job in page.jobs} == {("a", "a"), ("b", "b")}
         async with backend(running) as opened:
             assert set(await listed(opened.jobs["pytorch_job"])) == {"default", "a", "b"}
