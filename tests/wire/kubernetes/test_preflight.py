@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from tests.wire.kubernetes.backends import add, cluster_backend
+from tui.backends.errors import InvalidRequest
 from tui.backends.interface import Backend, LaunchRequest
 from tui.domain.job import Job
 from tui.domain.kubernetes.manifest import MANIFEST
@@ -135,6 +138,21 @@ async def test_the_server_has_the_last_word() -> None:
         assert problem(await checks(opened, other), "served").fatal
         nowhere = await checks(opened, pytorch(), "team-x")
         assert "there is no namespace team-x" in problem(nowhere, "namespace").sentence
+
+
+@pytest.mark.parametrize("name", ["a.b", "a" * 70])
+async def test_what_a_webhook_refuses_is_no_missing_permission(name: str) -> None:
+    async with cluster_backend() as (_, opened):
+        found = await checks(opened, pytorch(name))
+        assert [found[id].status for id in ("served", "permissions")] == [CheckStatus.OK, CheckStatus.OK]
+        refused = problem(found, "dry-run")
+        assert refused.fatal and "denied the request: metadata.name: Invalid value" in refused.sentence
+        assert refused.fix == "Give it another name, one that the cluster accepts."
+        with pytest.raises(InvalidRequest, match="denied the request") as raised:
+            await opened.jobs["pytorch_job"].create(
+                LaunchRequest("default", MANIFEST.resource(pytorch(name)))
+            )
+        assert raised.value.exit_code == 2
 
 
 async def a_queue_must_be_there_and_have_the_quota(running: KubernetesEmulator, opened: Backend) -> None:

@@ -30,6 +30,11 @@ _CERTIFICATE_FIX = (
 _DENIED = re.compile(
     r'cannot (?P<verb>[\w*]+) resource "(?P<resource>[^"]+)"(?: in API group "(?P<group>[^"]*)")?', re.ASCII
 )
+_ADMISSION = re.compile(
+    r"admission webhook \"[^\"]+\" denied the request\b"
+    r"|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request\b"
+)
+_FIELD = re.compile(r"(?P<field>(?:metadata|spec)(?:\.\w+|\[[^\[\]]*\])+): ", re.ASCII)
 _UNCHECKED = (
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation"
@@ -43,6 +48,10 @@ class Conflict(FailedPrecondition):
 
 class AlreadyExists(FailedPrecondition):
     """There is an object of this name already."""
+
+
+class AdmissionRefused(InvalidRequest):
+    """An admission webhook or policy refuses the object. Its code is 403 too, as of a missing permission."""
 
 
 class Expired(BackendError):
@@ -66,6 +75,8 @@ def from_status(said: Mapping[str, Any], what: str) -> BackendError:
     message = f"Can't {what}: {words}"
     if code == 401:
         return Unauthenticated(f"Can't {what}: the cluster does not accept the login: {words}", fix=LOGIN_FIX)
+    if _ADMISSION.search(words) is not None:
+        return AdmissionRefused(message, fix=_admission_fix(words))
     if code == 403:
         return _forbidden(words, message)
     if code == 404:
@@ -149,6 +160,16 @@ def _forbidden(words: str, message: str) -> BackendError:
     group = f".{found['group']}" if found["group"] else ""
     asked = f"`kubectl auth can-i {found['verb']} {found['resource']}{group}`"
     return PermissionDenied(message, fix=f"Ask for a role that allows it; {asked} tells.")
+
+
+def _admission_fix(words: str) -> str:
+    """What to change: the field that the words name, where they name one."""
+    found = _FIELD.search(words)
+    if found is None:
+        return "Change what it names; the cluster's administrator knows the rules of its admission."
+    if found["field"] == "metadata.name":
+        return "Give it another name, one that the cluster accepts."
+    return f"Change {found['field']} as the cluster says."
 
 
 def _fields(details: Mapping[str, Any]) -> dict[str, str]:
