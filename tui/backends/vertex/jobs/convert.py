@@ -101,6 +101,30 @@ def listed_job(pb: Any, context: str) -> Job:
     )
 
 
+def job_of(pb: Any, context: str, kind: str, states: Mapping[int, str]) -> Job:
+    """What the messages of pipelines, tuning jobs and training pipelines have in the same fields.
+
+    `states` are the native states by number.
+    """
+    native, id = states.get(pb.state) or str(pb.state), pb.name.rpartition("/")[2]
+    return Job(
+        name=pb.name,
+        id=id,
+        display_name=pb.display_name or id,
+        state=from_vertex(native),
+        native_state=native,
+        context=context,
+        region=region_of(pb.name),
+        kind=kind,
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        end_time=moment(pb, "end_time"),
+        update_time=moment(pb, "update_time"),
+        labels=dict(pb.labels),
+        error=error_of(pb),
+    )
+
+
 def timeout_of(scheduling: Any) -> timedelta | None:
     """How long the job may run; `None` where its Scheduling does not limit it."""
     limit = scheduling.timeout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from google.cloud.aiplatform_v1.types.pipeline_failure_policy import PipelineFailurePolicy
@@ -11,13 +12,13 @@ from google.cloud.aiplatform_v1.types.pipeline_job import PipelineTaskDetail
 from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
-from tui.backends.vertex.jobs.convert import error_of, region_of
+from tui.backends.vertex.jobs.convert import job_of
 from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.pipeline.graph import dependencies
 from tui.domain.pipeline.run import PipelineRun
-from tui.domain.states import JobState, from_vertex
+from tui.domain.states import JobState
 from tui.domain.task import Artifact, Task
 from tui.domain.training.progress import Progress
 
@@ -50,23 +51,9 @@ _CREATED = frozenset({"CustomJob", "HyperparameterTuningJob"})
 
 def job(pb: Any, context: str) -> Job:
     """A PipelineJob message as a domain job."""
-    native = _STATES.get(pb.state) or str(pb.state)
     tasks = _tasks(pb)
-    return Job(
-        name=pb.name,
-        id=pb.name.rpartition("/")[2],
-        display_name=pb.display_name or pb.name.rpartition("/")[2],
-        state=from_vertex(native),
-        native_state=native,
-        context=context,
-        region=region_of(pb.name),
-        kind=KIND,
-        create_time=moment(pb, "create_time"),
-        start_time=moment(pb, "start_time"),
-        end_time=moment(pb, "end_time"),
-        update_time=moment(pb, "update_time"),
-        labels=dict(pb.labels),
-        error=error_of(pb),
+    return replace(
+        job_of(pb, context, KIND, _STATES),
         progress=_progress(tasks),
         tasks=tasks,
         composite=True,

@@ -10,10 +10,9 @@ from google.cloud.aiplatform_v1.types.custom_job import CustomJobSpec
 from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
-from tui.backends.vertex.jobs.convert import error_of, groups_of, pattern_of, region_of, strategy_of
-from tui.backends.vertex.timestamps import moment
+from tui.backends.vertex.jobs.convert import groups_of, job_of, pattern_of, strategy_of
 from tui.domain.job import Job, infer_replicas
-from tui.domain.states import JobState, from_vertex
+from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.vertex.custom_job_spec import text_arguments
 
@@ -29,37 +28,16 @@ _BACKING = {
 
 def job(pb: Any, context: str) -> Job:
     """A TrainingPipeline message as a domain job."""
-    native = _STATES.get(pb.state) or str(pb.state)
-    state = from_vertex(native)
-    error = error_of(pb)
-    asked = _asked_for(pb, context)
+    found = _with_inputs(job_of(pb, context, KIND, _STATES), pb)
     return replace(
-        asked,
-        state=state,
-        native_state=native,
-        create_time=moment(pb, "create_time"),
-        start_time=moment(pb, "start_time"),
-        end_time=moment(pb, "end_time"),
-        update_time=moment(pb, "update_time"),
-        labels=dict(pb.labels),
-        error=error,
-        replicas=infer_replicas(asked.groups, state, error),
-        tasks=(_task(pb, state),),
+        found,
+        replicas=infer_replicas(found.groups, found.state, found.error),
+        tasks=(_task(pb, found.state),),
     )
 
 
-def _asked_for(pb: Any, context: str) -> Job:
+def _with_inputs(found: Job, pb: Any) -> Job:
     """What the pipeline's inputs say; without worker pools where they are not those of custom code."""
-    found = Job(
-        name=pb.name,
-        id=pb.name.rpartition("/")[2],
-        display_name=pb.display_name,
-        state=JobState.UNKNOWN,
-        native_state="",
-        context=context,
-        region=region_of(pb.name),
-        kind=KIND,
-    )
     spec = _SpecPb()
     try:
         inputs = text_arguments(json_format.MessageToDict(pb.training_task_inputs))

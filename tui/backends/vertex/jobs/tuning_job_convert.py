@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from google.cloud.aiplatform_v1.types.job_state import JobState as NativeState
 from google.cloud.aiplatform_v1.types.study import StudySpec, Trial
 
 from tui.backends.vertex.jobs.convert import (
-    error_of,
     groups_of,
+    job_of,
     pattern_of,
-    region_of,
     strategy_of,
     timeout_of,
 )
 from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
-from tui.domain.states import JobState, from_vertex
+from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Parameter, Study, Value
@@ -48,30 +48,17 @@ MAXIMIZE = int(StudySpec.MetricSpec.GoalType.MAXIMIZE)
 
 def job(pb: Any, context: str) -> Job:
     """A HyperparameterTuningJob message as a domain job. Lists leave out its trials (vertex facts 2.2)."""
-    native = _STATES.get(pb.state) or str(pb.state)
-    state = from_vertex(native)
     spec = pb.trial_job_spec
     tasks = tuple(map(_task, pb.trials))
-    return Job(
-        name=pb.name,
-        id=pb.name.rpartition("/")[2],
-        display_name=pb.display_name,
-        state=state,
-        native_state=native,
-        context=context,
-        region=region_of(pb.name),
-        kind=KIND,
-        create_time=moment(pb, "create_time"),
-        start_time=moment(pb, "start_time"),
-        end_time=moment(pb, "end_time"),
-        update_time=moment(pb, "update_time"),
-        labels=dict(pb.labels),
-        error=error_of(pb),
+    found = job_of(pb, context, KIND, _STATES)
+    trials = len(tasks) if found.state is JobState.SUCCEEDED else pb.max_trial_count
+    return replace(
+        found,
         groups=groups_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),
         persistent_resource=spec.persistent_resource_id,
         timeout=timeout_of(spec.scheduling),
-        progress=_progress(tasks, len(tasks) if state is JobState.SUCCEEDED else pb.max_trial_count),
+        progress=_progress(tasks, trials),
         tasks=tasks,
         composite=True,
         details=_study(pb),
