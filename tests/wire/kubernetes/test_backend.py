@@ -445,3 +445,33 @@ async def test_a_login_that_may_not_read_nodes_sees_jobs_without_them() -> None:
 
         await until(on_node, "the pod on its node")
         assert opened.jobs["pytorch_job"]._cluster.watch.nodes.denied
+
+
+async def test_a_job_has_no_pods_of_an_earlier_one_of_its_name() -> None:
+    """Those of a deleted job may end for minutes while the next of its name is there."""
+
+    def hold(pod: dict[str, Any]) -> None:
+        pod["metadata"]["finalizers"] = ["test.example/held"]
+
+    async with cluster_backend(node_pools=[]) as (running, opened):
+        service, objects = opened.jobs["pytorch_job"], running.objects
+        jobs, pods = objects.resource("pytorchjobs"), objects.resource("pods")
+        names = {f"bert-{replica}" for replica in ("master-0", "worker-0", "worker-1")}
+        add(running, pytorch_job())
+        await until(lambda: names == {one["metadata"]["name"] for one in objects.list(pods)}, "its pods")
+        for name in names:
+            set_pod(running, name, "Running", state={"running": {"startedAt": "2026-11-25T18:00:00Z"}})
+            objects.change(pods, "default", name, hold)
+        objects.delete(jobs, "default", "bert")
+        await until(
+            lambda: all("deletionTimestamp" in one["metadata"] for one in objects.list(pods)),
+            "their deletion",
+        )
+        add(running, pytorch_job(runPolicy={"suspend": True}))
+
+        async def followed() -> Any:
+            job = (await listed(service)).get("bert")
+            return job if job is not None and job.state is JobState.SUSPENDED else None
+
+        for job in (await until(followed, "the next job"), await service.get(NAME)):
+            assert job.start_time is None and not any(replica.pod for replica in job.replicas)

@@ -31,6 +31,11 @@ class Owner:
 
     kind: str
     name: str
+    uid: str = ""
+
+    def is_other_than(self, kind: str, uid: str) -> bool:
+        """Whether it is an earlier object of this kind, which another one of the same name has followed."""
+        return self.kind == kind and bool(self.uid and uid) and self.uid != uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ def owner_of(obj: Obj) -> Owner | None:
     """The controller of an object."""
     for each in elements(obj, "metadata", "ownerReferences"):
         if fields(each).get("controller"):
-            return Owner(sys.intern(str(each.get("kind") or "")), str(each.get("name") or ""))
+            kind, uid = sys.intern(str(each.get("kind") or "")), str(each.get("uid") or "")
+            return Owner(kind, str(each.get("name") or ""), uid)
     return None
 
 

@@ -70,7 +70,8 @@ class SingleReader:
         if obj is None:
             _, obj = await self.object(name)
         pods, job_set, runtime, events, workload, group = await asyncio.gather(
-            self.pods(name), self._job_set(name), self._runtime(name, obj), self._events(name.namespace, obj),
+            self.pods(name, obj), self._job_set(name), self._runtime(name, obj),
+            self._events(name.namespace, obj),
             self.queued(name, obj), self._pod_group(name, obj),
         )  # fmt: skip
         place = (name.namespace, self._workload.kind, name.name)
@@ -83,11 +84,14 @@ class SingleReader:
         job = job_of(obj, self._workload, context, cluster, found)
         return await self.positions.told(name, job, workload)
 
-    async def pods(self, name: JobName) -> list[Pod]:
-        """Its pods, and those of its parts."""
+    async def pods(self, name: JobName, obj: Obj) -> list[Pod]:
+        """Its pods, and those of its parts; not those of an earlier job of its name."""
+        uid = str(at(obj, "metadata", "uid") or "")
         label = _POD_LABELS.get(self._workload.key, _OPERATOR_LABEL)
         items = await self._items(PODS, name.namespace, {"labelSelector": f"{label}={name.name}"})
-        return [pod for each in items if (pod := reduced(each)) is not None]
+        found = [pod for each in items if (pod := reduced(each)) is not None]
+        kind = self._workload.kind
+        return [pod for pod in found if pod.owner is None or not pod.owner.is_other_than(kind, uid)]
 
     async def _job_set(self, name: JobName) -> Obj | None:
         types = self._cluster.served.jobs.get("job_set", ())

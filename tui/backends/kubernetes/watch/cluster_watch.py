@@ -189,10 +189,14 @@ class ClusterWatch:
         return {key: pod for objects in found for key, pod in objects.items()}
 
     def pods_of(self, place: Place) -> list[Pod]:
-        """The pods of an object and of all that it controls."""
+        """The pods of an object and of all that it controls; not those of an earlier one of its name."""
         found: list[Pod] = []
+        uid = str(at(self._objects.get(place) or {}, "metadata", "uid") or "")
         for part in self._parts.get(place, ()):
             obj = self._objects.get(part)
+            owner = obj.owner if isinstance(obj, Pod) else owner_of(obj or {})
+            if owner is not None and owner.is_other_than(place[1], uid):
+                continue
             if isinstance(obj, Pod):
                 found.append(obj)
             else:
