@@ -20,6 +20,7 @@ from tui.config.access import Access, ReadOnly
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.rows import HEAD
 from tui.widgets.filter_bar import FilterBar
 
@@ -152,6 +153,25 @@ async def test_a_change_goes_to_the_context_of_the_job(tmp_path: Path) -> None:
     journal = (tmp_path / "audit.jsonl").read_text().splitlines()
     of_cluster = [text for text in journal if "clusters/" in text]
     assert of_cluster and all('"local-k8s"' in text for text in of_cluster)
+
+
+async def test_the_list_suspends_and_resumes_and_opens_a_job_at_a_tab(tmp_path: Path) -> None:
+    """The keys of a job's screen, and of its tabs, on the row under the cursor."""
+    runs, suspended = JOBS[0], next(each for each in JOBS if each.state is JobState.SUSPENDED)
+    async with opened(tmp_path, [runs, suspended]) as found:
+        for key, one, done in (("X", runs, "suspend"), ("U", suspended, "resume")):
+            found.list.table.move_to(one.name)
+            await found.press(key)
+            await found.press("y")
+            await until(lambda done=done, one=one: (done, one.name) in found.asked, done)
+        found.list.table.move_to(next(iter(found.vertex.stored)))
+        assert "can't be suspended" in (await found.press("X"))[0]
+        for key, tab in (("L", "logs"), ("R", "replicas"), ("M", "metrics")):
+            found.list.table.move_to(runs.name)
+            await found.press(key)
+            screen = found.app.screen
+            assert isinstance(screen, JobScreen) and screen.pane is screen.panes[tab]
+            await found.back_to(found.list)
 
 
 async def test_a_read_only_member_refuses_before_the_question(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_key_text_follows_the_users_keys() -> None:
 
 def test_a_key_map_is_checked() -> None:
     assert key_problems({}) == []
-    assert key_problems({"jobs.cancel": "X", "app.help": "f1"}) == []
+    assert key_problems({"jobs.cancel": "K", "app.help": "f1"}) == []
     assert key_problems({"jobs.cancel": "c,s"}) == ["The key map gives s to both jobs.cancel and jobs.sort."]
     assert key_problems({"app.help": "y"})[0].endswith("app.help and jobs.copy_command.")
     assert "nothing.here" in key_problems({"nothing.here": "y"})[0]

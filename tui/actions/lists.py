@@ -116,6 +116,17 @@ _JOBS = (
         "jobs.shell", "x", "shell", "Open a shell in a replica of the job", operation="job.shell",
         footer=False, name="opening a shell",
     ),
+    act("jobs.logs", "L", "logs", "Open the job at its log", footer=False),
+    act("jobs.replicas", "R", "replicas", "Open the job at its replicas", footer=False),
+    act("jobs.metrics", "M", "metrics", "Open the job at its metrics", footer=False),
+    act(
+        "jobs.suspend", "X", "suspend", "End the pods of a cluster's job and keep it, to be resumed later",
+        operation="job.suspend", confirm=True, footer=False,
+    ),
+    act(
+        "jobs.resume", "U", "resume", "Start the suspended job again", operation="job.resume", confirm=True,
+        footer=False,
+    ),
     act("jobs.compare", "P", "compare", "Compare the two marked runs: what they differ in"),
     act("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text"),
     act("jobs.sort", "s", "sort", "Sort by the next column"),

@@ -191,7 +191,8 @@ class FrameScreen(Screen[None], ErrorBoundary):
         info = session.backend.info if session is not None else None
         here = info is not None and info.local and (found.any_emulator or info.family == "vertex")
         if info is not None and found.local and not here:
-            return f"{found.title} is possible on the emulator alone."
+            which = "the emulator of Vertex AI" if info.local else "the emulator"
+            return f"{found.title} is possible on {which} alone."
         if found.needs == "jobs.create" and self.group_reason():
             # Which of its contexts to launch in is asked once a profile is chosen.
             return None

@@ -113,7 +113,8 @@ async def resume(run: Run, job: str, yes: bool) -> None:
         _print_changed(run, await backend.job_service(found.name).get(found.name))
 
 
-@click.command()
+# Else -1 would be an unknown option, and not a number that is too small.
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("job")
 @click.argument("workers", type=click.IntRange(0))
 @yes_option

@@ -96,13 +96,13 @@ def _parsed(query: str) -> JobQuery:
 
 
 def _print(found: list[Job], now: datetime) -> None:
-    # The kind has a column if there are several.
-    several = len({job.kind for job in found}) > 1
+    # The kind and the context have a column if there are several.
+    several, contexts = len({job.kind for job in found}) > 1, len({job.context for job in found}) > 1
     whys = [plain(formatting.why(job)) for job in found]
     rows = [
         [
             job.state.value.lower(), *([kind_of(job).words.noun] if several else ()), job.display_name,
-            job.id, job.region, formatting.replicas(job), formatting.accelerators(job),
+            job.id, *([job.context] if contexts else ()), job.region, formatting.replicas(job), formatting.accelerators(job),
             "spot" if job.spot else job.strategy.lower(), _progress(job), formatting.age(job.age(now)),
             formatting.age(job.duration(now)),
         ]
@@ -110,7 +110,7 @@ def _print(found: list[Job], now: datetime) -> None:
     ]  # fmt: skip
     place = region_word(job.kind for job in found).upper()
     headers = [
-        "STATE", *(["KIND"] if several else ()), "NAME", "ID", place, "REPL", "ACCEL", "STRATEGY",
+        "STATE", *(["KIND"] if several else ()), "NAME", "ID", *(["CONTEXT"] if contexts else ()), place, "REPL", "ACCEL", "STRATEGY",
         "PROGRESS", "AGE", "RAN",
     ]  # fmt: skip
     right = (len(headers) - 2, len(headers) - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from tui.actions.operations.runner import Outcome
@@ -13,7 +12,7 @@ from tui.domain.kubernetes.changes import bounds_words, worker_group
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.prompt import PromptScreen
-from tui.screens.jobs.job_actions import confirm_change
+from tui.screens.jobs.job_actions import confirm_change, confirm_suspension
 
 if TYPE_CHECKING:
     from tui.actions.operations.jobs import JobOperations
@@ -30,11 +29,11 @@ class ClusterTarget:
 
     def action_suspend(self) -> None:
         """End the pods and keep the job, after a question."""
-        self._change("suspend", "Suspend", "its pods end, and it starts again when it is resumed")
+        self._suspension("suspend")
 
     def action_resume(self) -> None:
         """Start the job again, after a question."""
-        self._change("resume", "Resume", "its pods start anew")
+        self._suspension("resume")
 
     def action_scale(self) -> None:
         """Ask for the number of workers, then whether it is meant."""
@@ -62,12 +61,9 @@ class ClusterTarget:
         question = f"Workers of {plain(job.display_name)} ({bounds_words(job)})"
         self._screen.console.push_screen(PromptScreen(question, str(workers), check=problem), answered)
 
-    def _change(self, operation: str, verb: str, effect: str) -> None:
-        found = self._ready()
-        if found is not None:
-            job, operations = found
-            act: Callable[[Job], Awaitable[Outcome[Any]]] = getattr(operations, operation)
-            confirm_change(self._screen.console, verb, job, act, effect)
+    def _suspension(self, operation: str) -> None:
+        if self._screen.job is not None:
+            confirm_suspension(self._screen.console, operation, self._screen.job)
 
     def _ready(self) -> tuple[Job, JobOperations] | None:
         """The job and what changes it; None where `blocked_reason` has said why that can't be."""

@@ -23,6 +23,11 @@ from tui.widgets.state import state_content
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
+SUSPENSION = {
+    "suspend": ("Suspend", "its pods end, and it starts again when it is resumed"),
+    "resume": ("Resume", "its pods start anew"),
+}
+"""What the question calls these operations, and what follows from them."""
 DONE = {"Cancel": "Cancelling", "Delete": "Deleted"}
 """What a message about several jobs calls it."""
 MOST_FAILURES = 5
@@ -72,6 +77,14 @@ def confirm_change(
 ) -> None:
     """Change one job after a yes, e.g. suspend it; `effect` is what follows from it."""
     _confirm(console, verb, [job], operation, also=lambda _: effect)
+
+
+def confirm_suspension(console: ConsoleApp, operation: str, job: Job) -> None:
+    """Suspend or resume one job after a yes."""
+    operations = console.job_operations()
+    if operations is not None:
+        verb, effect = SUSPENSION[operation]
+        confirm_change(console, verb, job, getattr(operations, operation), effect)
 
 
 def confirm_preempt(console: ConsoleApp, job: Job) -> None:

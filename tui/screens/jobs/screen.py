@@ -21,8 +21,8 @@ from tui.kinds.registry import kind_of, may_cancel, may_delete
 from tui.screens.dialogs.message import show_trouble
 from tui.screens.jobs.copy_command import copy_command
 from tui.screens.jobs.refusals import offered, unable
+from tui.screens.jobs.row_actions import ROW_METHODS, RowActions
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
-from tui.screens.jobs.views import JobsViews
 from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import Session, Stopped
@@ -46,7 +46,7 @@ FIRST_WAIT, TOGETHER = 0.5, 1.0
 """Seconds until a longer list is first shown while it is read, and between updates."""
 
 
-class JobsScreen(JobsViews):
+class JobsScreen(RowActions):
     """See the module."""
 
     SCOPE = "jobs"
@@ -294,11 +294,6 @@ class JobsScreen(JobsViews):
 
     # What is selected
 
-    @property
-    def current(self) -> Job | None:
-        """The job under the cursor."""
-        return self.console.store.jobs.get(self.table.cursor or "")
-
     def selected(self) -> list[Job]:
         """The marked jobs in the order shown, or the one under the cursor."""
         jobs, table = self.console.store.jobs, self.table
@@ -319,9 +314,11 @@ class JobsScreen(JobsViews):
             # The cursor may be on a group.
             return None
         needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "copy_command", "link"}
-        needs_job |= {"shell"}
+        needs_job |= {"shell", *ROW_METHODS}
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
+        if found.scope == "jobs" and found.method in ROW_METHODS and self.current is not None:
+            return self.row_refusal(found, self.current)
         if found.id in {"jobs.cancel", "jobs.delete", "jobs.shell"}:
             if found.id == "jobs.shell" and self.session is None:
                 return not_connected(self.app)

@@ -1,0 +1,68 @@
+"""What the list does with the row under the cursor besides opening it: a tab of it, suspend and resume."""
+
+from __future__ import annotations
+
+from tui.actions.registry import Action
+from tui.domain.job import Job
+from tui.domain.jobs.changes import change_problem
+from tui.kinds.registry import kind_of
+from tui.screens.jobs.views import JobsViews
+
+TABS = frozenset({"logs", "replicas", "metrics"})
+"""Methods that open the job at the tab of this name."""
+CHANGES = {"suspend": "suspended", "resume": "resumed"}
+"""Methods that change the job, and what it then is."""
+ROW_METHODS = TABS | CHANGES.keys()
+
+
+class RowActions(JobsViews):
+    """The part of the jobs screen that acts on the job under the cursor."""
+
+    @property
+    def current(self) -> Job | None:
+        """The job under the cursor."""
+        return self.console.store.jobs.get(self.table.cursor or "")
+
+    def row_refusal(self, found: Action, job: Job) -> str | None:
+        """Why an action of `ROW_METHODS` can't run on this job now."""
+        noun, method = kind_of(job).words.noun, found.method
+        if method in TABS:
+            return (
+                None if kind_of(job).has(method) else f"A {noun} has no {method} of its own; enter opens it."
+            )
+        if not any(each.method == method for each in kind_of(job).actions):
+            return f"A {noun} can't be {CHANGES[method]}."
+        session = self.session
+        if session is not None and not session.backend.offers_for(job.name, f"jobs.{method}", job.kind):
+            return f"You may not {method} a {noun} here."
+        return change_problem(method, job) or self.jobs_refusal(found, [job])
+
+    def action_logs(self) -> None:
+        """Open the job at its log."""
+        self._open_tab("logs")
+
+    def action_replicas(self) -> None:
+        """Open the job at its replicas."""
+        self._open_tab("replicas")
+
+    def action_metrics(self) -> None:
+        """Open the job at its metrics."""
+        self._open_tab("metrics")
+
+    def _open_tab(self, tab: str) -> None:
+        if self.current is not None:
+            self.console.open_job(self.current.name, tab=tab, job=self.current)
+
+    def action_suspend(self) -> None:
+        """End the pods of the job and keep it, after a question."""
+        self._change("suspend")
+
+    def action_resume(self) -> None:
+        """Start the suspended job again, after a question."""
+        self._change("resume")
+
+    def _change(self, method: str) -> None:
+        from tui.screens.jobs.job_actions import confirm_suspension  # noqa: PLC0415 - not before the first paint
+
+        if self.current is not None:
+            confirm_suspension(self.console, method, self.current)
