@@ -102,7 +102,8 @@ def _print(found: list[Job], now: datetime) -> None:
     rows = [
         [
             job.state.value.lower(), *([kind_of(job).words.noun] if several else ()), job.display_name,
-            job.id, *([job.context] if contexts else ()), job.region, formatting.replicas(job), formatting.accelerators(job),
+            job.id, *([job.context] if contexts else ()), job.region, formatting.replicas(job),
+            formatting.accelerators(job),
             "spot" if job.spot else job.strategy.lower(), _progress(job), formatting.age(job.age(now)),
             formatting.age(job.duration(now)),
         ]
@@ -110,8 +111,8 @@ def _print(found: list[Job], now: datetime) -> None:
     ]  # fmt: skip
     place = region_word(job.kind for job in found).upper()
     headers = [
-        "STATE", *(["KIND"] if several else ()), "NAME", "ID", *(["CONTEXT"] if contexts else ()), place, "REPL", "ACCEL", "STRATEGY",
-        "PROGRESS", "AGE", "RAN",
+        "STATE", *(["KIND"] if several else ()), "NAME", "ID", *(["CONTEXT"] if contexts else ()), place,
+        "REPL", "ACCEL", "STRATEGY", "PROGRESS", "AGE", "RAN",
     ]  # fmt: skip
     right = (len(headers) - 2, len(headers) - 1)
     if any(whys):
