@@ -99,3 +99,17 @@ def test_the_verb_fills_them_in_and_set_wins(place: Home, tmp_path: Path) -> Non
     assert f'"x-{year}-{getpass.getuser()}"' in shown.stdout, shown.stderr
     shown = place.run("launch", "stamped", "--dry-run", "--json", "--set", "date=then")
     assert f'"x-then-{getpass.getuser()}"' in shown.stdout
+
+
+@pytest.mark.parametrize("name", ["a" * 58, "a.b", "a" * 54 + "-{date}"])
+def test_a_name_that_the_pods_of_a_job_can_not_have_is_refused_before_the_launch(
+    place: Home, name: str
+) -> None:
+    words = ("--context", "local-k8s", "launch", "k8s-pytorch-2node", "--name", name)
+    for how in ("--dry-run", "--yes"):
+        done = place.run(*words, how)
+        assert done.returncode == 2 and not done.stdout, done.stderr
+        assert (
+            "can't be the name of a PyTorchJob" in done.stderr or "Use at most 54 characters" in done.stderr
+        )
+    assert not (place.root / "s" / "emulator" / "kubernetes").exists()

@@ -143,6 +143,9 @@ class SpecFormat(Protocol):
     def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
         """The job in what is sent, which may have others beside it."""
 
+    def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Why a launch of this job is refused for its final name, and what to do; None where it is not."""
+
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
         """Path of the call that creates it."""
 
@@ -226,6 +229,12 @@ class BodyDefaults:
 
     def job_of(self, resource: Mapping[str, Any]) -> Mapping[str, Any]:
         return resource
+
+    def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
+        # Imported here: the rules need the modules that a format is made of.
+        from tui.domain.vertex.rules.shape import name_problem  # noqa: PLC0415
+
+        return name_problem(str(job.get("displayName") or ""))
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:
         return f"/v1/projects/{project}/locations/{region}/{self.collection}"

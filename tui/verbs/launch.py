@@ -26,7 +26,6 @@ from tui.domain.tuning.study import best, study_of
 from tui.domain.vertex.cost import Estimate
 from tui.domain.vertex.dry_run import price_words
 from tui.domain.vertex.preflight import Check
-from tui.domain.vertex.rules.shape import name_problem
 from tui.interrupts import INTERRUPTED
 from tui.session import now
 from tui.store.profiles.entries import size_of
@@ -175,8 +174,7 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     """
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):
-        _must_be_a_name(template)
-        return request
+        return _must_be_launchable_as(request)
     facts = await asyncio.to_thread(name_facts, profile, now(), request.custom_job)
     beginning, taken = prefix(template, facts), list[str]()
     if beginning is not None:
@@ -189,15 +187,16 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
                 raise
             note("note: the jobs can't be listed, so they don't count in the name; the checks say why.")
     name = expand(template, facts, taken)
-    _must_be_a_name(name)
-    return replace(request, custom_job={**request.custom_job, "displayName": name})
+    return _must_be_launchable_as(replace(request, custom_job={**request.custom_job, "displayName": name}))
 
 
-def _must_be_a_name(name: str) -> None:
-    """Raises Failure for a name that the service would refuse."""
-    problem = name_problem(name)
+def _must_be_launchable_as(request: Request) -> Request:
+    """The request. Raises Failure for a name that the service would refuse, or whose replicas never start."""
+    problem = request.name_problem
     if problem is not None:
+        name = request.custom_job.get("displayName")
         raise Failure(f"{name}: {problem[0]}", fix=problem[1], code="INVALID_PROFILE")
+    return request
 
 
 async def named_offline(run: Run, reference: str, request: Request) -> Request:

@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import START, Cluster, Obj, conditions, environment
+from tui.domain.kubernetes.failures.events import index_of
+from tui.domain.kubernetes.waiting import wait_events, waits_for
+from tui.emulator.kubernetes.errors import Invalid
 from tui.emulator.kubernetes.operators.parts import controllers
 from tui.emulator.kubernetes.operators.training.environment import pytorch_environment, tf_config
 from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW, with_defaults
@@ -94,6 +97,20 @@ def test_a_pytorch_job_runs_and_succeeds_with_its_master(cluster: Cluster) -> No
     assert job["status"]["completionTime"] == "2026-11-25T18:00:00Z"
     assert job["status"]["replicaStatuses"]["Worker"]["succeeded"] == 2
     assert len(cluster.names("pods")) == 3  # cleanPodPolicy None
+
+
+def test_a_name_that_its_services_can_not_have_is_said_of_the_job(cluster: Cluster) -> None:
+    """The operator makes the first pod, can't make that one's service, and goes no further."""
+    name = "a" * 55
+    cluster.apply(pytorch_job().replace('"train"', f'"{name}"'))
+    with pytest.raises(Invalid):
+        cluster.settle()
+    assert cluster.names("pods") == [f"{name}-master-0"] and not cluster.names("services")
+    events = index_of(cluster.objects.list(cluster.objects.resource("events")))
+    job = cluster.get("pytorchjobs", name, GROUP, "v1")
+    (said,) = waits_for(job, events=wait_events(events, ("default", "PyTorchJob", name), []))
+    assert said.short == "FailedCreateService" and "must be no more than 63 characters" in said.words
+    assert said.step.startswith("Launch it again under a shorter name")
 
 
 @pytest.mark.parametrize(("policy", "left"), [("None", 3), ("Running", 1), ("All", 0)])

@@ -17,7 +17,8 @@ from tui.domain.kubernetes.objects import (
     objects_of,
     with_variable,
 )
-from tui.domain.kubernetes.rules import check_manifest
+from tui.domain.kubernetes.rules import ManifestCase, check_manifest
+from tui.domain.kubernetes.rules.names import final_name_problem
 from tui.domain.kubernetes.workloads import accelerator, at, fields, gpus, groups, job_index, workload_of
 from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid
 from tui.domain.spec_format import BodyDefaults, ReplicaGroup
@@ -115,6 +116,9 @@ class ManifestFormat(BodyDefaults):
 
     def rules(self, case: Case) -> list[Finding]:
         return check_manifest(case)
+
+    def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
+        return super().name_problem(job) or final_name_problem(ManifestCase.of(Case(job)))
 
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
         objects = fields(job, BODY).get(OBJECTS) or []

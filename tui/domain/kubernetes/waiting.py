@@ -63,6 +63,9 @@ _AUTOSCALER_STEPS = (
     ("taint", "Give it the tolerations of a node pool that can grow."),
     ("affinity", "No node pool has the labels that it asks for: correct its nodeSelector."),
 )
+_CREATE_STEPS = (
+    ("metadata.name: invalid", "Launch it again under a shorter name: the operator appends to it."),
+)
 _CONTAINERS = {
     "ImagePullBackOff": "Check the image's name and tag, and that the nodes may read the repository.",
     "ErrImagePull": "Check the image's name and tag, and that the nodes may read the repository.",
@@ -244,7 +247,7 @@ def _others(events: Sequence[ClusterEvent]) -> list[Wait]:
     """Volumes and sandboxes that fail, and pods that can't be created."""
     last = {e.reason: e for e in events if e.reason.startswith("Failed") and e.reason != "FailedScaleUp"}
     return [
-        Wait(f"{reason}: {_sentence(event.message)}", short=reason)
+        _with_step(f"{reason}: {_sentence(event.message)}", _CREATE_STEPS, reason)
         for reason, event in last.items()
         if reason in WAITS
     ]

@@ -69,6 +69,11 @@ class Request:
         """The resource to send, in REST form."""
         return format_of(self.body).resource(self.custom_job)
 
+    @property
+    def name_problem(self) -> tuple[str, str] | None:
+        """Why a launch under this name is refused, and what to do, once its placeholders are filled in."""
+        return format_of(self.body).name_problem(self.custom_job)
+
     def shown(self, *, reveal: bool = False) -> dict[str, Any]:
         """The resource as it is shown: without its secrets, unless `reveal`."""
         found: dict[str, Any] = self.resource if reveal else masked(self.resource, self.secrets)[0]

@@ -27,7 +27,6 @@ from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, substituted
 from tui.domain.vertex.rules.base import Severity
-from tui.domain.vertex.rules.shape import name_problem
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
@@ -151,7 +150,7 @@ class LaunchScreen(FrameScreen):
         name = str(prepared.request.custom_job.get("displayName", ""))
         if self._facts is None and name == self._own_name and is_template(name):
             return {NAME: "The name is being filled in; one moment."}
-        found = name_problem(name)
+        found = prepared.request.name_problem
         return {NAME: " ".join(found)} if found is not None else {}
 
     async def _read_facts(self) -> None:

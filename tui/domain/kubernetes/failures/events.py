@@ -25,9 +25,9 @@ NODES_NAMESPACE = "default"
 """Where Events of nodes are, which have no namespace."""
 WAITS = frozenset(
     {"NotTriggerScaleUp", "TriggeredScaleUp", "FailedScaleUp", "FailedMount", "FailedAttachVolume",
-     "FailedCreate", "FailedCreatePodSandBox"}
+     "FailedCreate", "FailedCreatePod", "FailedCreateService", "FailedCreatePodSandBox"}
 )  # fmt: skip
-"""Why a pod waits."""
+"""Why a pod waits, or is not there at all."""
 ENDS = frozenset({"Evicted", "Preempted", "TaintManagerEviction", "NodeShutdown"})
 """Why a pod ended; the Event is about the pod."""
 NODE_GOES = frozenset({"Shutdown", "NodeShutdown", "Preempted", "NodeNotReady", "PreemptScheduled"})

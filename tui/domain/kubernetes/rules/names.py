@@ -73,6 +73,12 @@ def job_name(case: ManifestCase) -> Iterator[Finding]:
         yield Finding(_name_path(case), sentence, f"Write {dns_name(name)}.", source=source)
 
 
+def final_name_problem(case: ManifestCase) -> tuple[str, str] | None:
+    """What is wrong with the name of a launch that has no placeholders any more, and what to do."""
+    found = next((each for rule in (job_name, job_name_length) for each in rule(case)), None)
+    return (found.sentence, found.fix) if found is not None else None
+
+
 def job_name_length(case: ManifestCase) -> Iterator[Finding]:
     if case.workload is None or not case.name:
         return

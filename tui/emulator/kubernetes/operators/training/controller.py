@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
+from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import carry_out
 from tui.emulator.kubernetes.operators.metadata import (
@@ -154,8 +155,15 @@ class TrainingController(Controller):
                     self._say(job, "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name_of(job)}")
 
     def _create(self, job: Obj, obj: Obj) -> None:
-        if carry_out.create(self.objects, obj) and obj["kind"] in ("Pod", "Service"):
-            kind = obj["kind"]
+        kind = obj["kind"]
+        try:
+            created = carry_out.create(self.objects, obj)
+        except ApiError as error:
+            # It is tried again later; until then nothing else of the job is made.
+            if kind in ("Pod", "Service"):
+                self._say(job, f"FailedCreate{kind}", f"Error creating: {error}", warning=True)
+            raise
+        if created and kind in ("Pod", "Service"):
             self.owned.add(self.pods if kind == "Pod" else self.services, obj)
             self._say(job, f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name_of(obj)}")
 
