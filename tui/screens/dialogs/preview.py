@@ -8,16 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import yaml
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import pieces
 from tui.domain.masking import masked
 from tui.domain.text import plain
-from tui.screens.frame import FrameScreen
+from tui.screens.dialogs.text_screen import TextScreen
 from tui.widgets.header_lines import Line
 
 if TYPE_CHECKING:
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 _KEY = re.compile(r"^(\s*(?:- )*)([\w./-]+:)(.*)$")
 
 
-class PreviewScreen(FrameScreen):
+class PreviewScreen(TextScreen):
     """`j` switches between YAML and JSON, `y` copies, `x` shows the secrets or masks them."""
 
     SCOPE = "preview"
@@ -51,35 +48,22 @@ class PreviewScreen(FrameScreen):
         self._open = False
         self._json = as_json
 
-    def compose_body(self) -> Iterable[Widget]:
-        with VerticalScroll(id="request"):
-            yield Static("", id="text", markup=False)
-
-    def on_mount(self) -> None:
-        self.query_one("#request").focus()
-        self._show()
+    @property
+    def heading(self) -> str:
+        return self._title
 
     @property
     def text(self) -> str:
-        """The shown text."""
         shown = self._request if self._open else self._masked
         if self._json:
             return json.dumps(shown, indent=2, ensure_ascii=False)
         return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=100)
 
-    def _show(self) -> None:
-        lines = []
-        for line in self.text.splitlines():
-            match = _KEY.match(line)
-            if match and not self._json:
-                lines.append(Content.assemble(match[1], (match[2], "$text-primary"), plain(match[3])))
-            else:
-                lines.append(Content(plain(line)))
-        self.query_one("#text", Static).update(Content("\n").join(lines))
-        self.refresh_frame()
-
-    def top_line(self) -> Line:
-        return Content.assemble(("vxtui", "bold $accent"), "   ", (self._title, "bold")), Content("")
+    def line(self, line: str) -> Content:
+        match = None if self._json else _KEY.match(line)
+        if match is None:
+            return super().line(line)
+        return Content.assemble(match[1], (match[2], "$text-primary"), plain(match[3]))
 
     def second_line(self) -> Line:
         kind = "JSON" if self._json else "YAML"
@@ -95,17 +79,13 @@ class PreviewScreen(FrameScreen):
     def action_unmask(self) -> None:
         """Show secrets, or mask them."""
         self._open = not self._open
-        self._show()
+        self.show()
 
     def action_format(self) -> None:
         """YAML or JSON."""
         self._json = not self._json
-        self._show()
+        self.show()
 
     def action_copy(self) -> None:
         """Copy the shown text."""
         cast("ConsoleApp", self.app).send_copy(self.text, "the request")
-
-    def action_back(self) -> None:
-        """Close it."""
-        self.dismiss()

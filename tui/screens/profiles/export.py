@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,15 +10,13 @@ from typing import TYPE_CHECKING, cast
 
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widget import Widget
-from textual.widgets import Static
 
 from tui.actions.registry import bindings
 from tui.domain.profile import Profile, ProfileInvalid
 from tui.domain.text import plain
 from tui.domain.vertex.interchange import SUFFIXES, Exported, export, forms_of
 from tui.screens.dialogs.prompt import PromptScreen
-from tui.screens.frame import FrameScreen
+from tui.screens.dialogs.text_screen import TextScreen
 from tui.screens.job.new_file import write_new
 from tui.screens.request_name import named_now
 from tui.screens.workers import background
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 TITLES = {"gcloud": "gcloud command", "rest": "REST by curl", "python": "Python", "kubectl": "kubectl"}
 
 
-class ExportScreen(FrameScreen):
+class ExportScreen(TextScreen):
     """`j` goes to the next format, `y` copies, `ctrl+s` saves."""
 
     SCOPE = "export"
@@ -47,13 +44,9 @@ class ExportScreen(FrameScreen):
         self._order = tuple(forms)
         self._form = self._order[0]
 
-    def compose_body(self) -> Iterable[Widget]:
-        with VerticalScroll(id="request"):
-            yield Static("", id="text", markup=False)
-
-    def on_mount(self) -> None:
-        self.query_one("#request").focus()
-        self._show()
+    @property
+    def heading(self) -> str:
+        return f"Export of {plain(self._profile.name)}"
 
     @property
     def text(self) -> str:
@@ -61,18 +54,12 @@ class ExportScreen(FrameScreen):
         found = self._forms[self._form]
         return found.text or found.problem
 
-    def _show(self) -> None:
-        lines = [
-            Content.styled(plain(line), "$text-muted") if line.startswith("#") else Content(plain(line))
-            for line in self.text.splitlines()
-        ]
-        self.query_one("#text", Static).update(Content("\n").join(lines))
-        self.query_one("#request", VerticalScroll).scroll_home(animate=False)
-        self.refresh_frame()
+    def line(self, line: str) -> Content:
+        return Content.styled(plain(line), "$text-muted") if line.startswith("#") else super().line(line)
 
-    def top_line(self) -> Line:
-        title = f"Export of {plain(self._profile.name)}"
-        return Content.assemble(("vxtui", "bold $accent"), "   ", (title, "bold")), Content("")
+    def show(self) -> None:
+        super().show()
+        self.query_one("#request", VerticalScroll).scroll_home(animate=False)
 
     def second_line(self) -> Line:
         parts: list[Content | str | tuple[str, str]] = []
@@ -90,7 +77,7 @@ class ExportScreen(FrameScreen):
     def action_next(self) -> None:
         """The next format."""
         self._form = self._order[(self._order.index(self._form) + 1) % len(self._order)]
-        self._show()
+        self.show()
 
     def action_copy(self) -> None:
         """Copy the shown text."""
@@ -116,10 +103,6 @@ class ExportScreen(FrameScreen):
             self.notify(f"{path} was not written: {error.strerror}", severity="error", markup=False)
         else:
             self.notify(f"Saved to {path}", markup=False)
-
-    def action_back(self) -> None:
-        """Back to the profiles."""
-        self.dismiss()
 
 
 def show_export(console: ConsoleApp, entry: ProfileEntry) -> None:
