@@ -26,6 +26,7 @@ from tui.backends.errors import (
     Unavailable,
 )
 from tui.backends.kubernetes.connection import Connection, lines
+from tui.backends.kubernetes.discovery import type_of
 from tui.backends.kubernetes.errors import AlreadyExists, Conflict, Expired
 from tui.backends.kubernetes.login import cluster
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
@@ -238,3 +239,16 @@ async def test_a_server_that_is_not_there_is_said_within_the_patience(tmp_path: 
         await calls.request("GET", "/api/v1/pods", what="list pods", patience=0.5)
     assert time.monotonic() - began < 20, "not the patience that it has without being told"
     await calls.aclose()
+
+
+@pytest.mark.parametrize("version", ["v2", "v1beta9"])
+async def test_a_version_that_is_not_served_is_named(version: str) -> None:
+    """A cluster has one of the two MPIJobs: which one a manifest names is what its author has to see."""
+    async with emulator(node_pools=[]) as running:
+        calls = Connection(KubeconfigCluster(str(running.state.kubeconfig)))
+        await calls.open()
+        try:
+            with pytest.raises(NotFound, match=rf"MPIJob of kubeflow\.org/{version}\."):
+                await type_of(calls, {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob"})
+        finally:
+            await calls.aclose()

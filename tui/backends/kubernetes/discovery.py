@@ -140,8 +140,9 @@ async def type_of(connection: Connection, obj: Mapping[str, Any]) -> ApiType:
     for each in await _types(connection, group, version):
         if each.kind == kind:
             return each
+    named = f"{group}/{version}" if group else version
     raise NotFound(
-        f"The cluster does not serve {kind or 'an object without a kind'} of {group or version}.",
+        f"The cluster does not serve {kind or 'an object without a kind'} of {named}.",
         fix="Install its operator, or use a version of it that `kubectl api-resources` lists.",
     )
 
