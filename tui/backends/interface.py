@@ -61,7 +61,7 @@ EVERY_KIND = "*"
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Jobs of one region, or the reason why that region could not be read."""
+    """Jobs of one region, or why it could not be read; both where watches go on but a request has failed."""
 
     region: str
     jobs: tuple[Job, ...] = ()

@@ -156,14 +156,20 @@ class JobStore:
             errors = {**before.errors, page.kind: page.error}
             self.regions[where] = replace(before, errors=errors, failing_since=since)
             self._listed.discard(listed)
-            return JobChange()
+            return self._take(page)
         self._read += 1
         errors = {kind: e for kind, e in before.errors.items() if kind not in {page.kind, _EVERY_KIND}}
         failing_since = before.failing_since if errors else None
-        self.regions[where] = RegionStatus(where, page.read_at or now, errors, failing_since)
+        # While a kind can't be read, the age shown is that of what it showed last.
+        read_at = before.read_at if errors else page.read_at or now
+        self.regions[where] = RegionStatus(where, read_at, errors, failing_since)
         if page.whole:
             self._listed.add(listed)
             self._seen.update(job.name for job in page.jobs)
+        return self._take(page)
+
+    def _take(self, page: JobPage) -> JobChange:
+        """Take over the jobs that a page has, and what it names as gone."""
         change = JobChange()
         if not self._parents and not any(job.tasks for job in page.jobs):
             change = self._take_new(page.jobs)
@@ -211,11 +217,12 @@ class JobStore:
         return self._read > 0 or not any(status.error for status in self.regions.values())
 
     def read_at_of(self, job: Job) -> datetime | None:
-        """When the job's region was last read, where it can't be read now; `None` where it can."""
+        """When the jobs of its kind in its region were last read, where they can't be now; else `None`."""
         for where in (f"{job.context}/{job.region}", job.region):
             status = self.regions.get(where)
             if status is not None:
-                return status.read_at if status.error is not None else None
+                fails = not status.errors.keys().isdisjoint({job.kind, "", _EVERY_KIND})
+                return status.read_at if fails else None
         return None
 
     def put(self, job: Job) -> JobChange:

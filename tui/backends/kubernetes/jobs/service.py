@@ -61,8 +61,12 @@ class KubernetesJobs(JobService):
 
     async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
         watch, key = self._cluster.watch, self._workload.key
+        known = watch.listed(key)
         watch.start()
         await self._listed()
+        if known:
+            # Nothing is listed anew, so only a request tells whether the cluster answers.
+            await watch.asked.ask()
         watch.take_changed(key)
         await self._convert(watch.places(key))
         for page in self._pages(watch.places(key), whole=True):
@@ -72,6 +76,7 @@ class KubernetesJobs(JobService):
         watch, key = self._cluster.watch, self._workload.key
         watch.start()
         watch.learn_nodes_later()
+        await watch.asked.repeat()
         places = watch.take_changed(key)
         done = False
         try:
@@ -132,7 +137,8 @@ class KubernetesJobs(JobService):
                 found = sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))
                 read_at = watch.as_of(key, scope) or datetime.now(UTC)
                 went = tuple(gone.get(namespace, ()))
-                pages.append(JobPage(namespace, tuple(found), read_at=read_at, whole=whole, gone=went))
+                page = JobPage(namespace, tuple(found), watch.asked.error, read_at, whole=whole, gone=went)
+                pages.append(page)
         return pages
 
     def _namespaces(self, scope: str) -> Sequence[str]:

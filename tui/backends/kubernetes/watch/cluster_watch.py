@@ -16,6 +16,7 @@ from typing import Any
 from tui.backends.errors import BackendError, Unavailable
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.discovery import PODS, ApiType, Served
+from tui.backends.kubernetes.watch.asked import AskedRead
 from tui.backends.kubernetes.watch.events import EVERYWHERE, WatchedEvents
 from tui.backends.kubernetes.watch.failed_pods import FailedPods
 from tui.backends.kubernetes.watch.nodes import NodeReader
@@ -56,6 +57,7 @@ class ClusterWatch:
         self._context = context
         self.served = served
         self.scopes = tuple(scopes)
+        self.asked = AskedRead(connection, self.scopes)
         self._watched: list[Watched] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: dict[Place, dict[Place, None]] = {}
@@ -141,6 +143,11 @@ class ClusterWatch:
         return Unavailable(
             f"The {key.replace('_', ' ')}s of {scope or 'the cluster'} are still being listed."
         )
+
+    def listed(self, key: str) -> bool:
+        """Whether all jobs of a kind have been listed once."""
+        found = self.of_kind(key)
+        return bool(found) and all(each.reflector.synced.is_set() for each in found)
 
     def as_of(self, key: str, scope: str) -> datetime | None:
         """The moment that what is known of the jobs of a kind in a scope shows."""

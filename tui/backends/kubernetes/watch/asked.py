@@ -1,0 +1,56 @@
+"""Whether the cluster answers now: a watch that is open goes on where every request is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from tui.backends.errors import BackendError, NotFound, PermissionDenied
+from tui.backends.kubernetes.connection import Connection
+from tui.backends.kubernetes.discovery import PODS
+
+SHARED = 1.0
+"""Seconds for which an answer holds: the kinds of jobs ask at the same time."""
+PATIENCE, WITHIN = 1.0, 10.0
+"""For how many seconds a refused request is tried again, and the longest wait for a reply."""
+FIRST_REST, MOST_REST = 2.0, 30.0
+"""Seconds until the request is repeated after it has failed."""
+
+
+class AskedRead:
+    """One cheap request, the list of a single pod. `error` says why the last one failed."""
+
+    def __init__(self, connection: Connection, scopes: Sequence[str]) -> None:
+        self.error: BackendError | None = None
+        self._connection = connection
+        self._path = PODS.path(scopes[0])
+        self._asking = asyncio.Lock()
+        self._asked_at = float("-inf")
+        self._failures = 0
+
+    async def ask(self) -> None:
+        """Ask now; who comes while another one waits gets the same answer."""
+        async with self._asking:
+            if time.monotonic() - self._asked_at < SHARED:
+                return
+            try:
+                await self._connection.request(
+                    "GET", self._path, what="read the cluster again", params={"limit": 1},
+                    within=WITHIN, patience=PATIENCE,
+                )  # fmt: skip
+            except (PermissionDenied, NotFound):
+                # That is an answer. The watches say what may not be read.
+                self.error = None
+            except BackendError as error:
+                self.error = error
+            else:
+                self.error = None
+            self._failures = self._failures + 1 if self.error is not None else 0
+            self._asked_at = time.monotonic()
+
+    async def repeat(self) -> None:
+        """Ask again where the last request failed, later and later."""
+        rest = min(MOST_REST, FIRST_REST * 2 ** min(self._failures, 8))
+        if self.error is not None and time.monotonic() - self._asked_at >= rest:
+            await self.ask()
