@@ -57,6 +57,8 @@ from tui.verbs.run import (
 )
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
+NAMES = 15.0
+"""Seconds for which a dry run waits for the names of the jobs: a cluster's are listed anew each time."""
 PATIENCE = 600.0
 """Seconds after which --wait gives up a service that does not answer."""
 
@@ -170,7 +172,7 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     """The request with the placeholders of its name filled in; jobs are listed only for `{n}`.
 
     A deleted job's name is not used again: its outputs may still be there. Raises Failure where the service
-    would refuse the name. A dry run needs no service: jobs that it can't list in `QUICK` seconds don't count.
+    would refuse the name. A dry run needs no service: jobs that it can't list in `NAMES` seconds don't count.
     """
     template = str(request.custom_job.get("displayName", ""))
     if not is_template(template):
@@ -180,12 +182,13 @@ async def _named(run: Run, profile: Path, request: Request, *, dry_run: bool) ->
     if beginning is not None:
         taken += await asyncio.to_thread(run.launched_names)
         try:
-            async with asyncio.timeout(QUICK if dry_run else None):
+            async with asyncio.timeout(NAMES if dry_run else None):
                 taken += await _names_beginning(run, beginning)
-        except (BackendError, TimeoutError):
+        except (BackendError, TimeoutError) as error:
             if not dry_run:
                 raise
-            note("note: the jobs can't be listed, so they don't count in the name; the checks say why.")
+            why = error.message if isinstance(error, BackendError) else f"no answer within {NAMES:.0f} s."
+            note(f"note: the jobs can't be listed, so they don't count in the name: {why}")
     name = expand(template, facts, taken)
     return _must_be_launchable_as(replace(request, custom_job={**request.custom_job, "displayName": name}))
 
