@@ -122,6 +122,19 @@ def test_every_place_counts_the_same_profiles_as_valid(
     assert [c["what"] for c in wrong] == ["profiles", "profile ok"]
 
 
+@pytest.mark.parametrize("context", ["local-k8s", "lab"])
+def test_profiles_of_another_family_are_not_judged_by_the_namespaces_of_a_cluster(
+    context: str, tmp_path: Path, checks: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Nor where the cluster has not been reached."""
+    lab = "{name: lab, kind: kubernetes, kubeconfig: /nowhere, namespaces: [default], read_only: true}"
+    (tmp_path / "config.yaml").write_text(f"context: {context}\ncontexts: [{lab}]\n")
+    (profiles,) = [each for each in checks() if each["what"].startswith("profile")]
+    assert profiles["ok"], profiles
+    listed = json.loads(CliRunner().invoke(cli, ["profiles", "list", "--json"]).output)["profiles"]
+    assert not [each["problem"] for each in listed if each["problem"]]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -196,7 +196,9 @@ def _filled(profile: Profile, value: object) -> object:
 
 
 def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    place = "" if profile.region else context.home_region
+    # The places of a context are no regions of what is for another family of services.
+    here = not profile.region and family_of(context.kind) in {"", profile.format.family}
+    place = context.home_region if here else ""
     found = problems_of(profile, region=place, local=context.emulated)
     errors = tuple(_summary(p) for p in found if p.severity is Severity.ERROR)
     return errors, tuple(_summary(p) for p in found if p.severity is Severity.WARNING)
