@@ -124,6 +124,13 @@ BROKEN: list[tuple[str, str, dict[tuple[str | int, ...], Any]]] = [
     ("names.container", "tf", {("spec", "tfReplicaSpecs", "Chief", "template"): template("tf")}),
     ("names.no-image", "pytorch", {(*POD, "containers", 0, "image"): ""}),
     ("names.untagged", "pytorch", {(*POD, "containers", 0, "image"): "host:5000/bert"}),
+    ("labels.syntax", "pytorch", {("metadata", "labels"): {"team": "Ünï [x]"}}),
+    ("labels.syntax", "pytorch", {("metadata", "labels"): {"team": "a" * 64}}),
+    ("labels.syntax", "pytorch", {("metadata", "labels"): {"Team X/a": "b"}}),
+    ("labels.syntax", "pytorch", {("metadata", "labels"): {"team/": "b"}}),
+    ("labels.syntax", "pytorch", {(*WORKER, "template", "metadata", "labels"): {"team": "-a"}}),
+    ("labels.syntax", "jobset",
+     {(*ONE, "template", "spec", "template", "metadata", "labels"): {"team": "[]"}}),
     ("replicas.role", "pytorch", {(*WORKER[:-1], "worker"): {"template": template()}}),
     ("replicas.role", "mpi", {("spec", "mpiReplicaSpecs"): {"Worker": {"template": template("w")}}}),
     ("replicas.role", "tf", {("spec", "tfReplicaSpecs", "Master"): {"template": template("tensorflow")}}),
@@ -273,6 +280,15 @@ def test_rules_about_several_objects() -> None:
 )
 def test_the_name_fits_its_pods(name: str, kind: str, rule: str) -> None:
     assert [each.rule for each in found(GOOD[kind](), name=name)] == ([rule] if rule else [])
+
+
+def test_labels_of_the_header_and_of_other_objects_are_looked_at() -> None:
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": {"a": "b c"}}}
+    good = {"team": "", "app.kubernetes.io/name": "Bert_2.0", "n": "1"}
+    job = case(other, pytorch() | {"metadata": {"labels": good}}).job | {"labels": {"team": "x y"}}
+    said = {each.path: each for each in check_manifest(Case(job)) if each.rule == "labels.syntax"}
+    assert set(said) == {("labels", "team"), ("manifest", "objects", 0, "metadata", "labels", "a")}
+    assert said["labels", "team"].fix == "Write x-y." and said["labels", "team"].severity is Severity.ERROR
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], [7], {"a": 7}])

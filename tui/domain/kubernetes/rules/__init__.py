@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tui.domain.kubernetes.rules import gke, names, policy, replicas, runtime, shape
+from tui.domain.kubernetes.rules import gke, labels, names, policy, replicas, runtime, shape
 from tui.domain.kubernetes.rules.base import ManifestCase, ManifestRule
 from tui.domain.vertex.rules.base import Case, Finding
 
 __all__ = ["RULES", "ManifestCase", "ManifestRule", "check_manifest"]
 
-_FAMILIES = (shape, names, replicas, policy, gke, runtime)
+_FAMILIES = (shape, names, labels, replicas, policy, gke, runtime)
 RULES: tuple[ManifestRule, ...] = tuple(rule for family in _FAMILIES for rule in family.RULES)
 
 

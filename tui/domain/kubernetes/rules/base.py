@@ -26,6 +26,7 @@ TRAIN_JOB = "https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/apis/trainer/v1
 JOB_SET = "https://jobset.sigs.k8s.io/docs/reference/jobset.v1alpha2/"
 BATCH_JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 API = "https://kubernetes.io/docs/reference/using-api/"
+LABELS = "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"
 NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
 EXTENDED = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources"
 IMAGES = "https://kubernetes.io/docs/concepts/containers/images/"
@@ -49,6 +50,8 @@ class ManifestCase:
     job: Mapping[str, Any] = field(default_factory=dict)
     workload: Workload | None = None
     groups: tuple[Group, ...] = ()
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the profile's header, which the job gets."""
 
     @staticmethod
     def of(case: Case) -> ManifestCase:
@@ -59,7 +62,8 @@ class ManifestCase:
         job = fields(list(objects), index) if index is not None else {}
         name = str(case.job.get("displayName") or "")
         return ManifestCase(
-            objects, index, name, case.local, job, workload_of(job), tuple(groups(job))
+            objects, index, name, case.local, job, workload_of(job), tuple(groups(job)),
+            fields(case.job, "labels"),
         )  # fmt: skip
 
     def path(self, *path: str | int) -> Path:

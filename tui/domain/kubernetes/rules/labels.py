@@ -1,0 +1,68 @@
+"""A rule about labels: of the job and its pods, of other objects, in the manifest or the profile's header."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tui.domain.kubernetes.rules.base import HEAD, LABELS, ManifestCase, ManifestRule
+from tui.domain.kubernetes.workloads import Path, fields
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.rules.base import Finding
+
+LONGEST, LONGEST_PREFIX = 63, 253
+_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_OTHERS = re.compile(r"[^-A-Za-z0-9_.]+")
+
+
+def label_syntax(case: ManifestCase) -> Iterator[Finding]:
+    """Keys and values that the API server refuses."""
+    for path, labels in _all_labels(case):
+        for key, value in labels.items():
+            here = (*path, str(key))
+            problem = _key_problem(str(key))
+            if problem:
+                yield Finding(here, f"{key!r} can't be the key of a label: {problem}.", "Rename it.")
+            problem = _part_problem(value) if isinstance(value, str) and value else ""
+            if problem:
+                right = _cleaned(value)
+                sentence = f"{value!r} can't be the value of the label {key}: {problem}."
+                fix = f"Write {right}." if right else "Write an empty text, or remove the label."
+                yield Finding(here, sentence, fix, (Edit(here, right),))
+
+
+def _all_labels(case: ManifestCase) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Labels with their paths in the profile's job: the header's, the objects' and the pod templates'."""
+    yield ("labels",), case.labels
+    for i, each in enumerate(case.objects):
+        yield (*HEAD, i, "metadata", "labels"), fields(each, "metadata", "labels")
+    for group in case.groups:
+        if group.template:
+            yield case.path(*group.template, "metadata", "labels"), fields(group.metadata, "labels")
+
+
+def _key_problem(key: str) -> str:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > LONGEST_PREFIX or _PREFIX.fullmatch(prefix) is None):
+        return "what is before its / is a DNS name in lower case"
+    return _part_problem(name) if name else "it is empty"
+
+
+def _part_problem(text: str) -> str:
+    if len(text) > LONGEST:
+        return f"it has {len(text)} characters, and {LONGEST} is the maximum"
+    if _PART.fullmatch(text) is None:
+        return "A-Z, a-z, 0-9, -, _ and . are allowed, and a letter or digit comes first and last"
+    return ""
+
+
+def _cleaned(value: str) -> str:
+    """The value with what is allowed in place of what is not."""
+    plain = unicodedata.normalize("NFKD", value).encode("ascii", "ignore").decode()
+    return _OTHERS.sub("-", plain).strip("-_.")[:LONGEST].strip("-_.")
+
+
+RULES = (ManifestRule("labels.syntax", LABELS, label_syntax, whole=True),)
