@@ -265,3 +265,82 @@ def test_an_index_forgets_what_is_dropped() -> None:
         index.drop(f"team/e{number}")
     assert index.pods("team", "bert-") == [] and index.assigned("node-1") == []
     assert index.about("team", "Pod", "bert-worker-0") == []
+
+
+def elastic(workers: int) -> dict[str, Any]:
+    obj = operated()
+    obj["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = workers
+    return obj
+
+
+def scaled_down(to: int, second: float = 100) -> Events:
+    """Events of three workers of which the operator has removed the last ones; the first one trains on."""
+    events = Events()
+    for index in range(3):
+        name = f"bert-worker-{index}"
+        events.placed(name, f"old{index}", f"node-{index}", 0)
+        events.job("SuccessfulCreatePod", f"Created pod: {name}", 0)
+        if index >= to:
+            events.job("SuccessfulDeletePod", f"Deleted pod: {name}", second)
+            events.pod(name, f"old{index}", "Killing", "Stopping container pytorch", second)
+            events.job("ExitedWithCode", f"Pod: team.{name} exited with code 203", second + 3)
+    return events
+
+
+def test_workers_that_a_scale_down_removes_did_not_fail() -> None:
+    first = present(uid="old0", created=0)
+    found = read(scaled_down(1), first, obj=elastic(1))
+    assert (found.reason, found.diagnosis) == ("", None)
+    assert worker(found).restarts == 0
+    restarting = elastic(1)
+    restarting["status"]["conditions"] = [
+        {"type": "Restarting", "status": "True", "reason": "Restarting", "lastTransitionTime": clock(103),
+         "message": "job bert is restarting because Worker replica(s) failed."}
+    ]  # fmt: skip
+    found = read(scaled_down(1), first, obj=restarting)
+    assert found.reason == "It has fewer workers now: worker-1, worker-2 ended for that"
+
+
+def test_workers_that_come_again_after_a_scale_down_were_not_restarted() -> None:
+    events = scaled_down(1)
+    pods = [present(uid="old0", created=0)]
+    for index in (1, 2):
+        name = f"bert-worker-{index}"
+        events.placed(name, f"new{index}", "node-9", 200)
+        events.job("SuccessfulCreatePod", f"Created pod: {name}", 200)
+        pods.append(present(name, f"new{index}", index, 200))
+    found = read(events, *pods, obj=elastic(3))
+    assert [(each.restarts, each.reason) for each in found.replicas if each.pod] == [(0, "")] * 3
+    assert not found.reason
+
+
+def test_workers_that_leave_as_others_are_removed_did_not_fail() -> None:
+    """Below minReplicas, or with processes that can't change their groups, the rest ends with 203 too."""
+    events = scaled_down(2)
+    events.job("ExitedWithCode", "Pod: team.bert-worker-0 exited with code 203", 104)
+    events.job("SuccessfulDeletePod", "Deleted pod: bert-worker-0", 105)
+    events.placed("bert-worker-0", "new", "node-5", 110)
+    events.job("SuccessfulCreatePod", "Created pod: bert-worker-0", 110)
+    pods = [present(created=110), present("bert-worker-1", "old1", 1, 0)]
+    found = read(events, *pods, obj=elastic(2))
+    assert (found.reason, found.diagnosis, worker(found).restarts) == ("", None, 0)
+    events.job("ExitedWithCode", "Pod: team.bert-worker-1 exited with code 1", 104)
+    events.placed("bert-worker-1", "new1", "node-5", 110)
+    pods[1] = present("bert-worker-1", "new1", 1, 110)
+    assert "worker-1 failed at 18:01:44 UTC: exit code 1" in read(events, *pods, obj=elastic(2)).reason
+
+
+def test_a_failure_of_a_worker_that_a_later_scale_down_removed_is_not_the_jobs() -> None:
+    events = exited(replaced(), 1)
+    assert "worker-0 failed" in read(events).reason
+    assert not read(events, pod("bert-master-0", 0, kind="master"), obj=elastic(0)).reason
+
+
+def test_a_pod_that_somebody_deleted() -> None:
+    """The operator says that it failed, and deletes nothing itself."""
+    events = exited(replaced(), 143)
+    events.pod("bert-worker-0", "old", "Killing", "Stopping container pytorch", 47)
+    found = read(events)
+    assert found.reason == "Restarted: worker-0 was deleted at 18:00:50 UTC, and ended with exit code 143"
+    assert worker(found).reason == "restarted: deleted, exit code 143, at 18:00:50 UTC"
+    assert found.diagnosis.short == "deleted worker-0" and "while it ran" in found.diagnosis.meaning

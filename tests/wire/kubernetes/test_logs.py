@@ -212,6 +212,44 @@ async def test_pods_that_others_replaced_before_are_a_gap(tmp_path: Path, newest
     assert found[0].until == datetime.fromtimestamp(START // SECOND + 10, UTC)
 
 
+def stopped_often(why: str, runs: int = 3) -> list[dict[str, Any]]:
+    """Events of a worker whose operator has deleted its pods while they ran; it says `why` each time."""
+    found, times = [], [START + (4 + 3 * run) * SECOND for run in range(runs)]
+    for run, over in enumerate(times):
+        found += [
+            event("train-worker-0", f"old-{run}", "Started", over - 2 * SECOND),
+            event("train-worker-0", f"old-{run}", "Killing", over, "Stopping container pytorch"),
+        ]
+    for reason, said in (("SuccessfulDeletePod", "Deleted pod: train-worker-0"), (why, "it is told so")):
+        # What is said again is counted, and keeps only its first and its last time.
+        found.append(event("train", "job-1", reason, times[-1], said))
+        found[-1] |= {"firstTimestamp": when(times[0]), "count": runs}
+    return found
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("why", ["PyTorchJobSuspended", "PyTorchJobRestarting"])
+async def test_pods_that_were_ended_on_purpose_are_told_once_without_a_restart_policy(
+    tmp_path: Path, newest_first: bool, why: str
+) -> None:
+    server = PodServer(created=START, replicas=(1, 1))
+    server.events = stopped_often(why)
+    pod = server.add("worker", 0, "new", started=START + 14 * SECOND)
+    server.end(pod, START + 20 * SECOND)
+    server.finish(START + 21 * SECOND)
+    found: list[LogGap] = []
+    async with opened(server, tmp_path) as backend:
+        query = LogQuery(JOB, replicas=frozenset({"worker-0"}), include_service=False)
+        async for batch in backend.logs.read(query, newest_first=newest_first):
+            found += batch.gaps
+    assert len(found) == 1, [each.words for each in found]
+    gap = found[0]
+    said = f"({why}: it is told so)" if why.endswith("Suspended") else "(scaled down)"
+    assert f"earlier pods of worker-0 are deleted {said}" in gap.words
+    assert "restartPolicy" not in gap.words and "failed" not in gap.words
+    assert gap.until == datetime.fromtimestamp(START // SECOND + 14, UTC)
+
+
 @pytest.mark.parametrize("newest_first", [True, False])
 async def test_events_of_the_nodes_that_pods_were_on_say_why_they_ended(
     tmp_path: Path, newest_first: bool

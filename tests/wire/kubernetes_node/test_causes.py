@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from tests.waiting import until
 from tests.wire.kubernetes.backends import backend, listed
 from tests.wire.kubernetes_node.faulted_jobs import FAULTS, NAME, SPACE, faulted_job
+from tests.wire.kubernetes_node.pods import cluster
 from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.domain.job import Job
 from tui.domain.jobs.diagnosis import diagnosis_of
+from tui.emulator.kubernetes.resources import PODS
 
 MEMORY = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].resources"
 SAID: dict[str, tuple[str, str, str, int]] = {
@@ -119,3 +123,61 @@ async def test_events_cost_one_watch_for_a_namespace_and_one_for_nodes() -> None
             assert sorted(path for path in seen if path.endswith("/events")) == lists, (
                 "a verb reads them once"
             )
+
+
+LEAVES = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(203)); time.sleep(600)"
+
+
+def elastic(workers: int) -> dict[str, Any]:
+    container = {"name": "pytorch", "image": "python:3.11", "command": [sys.executable, "-c", LEAVES]}
+    worker = {
+        "replicas": workers, "restartPolicy": "ExitCode",
+        "template": {"spec": {"containers": [container], "terminationGracePeriodSeconds": 2}},
+    }  # fmt: skip
+    return {
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+        "metadata": {"name": "elastic", "namespace": SPACE},
+        "spec": {
+            "elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}, "pytorchReplicaSpecs": {"Worker": worker},
+        },
+    }  # fmt: skip
+
+
+async def test_a_scale_down_and_up_is_no_failure_but_a_deleted_pod_is_told() -> None:
+    async with cluster() as pods, backend(pods.emulator, namespaces=(SPACE,)) as opened:
+        objects = pods.objects
+        kind = objects.resource("PyTorchJob", "kubeflow.org", "v1")
+
+        def run(count: int, *, but: str = "") -> bool:
+            found = objects.list(PODS)
+            phases = [(each.get("status") or {}).get("phase") for each in found]
+            return phases == ["Running"] * count and but not in {each["metadata"]["uid"] for each in found}
+
+        async def shown(count: int) -> Job:
+            async def read() -> Job | None:
+                job = (await listed(opened.jobs["pytorch_job"]))["elastic"]
+                states = [each.state.value for each in job.replicas]
+                return job if (states, job.state.value) == (["RUNNING"] * count, "RUNNING") else None
+
+            return await until(read, f"{count} workers to be shown")
+
+        def scale(count: int) -> None:
+            objects.change(kind, SPACE, "elastic", lambda job: job.update(spec=elastic(count)["spec"]))
+
+        objects.create(kind, elastic(2))
+        await until(lambda: run(2), "two workers")
+        for count in (1, 2):
+            scale(count)
+            await until(partial(run, count), f"{count} workers")
+            found = await shown(count)
+            assert (found.reason, found.diagnosis) == ("", None)
+            assert [(each.restarts, each.reason) for each in found.replicas] == [(0, "")] * count
+        uid = objects.get(PODS, SPACE, "elastic-worker-0")["metadata"]["uid"]
+        objects.delete(PODS, SPACE, "elastic-worker-0")
+        await until(lambda: run(2, but=uid), "another pod")
+        await until(lambda: _reason_has(opened, "worker-0 was deleted"), "what happened to it")
+        objects.delete(kind, SPACE, "elastic")
+
+
+async def _reason_has(opened: KubernetesBackend, words: str) -> bool:
+    return words in (await listed(opened.jobs["pytorch_job"]))["elastic"].reason

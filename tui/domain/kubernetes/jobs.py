@@ -21,6 +21,7 @@ from tui.domain.kubernetes.conditions import (
 from tui.domain.kubernetes.failures.advice import advice, container_of, unexplained
 from tui.domain.kubernetes.failures.events import EventIndex
 from tui.domain.kubernetes.failures.failure import (
+    ONE_CAUSE,
     Failure,
     cause_of,
     failed_by_itself,
@@ -29,7 +30,13 @@ from tui.domain.kubernetes.failures.failure import (
     newest_by_replica,
     restarted_in_place,
 )
-from tui.domain.kubernetes.failures.replaced import Owner, counts_all, replaced_failures
+from tui.domain.kubernetes.failures.replaced import (
+    Owner,
+    counts_all,
+    on_purpose,
+    removed_at,
+    replaced_failures,
+)
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reason_words
 from tui.domain.kubernetes.waiting import Wait, cannot_start
@@ -121,7 +128,7 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
         replicas=tuple(_again(each, restarts) for each in shown),
-        reason=mask_text(_reason(status, first, restarts, down)),
+        reason=mask_text(_reason(_rescaled(status, owner, found, failures), first, restarts, down)),
         waiting=tuple(mask_text(each.words) for each in waiting),
         diagnosis=_diagnosis(obj, found, JobState.FAILED if down else status.state, first, waiting),
         restarts_note=_restarts_note(obj, owner, found),
@@ -321,7 +328,18 @@ def _failures(parts: Sequence[Part], owner: Owner, found: Found) -> list[Failure
         for pod in tries
         if failed_by_itself(pod) or restarted_in_place(pod)
     ]
-    return [*present, *replaced_failures(owner, found.pods, found.seen, found.events)]
+    scaling = on_purpose(owner, present, found.events)
+    own = [each for each in present if each not in scaling]
+    replaced = replaced_failures(owner, found.pods, found.seen, found.events)
+    if owner.kind not in _SCALED_AWAY:
+        return [*own, *replaced]
+    here = {f"{part.group.name}-{index}" for part in parts for index in range(part.group.replicas)}
+    # A replica that the job does not have any more will not run again.
+    return [*own, *(each for each in replaced if each.replica in here)]
+
+
+_SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})
+"""Kinds whose replicas are numbered from 0 to as many as they have now."""
 
 
 _AFTER = timedelta(seconds=5)
@@ -379,6 +397,19 @@ def _restarts_note(obj: Obj, owner: Owner, found: Found) -> str:
         "Restarts are those of the pods that exist, and of replaced pods that Events still tell of: a "
         "cluster keeps Events for an hour."
     )
+
+
+def _rescaled(status: Status, owner: Owner, found: Found, failures: Sequence[Failure]) -> Status:
+    """The status, whose reason calls no pods failed that ended because the job has fewer workers now."""
+    if status.state is not JobState.RESTARTING or failures or not status.since:
+        return status
+    gone = [
+        replica for replica, at in removed_at(owner, found.events).items()
+        if abs(status.since - at) <= ONE_CAUSE
+    ]  # fmt: skip
+    if not gone:
+        return status
+    return replace(status, reason=f"It has fewer workers now: {', '.join(sorted(gone))} ended for that")
 
 
 def _reason(status: Status, first: Failure | None, restarts: int, down: bool) -> str:

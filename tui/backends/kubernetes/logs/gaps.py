@@ -20,6 +20,8 @@ KEEP_RUNS = (
     "runs; a context with a `project` reads the others from Cloud Logging"
 )
 """How to keep the log of what ran before a restart."""
+KEEP_CLOUD = "A context with a `project` reads it from Cloud Logging"
+"""How to keep the log of pods that were ended on purpose."""
 
 
 def lost_runs(name: ContainerName, run: int, state: ContainerState, at: int) -> LogGap:
@@ -62,12 +64,17 @@ def no_pods(replicas: str, at: int, *, cloud: str = "") -> LogGap:
     return LogGap(moment_of(at), None, reason)
 
 
-def replaced(replicas: str, at: int, until: int | None, why: str, *, cloud: str = "") -> LogGap:
-    """Pods of these replicas ran, and others have taken their place."""
+def replaced(
+    replicas: str, at: int, until: int | None, why: str, *, meant: bool = False, cloud: str = ""
+) -> LogGap:
+    """Pods of these replicas ran, and others have taken their place.
+
+    `meant`: they were ended on purpose, so that no restart policy keeps them.
+    """
     tried = f"; Cloud Logging has nothing of them: {cloud}" if cloud else ""
     cause = f" ({why})" if why else ""
     gone = f"earlier pods of {replicas} are deleted{cause}, and what they wrote with them{tried}"
-    return LogGap(moment_of(at), None, f"{gone}. {KEEP_RUNS}", _moment(until))
+    return LogGap(moment_of(at), None, f"{gone}. {KEEP_CLOUD if meant else KEEP_RUNS}", _moment(until))
 
 
 def _moment(stamp: int | None) -> datetime | None:

@@ -149,7 +149,9 @@ class Remains:
         """What pods wrote that others have replaced since; `pods` are those that exist."""
         now = list(pods)
         present = {pod.replica for pod in now}
-        for each in generations_asked_for(job, found, present, selection):
+        asked = list(generations_asked_for(job, found, present, selection))
+        # In Cloud Logging each has its own pods.
+        for each in asked if self._cloud is not None else joined(asked):
             why = ""
             if self._cloud is not None:
                 try:
@@ -258,10 +260,31 @@ def generations_asked_for(
             yield replace(each, pods=pods)
 
 
+def joined(found: Iterable[Generation]) -> list[Generation]:
+    """These, those that follow one another as one where the same was done to the same replicas on purpose.
+
+    A job that is suspended again has lost both, and what lies between them.
+    """
+    made: list[Generation] = []
+    for each in found:
+        before = made[-1] if made else None
+        same = before is not None and before.meant and each.meant and before.why == each.why
+        if before is None or not same or _replicas(before) != _replicas(each):
+            made.append(each)
+            continue
+        made[-1] = replace(before, until=each.until)
+    return made
+
+
+def _replicas(gone: Generation) -> set[str]:
+    return {pod.replica for pod in gone.pods}
+
+
 def replaced_gap(gone: Generation, selection: Selection, *, cloud: str = "") -> LogGap:
     """The hole that pods leave which were replaced."""
     at = max(gone.began, selection.begin or 0)
-    return gaps.replaced(_list([pod.replica for pod in gone.pods]), at, gone.until, gone.why, cloud=cloud)
+    replicas = _list([pod.replica for pod in gone.pods])
+    return gaps.replaced(replicas, at, gone.until, gone.why, meant=gone.meant, cloud=cloud)
 
 
 def _is_of_new(entry: CloudEntry, created: Mapping[str, int | None]) -> bool:

@@ -14,15 +14,17 @@ from typing import Any
 from tui.backends.kubernetes.logs.fields import mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, stamp_of
 from tui.backends.kubernetes.logs.pods import LoggedPod
-from tui.domain.kubernetes.failures.events import CREATED
+from tui.domain.kubernetes.failures.events import CREATED, DELETED
 
 Obj = Mapping[str, Any]
 _CAUSES = frozenset(
     {"Evicted", "Preempted", "TaintManagerEviction", "NodeShutdown", "NodeNotReady", "OOMKilling"}
 )
 """Reasons of events about a pod that say why it went."""
+STOPS_WITHIN = 15 * SECOND
+"""So long after a pod was deleted its kubelet may begin to stop it."""
 _JOB_CAUSE = re.compile(r"\w*(?:Restarting|Suspended|Evicted|Preempted|Stopped)")
-"""The same of events about a job."""
+"""The same as `_CAUSES` of events about a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Generation:
     until: int | None
     """When the first of the next ones was there (ns)."""
     why: str = ""
+    meant: bool = False
+    """They were ended on purpose: by a suspend, or because the job got fewer workers."""
 
     @property
     def began(self) -> int:
@@ -129,18 +133,46 @@ def _bounded(mine: Generation, later: Sequence[Generation], present: Iterable[Lo
     return replace(mine, until=min((at for at in starts if at >= mine.began), default=None))
 
 
-def _explained(mine: Generation, events: Iterable[Obj], job: str) -> Generation:
+def _explained(mine: Generation, events: Collection[Obj], job: str) -> Generation:
     own = next((pod.why for pod in mine.pods if pod.why), "")
+    if own:
+        return replace(mine, why=own)
     # Events are in whole seconds, and an operator says why before it makes the next pods.
     end = None if mine.until is None else mine.until + SECOND
-    for event in events if not own else ():
+    causes: dict[bool, str] = {}
+    for event in events:
         reason = str(event.get("reason") or "")
         if _about(event).get("uid") != job or not _JOB_CAUSE.fullmatch(reason):
             continue
-        times = (_first_seen(event), _stamp(event.get("lastTimestamp")))
-        if any(at is not None and at >= mine.began and (end is None or at <= end) for at in times):
-            own = f"{reason}: {text(event.get('message'))}"
-    return replace(mine, why=own)
+        if any(at >= mine.began and (end is None or at <= end) for at in _times(event, mine.pods)):
+            causes[reason.endswith("Restarting")] = f"{reason}: {text(event.get('message'))}"
+    if False in causes:
+        return replace(mine, why=causes[False], meant="Suspended" in causes[False].partition(":")[0])
+    if all(_removed(pod, events, job) for pod in mine.pods):
+        # What the operator says of a restart then is about other pods, or about how these ended.
+        return replace(mine, why="scaled down", meant=True)
+    return replace(mine, why=causes.get(True, ""))
+
+
+def _removed(pod: GonePod, events: Iterable[Obj], job: str) -> bool:
+    """Whether its operator deleted the pod while it ran."""
+    for event in events if pod.killed is not None else ():
+        found = DELETED.fullmatch(text(event.get("message")))
+        if found is None or found["pod"] != pod.name or _about(event).get("uid") != job:
+            continue
+        if any(abs((pod.killed or 0) - at) <= STOPS_WITHIN for at in _times(event, [pod])):
+            return True
+    return False
+
+
+def _times(event: Obj, pods: Iterable[GonePod]) -> list[int]:
+    """When an event was seen: of one that was counted often, also with a pod's end between the two."""
+    first, last = _first_seen(event), _stamp(event.get("lastTimestamp"))
+    count = event.get("count")
+    found = [at for at in (first, last) if at is not None]
+    if first is not None and last is not None and isinstance(count, int) and count > len(found):
+        found += [pod.killed for pod in pods if pod.killed is not None and first <= pod.killed <= last]
+    return found
 
 
 def _about(event: Obj) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.backends.kubernetes.logs.pods import LoggedPod
-from tui.backends.kubernetes.logs.remains import Remains, generations_asked_for, replaced_gap
+from tui.backends.kubernetes.logs.remains import Remains, generations_asked_for, joined, replaced_gap
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail import Tail
 from tui.domain.log_entry import LogEntry, LogGap
@@ -115,7 +115,7 @@ class KubernetesLogs(LogService):
         now = [pod for pod, _ in pods]
         gone = watch.replaced(events, [group.name for group in job.groups], now)
         asked = generations_asked_for(job, gone, {pod.replica for pod in now}, selection)
-        holes = [replaced_gap(each, selection) for each in asked]
+        holes = [replaced_gap(each, selection) for each in joined(asked)]
         if not selection.service:
             return [], holes
         for pod, obj in pods:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.domain.diagnosis import Diagnosis, explain_exit
-from tui.domain.kubernetes.failures.failure import Failure
+from tui.domain.kubernetes.failures.failure import DELETED_BY_SOMEBODY, Failure
 from tui.domain.kubernetes.workloads import Group, elements, fields, groups
 from tui.domain.states import JobState
 
@@ -179,6 +179,13 @@ def _outranked(failure: Failure, container: Container | None, again: str) -> Dia
     )
 
 
+def _deleted(failure: Failure, container: Container | None, again: str) -> Diagnosis:
+    return Diagnosis(
+        "The pod was deleted while it ran, by a user, a drain of its node or another controller.",
+        again.rstrip(), short=f"deleted {failure.replica}",
+    )  # fmt: skip
+
+
 _Make = Callable[[Failure, Container | None, str], Diagnosis]
 """The last is whether and how it is started again, as a sentence with a space after it."""
 _ADVICE: Sequence[tuple[frozenset[str], _Make]] = (
@@ -186,6 +193,7 @@ _ADVICE: Sequence[tuple[frozenset[str], _Make]] = (
     (frozenset({"Evicted", "EvictionByEvictionAPI", "TaintManagerEviction"}), _evicted),
     (frozenset({"NodeLost", "ContainerStatusUnknown"}), _node_lost),
     (frozenset({"Preempted", "PreemptionByScheduler"}), _outranked),
+    (frozenset({DELETED_BY_SOMEBODY}), _deleted),
 )
 
 

@@ -35,14 +35,18 @@ NODE_GOES = frozenset({"Shutdown", "NodeShutdown", "Preempted", "NodeNotReady", 
 KERNEL_KILLS = frozenset({"OOMKilling", "SystemOOM"})
 """That a node's kernel killed a process for its memory."""
 SCHEDULED, KILLING, CREATED_POD, EXITED = "Scheduled", "Killing", "SuccessfulCreatePod", "ExitedWithCode"
-_KEPT = WAITS | ENDS | NODE_GOES | KERNEL_KILLS | {SCHEDULED, KILLING, CREATED_POD, EXITED}
+DELETED_POD = "SuccessfulDeletePod"
+_KEPT = WAITS | ENDS | NODE_GOES | KERNEL_KILLS | {SCHEDULED, KILLING, CREATED_POD, DELETED_POD, EXITED}
 _SUSPENDED = re.compile(r"\w*Suspended")
 _ERROR_POD = "Error pod "
 """How the Training Operator begins to say what is wrong with a container."""
 ASSIGNED = re.compile(r"Successfully assigned \S+ to (?P<node>\S+)")
 """What the scheduler says of a pod."""
 CREATED = re.compile(r"Created pod: (?P<pod>\S+)")
+DELETED = re.compile(r"Deleted pod: (?P<pod>\S+)")
 """What an operator says of its job."""
+STOPPING = "Stopping container"
+"""How a kubelet begins to say that it ends a container because its pod is deleted, not to restart it."""
 
 
 @dataclass(frozen=True, slots=True)

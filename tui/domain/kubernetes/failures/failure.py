@@ -12,6 +12,8 @@ from tui.domain.states import JobState
 
 ONE_CAUSE = timedelta(minutes=2)
 """Failures that are not further apart than this follow from one another: peers lose each other."""
+DELETED_BY_SOMEBODY = "Deleted"
+"""The reason of a failure whose pod was deleted while it ran, and not by its operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +92,7 @@ def first_failure(failures: Sequence[Failure]) -> Failure | None:
 def cause_of(first: Failure) -> str:
     """A failure as the reason of its job."""
     time = f" at {first.at:%H:%M:%S} UTC" if first.at else ""
+    if first.reason == DELETED_BY_SOMEBODY:
+        code = "" if first.exit_code is None else f", and ended with exit code {first.exit_code}"
+        return f"{first.replica} was deleted{time}{code}"
     return f"{first.replica} failed{time}: {first.cause}"

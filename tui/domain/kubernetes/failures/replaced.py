@@ -16,16 +16,19 @@ from typing import TypeVar
 from tui.domain.kubernetes.failures.events import (
     CREATED,
     CREATED_POD,
+    DELETED,
+    DELETED_POD,
     ENDS,
     EXITED,
     KERNEL_KILLS,
     KILLING,
     NODE_GOES,
+    STOPPING,
     ClusterEvent,
     EventIndex,
     seconds,
 )
-from tui.domain.kubernetes.failures.failure import Failure, failure_of
+from tui.domain.kubernetes.failures.failure import DELETED_BY_SOMEBODY, Failure, failure_of
 from tui.domain.kubernetes.pods import Pod, words_of
 
 EVENTS_KEPT = timedelta(hours=1)
@@ -34,6 +37,12 @@ NEAR = timedelta(seconds=30)
 """An Event of a node is about a pod that ended so near to it: nodes write times of their own."""
 _SECOND = timedelta(seconds=1)
 """Events are in whole seconds."""
+_STOPS_WITHIN = timedelta(seconds=15)
+"""So long after a pod was deleted its kubelet may begin to stop it."""
+_LEAVES_WITHIN = timedelta(minutes=2)
+"""So long after another worker was removed its peers may leave after a checkpoint, to start again."""
+LEFT_WITH_CHECKPOINT = 203
+"""What the trainer ends with after a signal, or when the workers change: it goes on from a checkpoint."""
 _EXITED = re.compile(r"Pod: [^. ]+\.(?P<pod>\S+) exited with code (?P<code>-?\d+)")
 _ERROR = re.compile(r"Error pod (?P<pod>\S+) container (?P<container>\S+) exitCode: (?P<code>-?\d+)")
 _CANCELLED = "Cancelling"
@@ -127,6 +136,30 @@ class _Told:
     exits: dict[str, list[_Exit]] = field(default_factory=dict)
     errors: dict[str, list[_Error]] = field(default_factory=dict)
     created: Counter[str] = field(default_factory=Counter)
+    deleted: dict[str, ClusterEvent] = field(default_factory=dict)
+    """That the operator deleted pods, which it says again and again in one Event."""
+    scaled: list[datetime] = field(default_factory=list)
+    """When it ended running pods on purpose."""
+
+    def removes(self, name: str, killed: datetime | None) -> bool:
+        """Whether the operator deleted a pod that was told to stop then: it ran, and nothing was wrong.
+
+        One that failed is deleted too, but it has ended by itself, so that nobody tells it to stop.
+        """
+        event = self.deleted.get(name)
+        if killed is None or event is None or event.first is None or event.last is None:
+            return False
+        early, late = killed - _STOPS_WITHIN, killed + _SECOND
+        # The times between the first and the last are not kept.
+        between = event.count > 2 and event.first <= killed <= event.last
+        return between or any(early <= at <= late for at in (event.first, event.last))
+
+    def leaves(self, failure: Failure) -> bool:
+        """Whether a replica only left because others were removed, after a checkpoint."""
+        if failure.exit_code != LEFT_WITH_CHECKPOINT or failure.reason not in {"", "Error"}:
+            return False
+        at = failure.at
+        return at is not None and any(-_STOPS_WITHIN <= at - time <= _LEAVES_WITHIN for time in self.scaled)
 
 
 def replaced_failures(
@@ -138,12 +171,15 @@ def replaced_failures(
     """
     told = _told(owner, events) if events is not None else _Told()
     found: dict[str, list[Failure]] = {}
+    removed: Counter[str] = Counter()
     for run in _runs(owner, pods, seen, events):
-        failure = _failure(run, told, events, owner)
-        if failure is not None:
+        failure = None if told.removes(run.name, run.killed) else _failure(run, told, events, owner)
+        if failure is not None and not told.leaves(failure):
             found.setdefault(run.replica, []).append(failure)
+        elif failure is not None or run.killed is not None:
+            removed[run.name] += 1
     made = []
-    counts = _counts(pods, told)
+    counts = _counts(pods, told, removed)
     for name, count in counts.items():
         replica = owner.replica_of(name)
         if count and replica and replica not in found:
@@ -156,6 +192,23 @@ def replaced_failures(
         count = max(len(each), by_replica.get(replica, 0))
         made += [*each[:-1], replace(each[-1], count=count)]
     return made
+
+
+def on_purpose(owner: Owner, failures: Iterable[Failure], events: EventIndex | None) -> list[Failure]:
+    """Those of these failures of present pods that only follow from a change of the number of workers."""
+    told = _told(owner, events) if events is not None else _Told()
+    return [each for each in failures if told.leaves(each)]
+
+
+def removed_at(owner: Owner, events: EventIndex | None) -> dict[str, datetime]:
+    """When the operator last ended running replicas on purpose, by their ids."""
+    if events is None:
+        return {}
+    found: dict[str, datetime] = {}
+    for name, killed in _removals(owner, _told(owner, events), events):
+        replica = owner.replica_of(name)
+        found[replica] = max(killed, found.get(replica, killed))
+    return found
 
 
 def counts_all(owner: Owner, pods: Iterable[Pod], events: EventIndex) -> bool:
@@ -203,7 +256,7 @@ def _runs(owner: Owner, pods: Sequence[Pod], seen: Iterable[Pod], events: EventI
 def _take(run: _Run, event: ClusterEvent) -> None:
     if event.node:
         run.node, run.began = event.node, event.first
-    elif event.reason == KILLING:
+    elif event.reason == KILLING and event.message.startswith(STOPPING):
         run.killed = event.last
     elif event.reason in ENDS and not event.message.startswith(_CANCELLED):
         # What a kubelet says of its pod counts more than that a taint would have ended it.
@@ -224,16 +277,32 @@ def _told(owner: Owner, events: EventIndex) -> _Told:
             told.errors.setdefault(error["pod"], []).append((error, event))
         elif created is not None and event.reason == CREATED_POD:
             told.created[created["pod"]] += event.count
+        elif event.reason == DELETED_POD and (deleted := DELETED.match(event.message)) is not None:
+            told.deleted[deleted["pod"]] = event
+    told.scaled = [killed for _, killed in _removals(owner, told, events)]
     return told
 
 
-def _counts(pods: Iterable[Pod], told: _Told) -> dict[str, int]:
-    """Pods that failed and are gone by their name, as far as the numbers in Events of the job say it."""
+def _removals(owner: Owner, told: _Told, events: EventIndex) -> list[tuple[str, datetime]]:
+    """Names of the pods that the operator ended while they ran, and when."""
+    return [
+        (name, event.last)
+        for name in told.deleted
+        for event in events.about(owner.namespace, "Pod", name)
+        if event.reason == KILLING and event.last is not None and told.removes(name, event.last)
+    ]
+
+
+def _counts(pods: Iterable[Pod], told: _Told, removed: Mapping[str, int]) -> dict[str, int]:
+    """Pods that failed and are gone by their name, as far as the numbers in Events of the job say it.
+
+    `removed` ones were ended on purpose.
+    """
     present = Counter(pod.name for pod in pods)
     counts = {}
     for name, made in told.created.items():
         failed = sum(event.count for _, event in told.exits.get(name, ()))
-        counts[name] = max(0, min(made - present[name], failed))
+        counts[name] = max(0, min(made - present[name] - removed.get(name, 0), failed))
     return counts
 
 
@@ -253,6 +322,8 @@ def _failure(run: _Run, told: _Told, events: EventIndex | None, owner: Owner) ->
         words = words_of(reason, event.message if own and event is not None else "", spot=spot)
         at = base.at or near or (run.time(event) if event is not None else None)
         return replace(base, at=at, words=words, reason=reason)
+    if run.killed is not None and (run.seen is not None or exit_ is not None or error is not None):
+        return replace(base, words="deleted", reason=DELETED_BY_SOMEBODY)
     if base.exit_code == _KILLED:
         return replace(base, words="killed (SIGKILL), often for too much memory")
     if run.seen is not None or exit_ is not None or error is not None:
