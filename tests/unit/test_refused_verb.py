@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.ui.double import MemoryBackend, job
+from tests.ui.double import MemoryBackend, MemoryJobs, job
 from tests.ui.job_double import JobBackend
+from tui.backends.errors import NotFound
 from tui.backends.group import GroupBackend
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job
@@ -120,6 +121,17 @@ def test_every_place_counts_the_same_profiles_as_valid(
     assert [p["name"] for p in listed if p["problem"]] == ["ok"]
     wrong = [c for c in checks() if c["what"].startswith("profile") and not c["ok"]]
     assert [c["what"] for c in wrong] == ["profiles", "profile ok"]
+
+
+def test_what_keeps_every_kind_from_being_read_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = MemoryBackend()
+    backend.use(jobs={"custom_job": MemoryJobs(backend), "pipeline": MemoryJobs(backend)})
+    backend.broken["us-central1"] = NotFound("There is no namespace x.", fix="Create it.")
+    monkeypatch.setattr(run, "open_backend", lambda *_: backend)
+    done = CliRunner().invoke(cli, ["jobs"])
+    assert done.exit_code == 3 and done.stderr.count("There is no namespace x. Create it.") == 1
+    assert "No jobs here yet" not in done.output
+    assert len(json.loads(CliRunner().invoke(cli, ["jobs", "--json"]).stdout)["errors"]) == 1
 
 
 @pytest.mark.parametrize("context", ["local-k8s", "lab"])

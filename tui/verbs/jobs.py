@@ -49,8 +49,11 @@ async def jobs(run: Run, query: str) -> int:
         async for page in backend.list_jobs():
             found += page.jobs
             if page.error is not None:
-                failed.append(page.error)
-                errors.append({"region": page.region, "code": page.error.code, "message": page.error.message})
+                said = {"region": page.region, "code": page.error.code, "message": page.error.message}
+                # What keeps every kind of a region from being read is said once.
+                if said not in errors:
+                    failed.append(page.error)
+                    errors.append(said)
         progress: Mapping[str, Progress] = {}
         try:
             progress = await backend.progress.read(

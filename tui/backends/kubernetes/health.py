@@ -16,8 +16,14 @@ VERBS = ("list", "watch", "create", "patch", "delete")
 
 
 async def check(cluster: ConnectedCluster) -> Sequence[ServiceHealth]:
-    """A line for the server, for each kind of job, and for pods. It never raises."""
+    """A line for the server, each namespace that is missing, each kind of job, and pods. It never raises."""
     lines = [await _version(cluster)]
+    missing = cluster.watch.namespaces
+    await missing.look()
+    lines += [
+        ServiceHealth(f"namespace {name}", False, error.message, error.fix)
+        for name, error in missing.errors.items()
+    ]
     for workload in WORKLOADS:
         types = cluster.served.jobs.get(workload.key)
         if types is None:

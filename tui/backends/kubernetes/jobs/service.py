@@ -63,7 +63,7 @@ class KubernetesJobs(JobService):
         watch, key = self._cluster.watch, self._workload.key
         known = watch.listed(key)
         watch.start()
-        await self._listed()
+        await asyncio.gather(self._listed(), watch.namespaces.look())
         if known:
             # Nothing is listed anew, so only a request tells whether the cluster answers.
             await watch.asked.ask()
@@ -77,6 +77,7 @@ class KubernetesJobs(JobService):
         watch.start()
         watch.learn_nodes_later()
         await watch.asked.repeat()
+        await watch.namespaces.repeat()
         places = watch.take_changed(key)
         done = False
         try:
@@ -137,8 +138,8 @@ class KubernetesJobs(JobService):
                 found = sorted(jobs.get(namespace, ()), key=lambda job: -(job.created or 0))
                 read_at = watch.as_of(key, scope) or datetime.now(UTC)
                 went = tuple(gone.get(namespace, ()))
-                page = JobPage(namespace, tuple(found), watch.asked.error, read_at, whole=whole, gone=went)
-                pages.append(page)
+                soft = watch.asked.error or watch.namespaces.errors.get(namespace)
+                pages.append(JobPage(namespace, tuple(found), soft, read_at, whole=whole, gone=went))
         return pages
 
     def _namespaces(self, scope: str) -> Sequence[str]:

@@ -19,6 +19,7 @@ from tui.backends.kubernetes.discovery import PODS, ApiType, Served
 from tui.backends.kubernetes.watch.asked import AskedRead
 from tui.backends.kubernetes.watch.events import EVERYWHERE, WatchedEvents
 from tui.backends.kubernetes.watch.failed_pods import FailedPods
+from tui.backends.kubernetes.watch.namespaces import MissingNamespaces
 from tui.backends.kubernetes.watch.nodes import NodeReader
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
@@ -58,6 +59,7 @@ class ClusterWatch:
         self.served = served
         self.scopes = tuple(scopes)
         self.asked = AskedRead(connection, self.scopes)
+        self.namespaces = MissingNamespaces(connection, self.scopes)
         self._watched: list[Watched] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._parts: dict[Place, dict[Place, None]] = {}
