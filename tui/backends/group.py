@@ -325,8 +325,9 @@ class GroupJobs(JobService):
     def owns(self, name: str) -> bool:
         return any(member.jobs[self._kind].owns(name) for member in self._members())
 
-    def offers(self, operation: str) -> bool:
-        return operation != "create" and any(m.jobs[self._kind].offers(operation) for m in self._members())
+    def offers(self, operation: str, *, anybody: bool = False) -> bool:
+        members = [member.jobs[self._kind] for member in self._members()]
+        return operation != "create" and any(each.offers(operation, anybody=anybody) for each in members)
 
     def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
         return self._read(lambda jobs: jobs.list_all(filter=filter))

@@ -190,8 +190,8 @@ class LaunchRequest:
 class JobService(ABC):
     """Jobs of one kind. `create`, `cancel` and `delete` are offered where a service defines them."""
 
-    def offers(self, operation: str) -> bool:
-        """Whether it has this operation, e.g. `cancel`."""
+    def offers(self, operation: str, *, anybody: bool = False) -> bool:
+        """Whether it has this operation, e.g. `cancel`; with `anybody` also where this login may not."""
         return getattr(type(self), operation) is not getattr(JobService, operation)
 
     @abstractmethod

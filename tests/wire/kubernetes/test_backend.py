@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +23,18 @@ from tests.wire.kubernetes.backends import (
     whole,
 )
 from tests.wire.kubernetes.control import emulator
+from tui.actions.operations.jobs import JobOperations
+from tui.actions.operations.runner import OperationRunner
 from tui.backends.errors import FailedPrecondition, InvalidRequest, NotFound, PermissionDenied, Unavailable
 from tui.backends.group import GroupBackend
 from tui.backends.interface import LaunchRequest
+from tui.config.access import Access
+from tui.config.settings import Context
 from tui.domain.job import Job
 from tui.domain.replica import NodeShare
 from tui.domain.states import JobState
 from tui.store.jobs.table import JobStore, RegionStatus
+from tui.store.journal import Journal
 
 NAME = "clusters/local-k8s/namespaces/default/pytorchjobs/bert"
 
@@ -475,3 +482,19 @@ async def test_a_job_has_no_pods_of_an_earlier_one_of_its_name() -> None:
 
         for job in (await until(followed, "the next job"), await service.get(NAME)):
             assert job.start_time is None and not any(replica.pod for replica in job.replicas)
+
+
+async def test_a_verb_says_what_the_login_may_not_do(tmp_path: Path) -> None:
+    """Not that jobs of this kind can't be changed so, which is said where they can't."""
+    async with cluster_backend(denied=["patch *.kubeflow.org"], node_pools=[]) as (running, opened):
+        add(running, pytorch_job())
+        await until(lambda: not opened.offers("jobs.suspend", "pytorch_job"), "the answers")
+        job = await opened.jobs["pytorch_job"].get(NAME)
+        journal = Journal(tmp_path / "audit.jsonl", lambda: datetime.now(UTC))
+        runner = OperationRunner(Context("gke", kind="kubernetes"), Access(), journal, "console")
+        operations = JobOperations(runner, opened)
+        refused = await operations.suspend(job)
+        assert not refused.ok and "may not patch pytorchjobs" in refused.text, refused
+        assert "kubectl auth can-i patch" in refused.fix
+        set_job = replace(job, name=NAME.replace("pytorchjobs", "jobsets"), kind="job_set")
+        assert "A JobSet can't be scaled" in (await operations.scale(set_job, 1)).text

@@ -205,8 +205,11 @@ def _wrong_state(message: str) -> OperationError:
 
 
 def _must_allow(service: JobService, operation: str, done: str, job: Job, problem: str) -> None:
-    """Raises OperationError where jobs of this kind can't be `done`, or the `problem` of this one."""
-    if not service.offers(operation):
+    """Raises OperationError where jobs of this kind can't be `done`, or the `problem` of this one.
+
+    What the login may not do, the service refuses, with what it would need.
+    """
+    if not service.offers(operation, anybody=True):
         message = f"A {kind_of(job).words.noun} can't be {done}."
         raise OperationError(message, code=NotOffered.code, exit_code=NotOffered.exit_code)
     if problem:
