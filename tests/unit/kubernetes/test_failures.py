@@ -58,6 +58,7 @@ def test_the_first_cause_comes_before_what_the_operator_says() -> None:
     time = f"{NOW - timedelta(seconds=10):%H:%M:%S} UTC"
     assert found.reason == (
         f"worker-0 failed at {time}: node preempted (GKE Spot), exit code 143. "
+        "Before that: 1 other failure. "
         "PyTorchJobRestarting: It is Restarting."
     )
     waiting = next(each for each in found.replicas if each.id == "worker-0")
@@ -190,3 +191,30 @@ def test_what_fails_after_the_end_of_its_job_is_not_the_cause() -> None:
     found = job(pytorch(("Failed", T2)), pods=pods)
     assert found.diagnosis is not None and found.diagnosis.short == "evicted worker-1"
     assert found.error is not None and "master-0" not in found.error.message
+
+
+def test_the_newest_incident_is_told_with_the_number_of_the_others() -> None:
+    kept = FailedPods()
+    kept.note("bert", failed("a", 2, -90, 137, "OOMKilled"))
+    kept.note("bert", failed("peer", 0, -89, 205))
+    evicted = {"reason": "Evicted", "message": "The node was low on resource: memory."}
+    kept.note("bert", failed("b", 1, -40, 137, **evicted))
+    kept.note("bert", failed("c", 0, -36, 137, **evicted))
+    pods = [pod(f"bert-worker-{index}", index) for index in range(3)]
+    found = job(pytorch(("Running", T1)), pods=pods, seen=kept.of("bert", pods, None))
+    time = f"{NOW - timedelta(seconds=40):%H:%M:%S} UTC"
+    assert found.reason == (
+        f"Restarted: worker-1 failed at {time}: evicted: The node was low on resource: memory, exit code "
+        "137. Before that: 1 other failure"
+    )
+    assert found.diagnosis is not None and found.diagnosis.short == "evicted worker-1"
+
+
+def test_an_eviction_is_none_of_the_nodes_end_before_the_pod_says_so_itself() -> None:
+    said = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 83724Ki. "
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": said}
+    seen = failed("a", 0, -10, 137, conditions=[told])
+    assert (seen.reason, failure_of(seen, "worker-0").cause) == (
+        "Evicted",
+        f"evicted: {said.strip()[:-1]}, exit code 137",
+    )

@@ -344,3 +344,18 @@ def test_a_job_in_a_queue_waits_since_it_was_created_or_queued_again() -> None:
     again = {"type": "Requeued", "status": "True", "lastTransitionTime": "2026-11-25T18:04:00Z"}
     found = Found(workload={"status": {"conditions": [again]}})
     assert job_of(obj, WORKLOADS[0], "gke", "c", found).wait(minute) == timedelta(minutes=2)
+
+
+@pytest.mark.parametrize("policy", ["Running", "None"])
+def test_workers_of_an_mpi_job_that_succeeded_ended_with_it(policy: str) -> None:
+    """Their pods are removed; where the policy keeps them, nobody knows what became of them."""
+    specs = {"Launcher": {"replicas": 1, "template": GPU_POD}, "Worker": {"replicas": 2, "template": GPU_POD}}
+    obj = {
+        **pytorch(("Succeeded", T2)), "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob",
+        "spec": {"mpiReplicaSpecs": specs, "runPolicy": {"cleanPodPolicy": policy}},
+    }  # fmt: skip
+    launcher = pod("bert-launcher-x7k2p", 0, "Succeeded", kind="launcher", state=ended(0, "Completed"))
+    found = job(obj, pods=[launcher])
+    workers = [(each.state.value, each.reason) for each in found.replicas if each.group == "worker"]
+    said = ("SUCCEEDED", "ended with the job: removed by cleanPodPolicy")
+    assert workers == [said if policy == "Running" else ("UNKNOWN", "")] * 2

@@ -344,3 +344,18 @@ def test_a_pod_that_somebody_deleted() -> None:
     assert found.reason == "Restarted: worker-0 was deleted at 18:00:50 UTC, and ended with exit code 143"
     assert worker(found).reason == "restarted: deleted, exit code 143, at 18:00:50 UTC"
     assert found.diagnosis.short == "deleted worker-0" and "while it ran" in found.diagnosis.meaning
+
+
+def test_an_eviction_that_is_told_after_the_pod_was_seen_to_be_lost() -> None:
+    """A console that is open says the same as one that is opened later."""
+    lost = {"reason": "Terminated", "message": "Pod was terminated."}
+    state = {
+        "terminated": {"exitCode": 137, "reason": "Error", "startedAt": clock(1), "finishedAt": clock(50)}
+    }
+    seen = pod("bert-worker-0", 0, "Failed", state=state, metadata={"uid": "old"}, **lost)
+    before = job(operated(), pods=[present()], seen=[seen], events=replaced().index)
+    assert "node preempted" in before.reason
+    after = job(operated(), pods=[present()], seen=[seen], events=exited(replaced(evicted=True), 137).index)
+    assert after.reason == read(exited(replaced(evicted=True), 137)).reason
+    assert after.diagnosis == read(exited(replaced(evicted=True), 137)).diagnosis
+    assert "evicted" in worker(after).reason

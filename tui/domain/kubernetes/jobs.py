@@ -18,18 +18,17 @@ from tui.domain.kubernetes.conditions import (
     status_of,
     time_of,
 )
-from tui.domain.kubernetes.failures.advice import advice, container_of, unexplained
+from tui.domain.kubernetes.failures.advice import advice, container_of
 from tui.domain.kubernetes.failures.events import EventIndex
 from tui.domain.kubernetes.failures.failure import (
-    ONE_CAUSE,
     Failure,
-    cause_of,
     failed_by_itself,
     failure_of,
-    first_failure,
     newest_by_replica,
+    newest_incident,
     restarted_in_place,
 )
+from tui.domain.kubernetes.failures.reason import AT_WORK, reason_of
 from tui.domain.kubernetes.failures.replaced import (
     Owner,
     counts_all,
@@ -97,9 +96,12 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
     owner = _owner(obj, parts, found, restarts)
     failures = _until(_end_time(obj, status), _failures(parts, owner, found))
     error = _error(status, failures)
-    first = first_failure(failures)
+    incident = newest_incident(failures)
+    first = incident.first if incident is not None else None
     job_groups = tuple(part.group for part in parts)
-    shown = with_failures(replicas(parts, found.pods, status.state, error), failures, status.state)
+    shown = with_failures(
+        replicas(parts, found.pods, status.state, error, cleaned=_cleans_up(obj)), failures, status.state
+    )
     down = status.state is JobState.RUNNING and any(
         first is not None and each.id == first.replica and each.state is JobState.FAILED for each in shown
     )
@@ -128,7 +130,7 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
         replicas=tuple(_again(each, restarts) for each in shown),
-        reason=mask_text(_reason(_rescaled(status, owner, found, failures), first, restarts, down)),
+        reason=mask_text(reason_of(status, failures, removed_at(owner, found.events), restarts, down=down)),
         waiting=tuple(mask_text(each.words) for each in waiting),
         diagnosis=_diagnosis(obj, found, JobState.FAILED if down else status.state, first, waiting),
         restarts_note=_restarts_note(obj, owner, found),
@@ -144,13 +146,12 @@ def _diagnosis(
     """
     fix = mask_text(" ".join(dict.fromkeys(each.step for each in waiting if each.step)))
     waits = Diagnosis("", fix, short=waiting[0].short) if waiting else None
-    if fix or first is None or state not in {*_AT_WORK, JobState.FAILED}:
+    if fix or first is None or state not in {*AT_WORK, JobState.FAILED}:
         return waits
     kind = str(obj.get("kind") or "")
     return advice(first, container_of(obj, found.job_set, first), state, kind) or waits
 
 
-_AT_WORK = frozenset({JobState.RESTARTING, JobState.RUNNING, JobState.PENDING})
 _WAITS = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 
@@ -233,9 +234,17 @@ def _gpus_of(resources: Mapping[str, Any]) -> int:
 
 
 def replicas(
-    parts: Sequence[Part], pods: Iterable[Pod], state: JobState, error: JobError | None
+    parts: Sequence[Part],
+    pods: Iterable[Pod],
+    state: JobState,
+    error: JobError | None,
+    *,
+    cleaned: bool = False,
 ) -> tuple[Replica, ...]:
-    """The replicas of all groups: those that have a pod as the pod says, the others as the job says."""
+    """The replicas of all groups: those that have a pod as the pod says, the others as the job says.
+
+    `cleaned`: pods may have been removed when the job ended.
+    """
     by_place = _places(parts, pods)
     inferred = infer_replicas(tuple(part.group for part in parts), state, error)
     if not by_place:
@@ -243,7 +252,7 @@ def replicas(
     found = []
     for replica in inferred:
         tries = by_place.pop((replica.group, replica.index), None)
-        found.append(_with_pod(replica, tries) if tries else _without_pod(replica, state))
+        found.append(_with_pod(replica, tries) if tries else _without_pod(replica, state, cleaned))
     # An elastic job that was scaled down still has the pods that leave.
     groups_by_name = {part.group.name: part.group for part in parts}
     for (name, index), tries in sorted(by_place.items()):
@@ -298,8 +307,17 @@ def _with_pod(replica: Replica, tries: Sequence[Pod]) -> Replica:
     )  # fmt: skip
 
 
-def _without_pod(replica: Replica, state: JobState) -> Replica:
+def _cleans_up(obj: Obj) -> bool:
+    """Whether the job's operator removes pods when it ends."""
+    policy = at(obj, "spec", "runPolicy", "cleanPodPolicy") or at(obj, "spec", "cleanPodPolicy")
+    return policy in {"Running", "All"}
+
+
+def _without_pod(replica: Replica, state: JobState, cleaned: bool) -> Replica:
     """A replica whose pod is not there yet, or not any more: nobody knows how it ended."""
+    if cleaned and state is JobState.SUCCEEDED:
+        # As that of an MPIJob's worker, which waits for the launcher until it is stopped.
+        return replace(replica, state=state, reason="ended with the job: removed by cleanPodPolicy")
     own = JobState.UNKNOWN if state.terminal or state is JobState.CANCELLING else state
     own = JobState.PENDING if own is JobState.RUNNING else own
     return Replica(replica.id, replica.group, replica.index, replica.role, own)
@@ -397,29 +415,6 @@ def _restarts_note(obj: Obj, owner: Owner, found: Found) -> str:
         "Restarts are those of the pods that exist, and of replaced pods that Events still tell of: a "
         "cluster keeps Events for an hour."
     )
-
-
-def _rescaled(status: Status, owner: Owner, found: Found, failures: Sequence[Failure]) -> Status:
-    """The status, whose reason calls no pods failed that ended because the job has fewer workers now."""
-    if status.state is not JobState.RESTARTING or failures or not status.since:
-        return status
-    gone = [
-        replica for replica, at in removed_at(owner, found.events).items()
-        if abs(status.since - at) <= ONE_CAUSE
-    ]  # fmt: skip
-    if not gone:
-        return status
-    return replace(status, reason=f"It has fewer workers now: {', '.join(sorted(gone))} ended for that")
-
-
-def _reason(status: Status, first: Failure | None, restarts: int, down: bool) -> str:
-    """The native reason; of a job that is restarted, or was, what that began with comes first."""
-    if status.state not in _AT_WORK:
-        return status.reason
-    cause = cause_of(first) if first is not None else unexplained(restarts) if restarts else ""
-    if first is not None and status.state is JobState.RUNNING and not down:
-        cause = f"Restarted: {cause}"
-    return ". ".join(filter(None, (cause, status.reason)))
 
 
 # Times and errors

@@ -21,6 +21,8 @@ _JOBS = frozenset(each.kind for each in WORKLOADS)
 _GONE_NODE = frozenset({"Terminated", "NodeShutdown", "Shutdown", "NodeLost"})
 """`status.reason` of a pod whose node was shut down, which is how GKE takes a Spot node away."""
 _NODE_DISRUPTIONS = frozenset({"TerminationByKubelet", "DeletionByPodGC", "DeletionByTaintManager"})
+_LOW = "low on resource"
+"""A kubelet that evicts a pod says so of its node."""
 _WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 """A container in these is on its way; other reasons say what is wrong."""
 
@@ -206,6 +208,10 @@ def _reason(obj: Obj, container: Obj) -> tuple[str, str]:
     conditions = {each.type: each for each in conditions_of(obj)}
     disrupted = conditions.get("DisruptionTarget")
     gone = disrupted is not None and disrupted.true and disrupted.reason in _NODE_DISRUPTIONS
+    pressed = disrupted is not None and disrupted.true and _LOW in disrupted.message
+    if pressed and not said:
+        # The condition of an eviction comes before the pod's own reason; that of a shutdown has its reason.
+        return "Evicted", disrupted.message if disrupted else ""
     if said in _GONE_NODE or (gone and said != "Evicted"):
         return "NodeLost", words or (disrupted.message if disrupted else "")
     if said:

@@ -12,6 +12,8 @@ from tui.domain.states import JobState
 
 ONE_CAUSE = timedelta(minutes=2)
 """Failures that are not further apart than this follow from one another: peers lose each other."""
+TOGETHER = timedelta(seconds=15)
+"""Failures with causes of their own that are not further apart have one, e.g. a node that several lost."""
 DELETED_BY_SOMEBODY = "Deleted"
 """The reason of a failure whose pod was deleted while it ran, and not by its operator."""
 
@@ -74,19 +76,43 @@ def newest_by_replica(failures: Iterable[Failure]) -> dict[str, Failure]:
     return found
 
 
-def first_failure(failures: Sequence[Failure]) -> Failure | None:
-    """What the latest failures began with: one that the cluster explains before a mere exit code."""
-    timed = sorted((each for each in failures if each.at), key=lambda each: seconds(each.at), reverse=True)
-    last: list[Failure] = []
-    for each in timed:
-        if last and last[-1].at and each.at and last[-1].at - each.at > ONE_CAUSE:
-            break
-        last.append(each)
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Failures that follow from one another."""
+
+    first: Failure
+    """What they began with: one that the cluster explains before a mere exit code."""
+    before: int = 0
+    """How many other incidents of the job there were earlier."""
+
+
+def newest_incident(failures: Sequence[Failure]) -> Incident | None:
+    """The latest of a job's incidents; None where nothing failed."""
+    incidents: list[list[Failure]] = []
+    for each in sorted((each for each in failures if each.at), key=lambda each: seconds(each.at)):
+        if incidents and _follows(each, incidents[-1]):
+            incidents[-1].append(each)
+        else:
+            incidents.append([each])
     # Where no time is known, all of them are as good.
-    chain = last[::-1] or list(failures)
-    explained = [each for each in chain if each.reason not in {"", "Error"}]
+    chain = incidents[-1] if incidents else list(failures)
+    explained = [each for each in chain if _explained(each)]
     explained += [each for each in chain if each.words]
-    return next(iter([*explained, *chain]), None)
+    first = next(iter([*explained, *chain]), None)
+    return Incident(first, max(0, len(incidents) - 1)) if first is not None else None
+
+
+def _follows(failure: Failure, chain: Sequence[Failure]) -> bool:
+    """Whether a failure is of the incident before it: one with a cause of its own is another incident."""
+    last = chain[-1].at
+    if last is None or failure.at is None or failure.at - last > ONE_CAUSE:
+        return False
+    causes = [each.at for each in chain if _explained(each) and each.at]
+    return not (_explained(failure) and causes and failure.at - causes[-1] > TOGETHER)
+
+
+def _explained(failure: Failure) -> bool:
+    return failure.reason not in {"", "Error"}
 
 
 def cause_of(first: Failure) -> str:

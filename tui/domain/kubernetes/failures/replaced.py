@@ -308,7 +308,7 @@ def _counts(pods: Iterable[Pod], told: _Told, removed: Mapping[str, int]) -> dic
 
 def _failure(run: _Run, told: _Told, events: EventIndex | None, owner: Owner) -> Failure | None:
     """How a pod failed that is gone; None for one that was only taken away."""
-    if run.seen is not None and run.seen.reason not in {"", "Error"}:
+    if run.seen is not None and run.seen.reason not in {"", "Error"} and not _said_better(run):
         return failure_of(run.seen, run.replica)
     exit_, error = _last(run, told.exits.get(run.name, ())), _last(run, told.errors.get(run.name, ()))
     base = _with_code(run, exit_, error)
@@ -331,6 +331,12 @@ def _failure(run: _Run, told: _Told, events: EventIndex | None, owner: Owner) ->
     # One that a JobSet made anew, and that nobody had stopped, ended by itself.
     ended = owner.restarts and run.killed is None and run.until is not None
     return replace(base, words="its exit code is not kept") if ended else None
+
+
+def _said_better(run: _Run) -> bool:
+    """Whether an Event, which may come after the pod was seen last, says what stood behind its node's end."""
+    vague = run.seen is not None and run.seen.reason in {"NodeLost", "ContainerStatusUnknown"}
+    return vague and run.cause is not None and run.cause.reason not in _ENDS_WITH_NODE
 
 
 def _with_code(run: _Run, exit_: _Exit | None, error: _Error | None) -> Failure:
