@@ -132,8 +132,8 @@ async def test_what_is_not_offered_is_said(tmp_path: Path) -> None:
     backend = MemoryBackend([JOB])
 
     class Closed(ClusterJobs):
-        def offers(self, operation: str) -> bool:
-            return operation not in {"suspend", "scale"}
+        def offers(self, operation: str, *, anybody: bool = False) -> bool:
+            return anybody or operation not in {"suspend", "scale"}
 
     backend.use(jobs={"pytorch_job": Closed(backend)})
     app = console(backend, tmp_path)
