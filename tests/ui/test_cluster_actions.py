@@ -22,6 +22,7 @@ from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.job.screen import JobScreen
 from tui.verbs import run
 from tui.verbs.command_group import cli
+from tui.widgets.key_footer import KeyFooter
 
 JOB = replace(
     job(1, "bert"),
@@ -75,6 +76,10 @@ async def asked(pilot: Pilot[None], app: VxtuiApp, key: str) -> str:
     return str(app.screen.query_one("#question", Static).content)
 
 
+def _footer(app: VxtuiApp) -> str:
+    return app.screen.query_one(KeyFooter).render().plain
+
+
 async def shown(pilot: Pilot[None], app: VxtuiApp, state: JobState) -> None:
     def is_shown() -> bool:
         found = app.screen.job if isinstance(app.screen, JobScreen) else None
@@ -95,6 +100,7 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         assert "it starts again when it is resumed" in await asked(pilot, app, "X")
         await pilot.press("y")
         await shown(pilot, app, JobState.SUSPENDED)
+        await until(pilot, lambda: "U resume" in _footer(app), "the key that resumes it")
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen), "the help")
         keys = str(app.screen.query_one("#keys Static", Static).content)
@@ -110,6 +116,7 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         assert "its pods start anew" in await asked(pilot, app, "U")
         await pilot.press("y")
         await shown(pilot, app, JobState.RUNNING)
+        await until(pilot, lambda: "U resume" not in _footer(app), "the keys of a job that runs")
         await pilot.press("M")
         await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the prompt")
         await pilot.press("end", "backspace", "m", "enter")

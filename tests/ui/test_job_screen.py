@@ -159,6 +159,16 @@ async def test_the_overview_tells_the_facts(tmp_path: Path) -> None:
         assert "vxtui-launch" not in facts
 
 
+async def test_a_suspended_job_has_no_time_left(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with opened(backend, tmp_path) as (screen, pilot):
+        assert "left" in text_of(screen.pane, "#facts")
+        backend.change(next(iter(backend.stored)), state=JobState.SUSPENDED)
+        await until(pilot, lambda: "suspended" in text_of(screen.pane, "#facts"), "its suspension")
+        facts = text_of(screen.pane, "#facts")
+        assert "30%" in facts and "left" not in facts
+
+
 async def test_a_failure_is_explained_with_the_replicas_last_words(tmp_path: Path) -> None:
     error = JobError(9, "The replica workerpool1-0 exited with a non-zero status of 1.")
     backend = backend_of(job(5, "vit", JobState.FAILED, error=error, age=30, ended=1))

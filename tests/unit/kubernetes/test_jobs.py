@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tui.domain.formatting import lasted
+from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.kubernetes.changes import (
     Bounds,
     job_scale_problem,
@@ -22,7 +24,9 @@ from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.pods import Pod, reason_words, reduced
 from tui.domain.kubernetes.workloads import WORKLOADS, workload_of
+from tui.domain.replica import NodeShare
 from tui.domain.states import JobState
+from tui.domain.vertex.cost import missing
 
 T0, T1, T2 = (f"2026-11-25T18:0{minute}:00Z" for minute in range(3))
 GPU_POD = {
@@ -359,3 +363,16 @@ def test_workers_of_an_mpi_job_that_succeeded_ended_with_it(policy: str) -> None
     workers = [(each.state.value, each.reason) for each in found.replicas if each.group == "worker"]
     said = ("SUCCEEDED", "ended with the job: removed by cleanPodPolicy")
     assert workers == [said if policy == "Running" else ("UNKNOWN", "")] * 2
+
+
+def test_a_suspended_job_says_when_it_ran_and_how_it_goes_on() -> None:
+    obj = pytorch(("Suspended", T2))
+    obj["spec"]["runPolicy"]["suspend"] = True
+    assert job(obj).start_time is None, "it never ran"
+    obj["status"]["conditions"].append({"type": "Running", "status": "False", "reason": "Suspended"})
+    found = job(obj)
+    assert found.start_time is not None and found.duration(found.start_time) is None
+    diagnosis = diagnosis_of(found)
+    assert diagnosis is not None and diagnosis.fix == "Resume it: U, `vxtui resume bert`."
+    assert diagnosis.on_screen == "Resume it: U."
+    assert "costs nothing now" in missing(replace(found, nodes=(NodeShare("n1-standard-4", "us-central1"),)))

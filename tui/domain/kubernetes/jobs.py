@@ -144,6 +144,9 @@ def _diagnosis(
 
     `state` is the job's, or FAILED where the replica that failed has not been started again.
     """
+    if state is JobState.SUSPENDED:
+        name = fields(obj, "metadata").get("name")
+        return Diagnosis("", f"Resume it: U, `vxtui resume {name}`.", keys="Resume it: U.")
     fix = mask_text(" ".join(dict.fromkeys(each.step for each in waiting if each.step)))
     waits = Diagnosis("", fix, short=waiting[0].short) if waiting else None
     if fix or first is None or state not in {*AT_WORK, JobState.FAILED}:
@@ -428,6 +431,9 @@ def start_time(obj: Obj, status: Status, found: Found) -> datetime | None:
         return min(starts)
     if running is not None:
         return running.since
+    if status.state is JobState.SUSPENDED and any(each.type == "Running" for each in conditions_of(obj)):
+        # It ran until its suspension; the time of its last start stays until it is resumed.
+        return time_of(at(obj, "status", "startTime"))
     if status.state in {JobState.QUEUED, JobState.PENDING, JobState.SUSPENDED}:
         return None
     return time_of(at(obj, "status", "startTime"))

@@ -245,8 +245,10 @@ def _parts_of_nodes(nodes: Iterable[NodeShare]) -> list[Part]:
 
 def missing(job: Job, prices: Prices | None = None) -> str:
     """Why a listed job has no price, e.g. `no price of n2-standard-4 in us-west9`; "" where it has one."""
+    if job.in_cluster and job.state is JobState.SUSPENDED:
+        return "it is suspended and costs nothing now; how long it ran before is not kept"
     if job.in_cluster and not job.nodes:
-        if job.state is JobState.SUSPENDED or job.waits:
+        if job.waits:
             return "its pods are on no node now"
         return "the nodes of its pods could not be read, which takes the permission to get nodes"
     table = prices or built_in()

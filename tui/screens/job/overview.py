@@ -256,7 +256,7 @@ class OverviewPane(JobPane):
 
     def _left(self, job: Job, samples: Sequence[TrainingStep]) -> timedelta | None:
         """How long the rest takes at the pace of the last steps, else by the job's own words."""
-        if not job.state.active:
+        if not job.state.active or job.state is JobState.SUSPENDED:
             return None
         progress = self.feed.progress
         left = remaining(samples, progress.total_steps)

@@ -13,9 +13,10 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
-from tui.actions.registry import Action, bindings
+from tui.actions.registry import Action, actions, bindings
 from tui.domain.formatting import NOT_MEASURED, lasted, speed_text
 from tui.domain.job import Job
+from tui.domain.states import JobState
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, lost_runner
@@ -288,9 +289,12 @@ class JobScreen(FrameScreen):
     def footer_actions(self) -> list[Action]:
         """What can be done with an ended job comes first: there is little to follow any more.
 
-        While it runs, its keys have the room that cloning would take.
+        While it runs, its keys have the room that cloning would take. A suspended job is resumed.
         """
         shown = super().footer_actions()
+        if self.job is not None and self.job.state is JobState.SUSPENDED:
+            resume = (each for each in actions(self.kind.scope) if each.operation == "job.resume")
+            shown = [*(each for each in resume if self.blocked_reason(each) is None), *shown]
         if self.job is None or not self.job.state.terminal:
             return [found for found in shown if found.id != "job.clone"]
         return sorted(shown, key=lambda found: found.scope != "job" or not found.mutates)
