@@ -359,3 +359,17 @@ def test_an_eviction_that_is_told_after_the_pod_was_seen_to_be_lost() -> None:
     assert after.reason == read(exited(replaced(evicted=True), 137)).reason
     assert after.diagnosis == read(exited(replaced(evicted=True), 137)).diagnosis
     assert "evicted" in worker(after).reason
+
+
+def test_a_pod_that_was_evicted_is_not_called_removed_as_its_operator_deletes_it_in_the_same_second() -> None:
+    events = exited(replaced(evicted=True), 203)
+    events.pod("bert-worker-0", "old", "Killing", "Stopping container pytorch", 50)
+    events.job("SuccessfulDeletePod", "Deleted pod: bert-worker-0", 50)
+    found = read(events)
+    assert found.reason.startswith("Restarted: worker-0 failed at 18:00:50 UTC: evicted")
+    assert worker(found).restarts == 1
+    lost = exited(replaced(), 203)
+    lost.pod("bert-worker-0", "old", "Killing", "Stopping container pytorch", 50)
+    lost.job("SuccessfulDeletePod", "Deleted pod: bert-worker-0", 50)
+    lost.node("node-1", "Shutdown", 45)
+    assert "node preempted (GKE Spot)" in read(lost).reason

@@ -29,13 +29,7 @@ from tui.domain.kubernetes.failures.failure import (
     restarted_in_place,
 )
 from tui.domain.kubernetes.failures.reason import AT_WORK, reason_of
-from tui.domain.kubernetes.failures.replaced import (
-    Owner,
-    counts_all,
-    on_purpose,
-    removed_at,
-    replaced_failures,
-)
+from tui.domain.kubernetes.failures.replaced import Owner, Replaced, counts_all, replaced_pods
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.pods import Pod, reason_words
 from tui.domain.kubernetes.waiting import Wait, cannot_start
@@ -94,7 +88,8 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
     parts = replica_groups(obj, found)
     restarts = _set_restarts(obj, found)
     owner = _owner(obj, parts, found, restarts)
-    failures = _until(_end_time(obj, status), _failures(parts, owner, found))
+    gone = replaced_pods(owner, found.pods, found.seen, found.events)
+    failures = _until(_end_time(obj, status), _failures(parts, owner, found, gone))
     error = _error(status, failures)
     incident = newest_incident(failures)
     first = incident.first if incident is not None else None
@@ -130,7 +125,7 @@ def job_of(obj: Obj, kind: Workload, context: str, cluster: str, found: Found | 
         strategy="SPOT" if any(part.spot for part in parts) else "STANDARD",
         timeout=_timeout(obj),
         replicas=tuple(_again(each, restarts) for each in shown),
-        reason=mask_text(reason_of(status, failures, removed_at(owner, found.events), restarts, down=down)),
+        reason=mask_text(reason_of(status, failures, gone.removed, restarts, down=down)),
         waiting=tuple(mask_text(each.words) for each in waiting),
         diagnosis=_diagnosis(obj, found, JobState.FAILED if down else status.state, first, waiting),
         restarts_note=_restarts_note(obj, owner, found),
@@ -341,7 +336,7 @@ def _owner(obj: Obj, parts: Sequence[Part], found: Found, restarts: int) -> Owne
     )
 
 
-def _failures(parts: Sequence[Part], owner: Owner, found: Found) -> list[Failure]:
+def _failures(parts: Sequence[Part], owner: Owner, found: Found, replaced: Replaced) -> list[Failure]:
     """The failures of its replicas: of pods that exist, and of those that exist no more."""
     present = [
         failure_of(pod, f"{group}-{index}")
@@ -349,14 +344,12 @@ def _failures(parts: Sequence[Part], owner: Owner, found: Found) -> list[Failure
         for pod in tries
         if failed_by_itself(pod) or restarted_in_place(pod)
     ]
-    scaling = on_purpose(owner, present, found.events)
-    own = [each for each in present if each not in scaling]
-    replaced = replaced_failures(owner, found.pods, found.seen, found.events)
+    own = [each for each in present if not replaced.leaves(each)]
     if owner.kind not in _SCALED_AWAY:
-        return [*own, *replaced]
+        return [*own, *replaced.failures]
     here = {f"{part.group.name}-{index}" for part in parts for index in range(part.group.replicas)}
     # A replica that the job does not have any more will not run again.
-    return [*own, *(each for each in replaced if each.replica in here)]
+    return [*own, *(each for each in replaced.failures if each.replica in here)]
 
 
 _SCALED_AWAY = frozenset({"PyTorchJob", "TFJob", "MPIJob"})

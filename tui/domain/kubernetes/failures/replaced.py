@@ -138,48 +138,56 @@ class _Told:
     created: Counter[str] = field(default_factory=Counter)
     deleted: dict[str, ClusterEvent] = field(default_factory=dict)
     """That the operator deleted pods, which it says again and again in one Event."""
-    scaled: list[datetime] = field(default_factory=list)
-    """When it ended running pods on purpose."""
 
-    def removes(self, name: str, killed: datetime | None) -> bool:
-        """Whether the operator deleted a pod that was told to stop then: it ran, and nothing was wrong.
+    def removes(self, run: _Run, failure: Failure | None) -> bool:
+        """Whether the operator deleted a pod while it ran and nothing was wrong with it.
 
-        One that failed is deleted too, but it has ended by itself, so that nobody tells it to stop.
+        One that failed is deleted too, but nobody tells it to stop, or something else says why it ended.
         """
-        event = self.deleted.get(name)
+        event, killed = self.deleted.get(run.name), run.killed
         if killed is None or event is None or event.first is None or event.last is None:
+            return False
+        if failure is not None and failure.reason not in {"", "Error", DELETED_BY_SOMEBODY}:
             return False
         early, late = killed - _STOPS_WITHIN, killed + _SECOND
         # The times between the first and the last are not kept.
         between = event.count > 2 and event.first <= killed <= event.last
         return between or any(early <= at <= late for at in (event.first, event.last))
 
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What became of the pods of a job that exist no more."""
+
+    failures: Sequence[Failure]
+    """With the number of those pods for each replica."""
+    removed: Mapping[str, datetime]
+    """When the operator last ended a replica on purpose, by its id."""
+
     def leaves(self, failure: Failure) -> bool:
         """Whether a replica only left because others were removed, after a checkpoint."""
-        if failure.exit_code != LEFT_WITH_CHECKPOINT or failure.reason not in {"", "Error"}:
-            return False
-        at = failure.at
-        return at is not None and any(-_STOPS_WITHIN <= at - time <= _LEAVES_WITHIN for time in self.scaled)
+        return _leaves(failure, self.removed.values())
 
 
-def replaced_failures(
+def replaced_pods(
     owner: Owner, pods: Sequence[Pod], seen: Iterable[Pod], events: EventIndex | None
-) -> list[Failure]:
-    """The failures of pods of a job that exist no more, with the number of those pods for each replica.
-
-    `pods` exist, `seen` failed before they were replaced.
-    """
+) -> Replaced:
+    """What became of the pods of a job that are not among `pods`; `seen` failed before they were replaced."""
     told = _told(owner, events) if events is not None else _Told()
+    ends = [(run, _failure(run, told, events, owner)) for run in _runs(owner, pods, seen, events)]
+    removed: dict[str, datetime] = {}
+    for run, failure in ends:
+        if run.killed is not None and told.removes(run, failure):
+            removed[run.replica] = max(run.killed, removed.get(run.replica, run.killed))
     found: dict[str, list[Failure]] = {}
-    removed: Counter[str] = Counter()
-    for run in _runs(owner, pods, seen, events):
-        failure = None if told.removes(run.name, run.killed) else _failure(run, told, events, owner)
-        if failure is not None and not told.leaves(failure):
+    meant: Counter[str] = Counter()
+    for run, failure in ends:
+        if failure is None or told.removes(run, failure) or _leaves(failure, removed.values()):
+            meant[run.name] += failure is not None or run.killed is not None
+        else:
             found.setdefault(run.replica, []).append(failure)
-        elif failure is not None or run.killed is not None:
-            removed[run.name] += 1
     made = []
-    counts = _counts(pods, told, removed)
+    counts = _counts(pods, told, meant)
     for name, count in counts.items():
         replica = owner.replica_of(name)
         if count and replica and replica not in found:
@@ -191,24 +199,14 @@ def replaced_failures(
         # An operator says the exit code of a pod again and again: neither number alone is that of the pods.
         count = max(len(each), by_replica.get(replica, 0))
         made += [*each[:-1], replace(each[-1], count=count)]
-    return made
+    return Replaced(made, removed)
 
 
-def on_purpose(owner: Owner, failures: Iterable[Failure], events: EventIndex | None) -> list[Failure]:
-    """Those of these failures of present pods that only follow from a change of the number of workers."""
-    told = _told(owner, events) if events is not None else _Told()
-    return [each for each in failures if told.leaves(each)]
-
-
-def removed_at(owner: Owner, events: EventIndex | None) -> dict[str, datetime]:
-    """When the operator last ended running replicas on purpose, by their ids."""
-    if events is None:
-        return {}
-    found: dict[str, datetime] = {}
-    for name, killed in _removals(owner, _told(owner, events), events):
-        replica = owner.replica_of(name)
-        found[replica] = max(killed, found.get(replica, killed))
-    return found
+def _leaves(failure: Failure, removed: Iterable[datetime]) -> bool:
+    at = failure.at
+    if at is None or failure.exit_code != LEFT_WITH_CHECKPOINT or failure.reason not in {"", "Error"}:
+        return False
+    return any(-_STOPS_WITHIN <= at - time <= _LEAVES_WITHIN for time in removed)
 
 
 def counts_all(owner: Owner, pods: Iterable[Pod], events: EventIndex) -> bool:
@@ -279,18 +277,7 @@ def _told(owner: Owner, events: EventIndex) -> _Told:
             told.created[created["pod"]] += event.count
         elif event.reason == DELETED_POD and (deleted := DELETED.match(event.message)) is not None:
             told.deleted[deleted["pod"]] = event
-    told.scaled = [killed for _, killed in _removals(owner, told, events)]
     return told
-
-
-def _removals(owner: Owner, told: _Told, events: EventIndex) -> list[tuple[str, datetime]]:
-    """Names of the pods that the operator ended while they ran, and when."""
-    return [
-        (name, event.last)
-        for name in told.deleted
-        for event in events.about(owner.namespace, "Pod", name)
-        if event.reason == KILLING and event.last is not None and told.removes(name, event.last)
-    ]
 
 
 def _counts(pods: Iterable[Pod], told: _Told, removed: Mapping[str, int]) -> dict[str, int]:
