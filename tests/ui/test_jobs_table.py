@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from tests.ui.double import NOON, MemoryBackend, fleet, job
+import pytest
+
+from tests.ui.double import NOON, MemoryBackend, fleet, job, pool
 from tests.ui.test_jobs_screen import again, current, lines, opened, painted, shown, table, until
+from tui.domain.diagnosis import Diagnosis
 from tui.domain.states import JobState
+from tui.domain.training.progress import Progress
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.columns import GAP, place
 from tui.widgets.table.job_table import COLUMNS, progress_content
@@ -136,3 +141,21 @@ def test_a_job_that_waits_for_a_persistent_resource_says_so() -> None:
     assert progress_content(replace(waiting, persistent_resource="mine"), NOON).plain == "waits for mine, 5m"
     queued = replace(waiting, persistent_resource="mine", state=JobState.QUEUED)
     assert progress_content(queued, NOON).plain == "no quota yet, 5m"
+
+
+@pytest.mark.parametrize("width", [120, 160])
+async def test_a_job_that_runs_after_a_failure_says_so_beside_its_progress(
+    tmp_path: Path, width: int
+) -> None:
+    more: dict[str, Any] = {"progress": Progress(220, 1000), "groups": (pool(0, 1, "NVIDIA_TESLA_A100", 8),)}
+    fine, failed, often = job(1, "fine", **more), job(2, "failed", **more), job(3, "often", **more)
+    failed = replace(failed, diagnosis=Diagnosis("It ran out.", "Raise it.", short="OOM worker-2"))
+    often = replace(often, replicas=tuple(replace(each, restarts=4) for each in often.replicas[:1]))
+    async with opened(MemoryBackend([fine, failed, often]), tmp_path, size=(width, 24)) as (app, _):
+        rows = {
+            name: next(line for line in painted(app) if name in line) for name in ("fine", "failed", "often")
+        }
+    assert "22%  OOM worker-2 " in rows["failed"] and "22%  restarted 4× " in rows["often"]
+    assert "restarted" not in rows["fine"]
+    over = replace(often, state=JobState.SUCCEEDED)
+    assert "restarted" not in progress_content(over, NOON).plain

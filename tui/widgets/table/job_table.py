@@ -184,7 +184,7 @@ _UNDER_WAY = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 
 def progress_content(job: Job, now: datetime) -> Content:
-    """A bar with percent and step, or what matters more: what it waits for, why it failed."""
+    """A bar with percent, or what matters more: what it waits for, why it failed or was restarted."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
         return Content.styled(plain(short_error(job)), "$text-error")
@@ -203,6 +203,10 @@ def progress_content(job: Job, now: datetime) -> Content:
         return Content.styled(plain(progress.problem), "$text-error")
     if fraction is not None:
         colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
+        again = _again(job)
+        if again:
+            # The column is about as wide as a bar where the screen is not: the bar gives its room to this.
+            return Content.assemble((f"{fraction:>3.0%}", colour), "  ", (again, "$text-warning"))
         drawn = bar(fraction, BAR)
         return Content.assemble((drawn, colour), f" {fraction:>4.0%}")
     if progress.phase:
@@ -210,6 +214,16 @@ def progress_content(job: Job, now: datetime) -> Content:
     if job.diagnosis is not None and job.diagnosis.short and job.state.active:
         return Content.styled(plain(job.diagnosis.short), "$text-warning")
     return Content.styled(NOT_MEASURED, "$text-muted")
+
+
+def _again(job: Job) -> str:
+    """Beside the percent of a job that runs: why replicas were started again, or how often they were."""
+    if job.state is not JobState.RUNNING:
+        return ""
+    if job.diagnosis is not None and job.diagnosis.short:
+        return plain(job.diagnosis.short)
+    times = sum(replica.restarts or 0 for replica in job.replicas)
+    return f"restarted {times}×" if times else ""
 
 
 def _step(job: Job) -> str:
