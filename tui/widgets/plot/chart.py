@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalGroup
 from textual.content import Content
 from textual.events import Click
+from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Static
 
@@ -175,8 +176,15 @@ class Chart(VerticalGroup):
             self._plot.margin_top, self._plot.margin_bottom, self._plot.margin_left = 0, 1, 8
         self._paint()
 
-    def on_resize(self) -> None:
-        self._paint()
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        """Paint for a new size. Textual sends no Resize where a size was asked for just before the layout."""
+        old = self._size
+        changed = super()._size_updated(size, virtual_size, container_size, layout)
+        if size != old:
+            self.call_later(self._paint)
+        return changed
 
     def draw(self, lines: Sequence[ChartLine], format: ChartFormat | None = None) -> None:
         """Show these lines; paints only if something differs."""
