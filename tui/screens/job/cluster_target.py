@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from tui.actions.operations.runner import Outcome
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
-from tui.domain.jobs.changes import change_problem, scale_problem
+from tui.domain.jobs.changes import scale_problem
 from tui.domain.kubernetes.changes import bounds_words, worker_group
 from tui.domain.text import plain
-from tui.kinds.registry import kind_of
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.jobs.job_actions import confirm_change, confirm_suspension
+from tui.screens.jobs.refusals import change_refusal
 
 if TYPE_CHECKING:
     from tui.actions.operations.jobs import JobOperations
@@ -75,9 +75,7 @@ class ClusterTarget:
 
     def refusal(self, operation: str, job: Job) -> str:
         """Why the job can't be changed so now; "" where it can."""
-        if not self._screen.feed.session.backend.offers_for(job.name, f"jobs.{operation}", job.kind):
-            return f"You may not {operation} a {kind_of(job).words.noun} here."
-        return change_problem(operation, job)
+        return change_refusal(self._screen.feed.session, operation, job)
 
 
 def _wrong_number(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tui.actions.registry import Action
 from tui.domain.job import Job, shell_problem
+from tui.domain.jobs.changes import change_problem
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of, may_cancel, may_delete
 from tui.session import Session
@@ -30,6 +31,13 @@ def unable(found: Action, session: Session | None, selected: Sequence[Job]) -> s
         cancels = bool(offered(session, "jobs.cancel", selected))
         return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
     return ""
+
+
+def change_refusal(session: Session | None, change: str, job: Job) -> str:
+    """Why a job of a cluster can't be suspended, resumed or scaled now; "" where it can."""
+    if session is not None and not session.backend.offers_for(job.name, f"jobs.{change}", job.kind):
+        return f"You may not {change} a {kind_of(job).words.noun} here."
+    return change_problem(change, job)
 
 
 def _already(what: str, jobs: Sequence[Job]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tui.actions.registry import Action
 from tui.domain.job import Job
-from tui.domain.jobs.changes import change_problem
 from tui.kinds.registry import kind_of
+from tui.screens.jobs.refusals import change_refusal
 from tui.screens.jobs.views import JobsViews
 
 TABS = frozenset({"logs", "replicas", "metrics"})
@@ -32,10 +32,7 @@ class RowActions(JobsViews):
             )
         if not any(each.method == method for each in kind_of(job).actions):
             return f"A {noun} can't be {CHANGES[method]}."
-        session = self.session
-        if session is not None and not session.backend.offers_for(job.name, f"jobs.{method}", job.kind):
-            return f"You may not {method} a {noun} here."
-        return change_problem(method, job) or self.jobs_refusal(found, [job])
+        return change_refusal(self.session, method, job) or self.jobs_refusal(found, [job])
 
     def action_logs(self) -> None:
         """Open the job at its log."""
