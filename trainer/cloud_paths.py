@@ -10,7 +10,7 @@ _PREFIXES = ("gs://", "/gcs/")
 
 
 def local_path(uri: str) -> Path:
-    """Where a gs:// or /gcs/ path is mounted: below $VXTUI_GCS_ROOT, else /gcs (vertex facts 3.7).
+    """Where a gs:// or /gcs/ path is mounted: below $VXTUI_GCS_ROOT, else /gcs (docs/facts/vertex.md 3.7).
 
     `~` at the start of any other path is the user's home.
     """

@@ -38,7 +38,7 @@ os.register_at_fork(after_in_child=_new_lock)
 def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> None:
     """Write one line; lines of several processes and threads do not interleave.
 
-    `fields` are in SI units, below `"vxtui"`; the platform reads the time keys (vertex facts 5.1).
+    `fields` are in SI units, below `"vxtui"`; the platform reads the time keys (docs/facts/vertex.md 5.1).
     """
     now = time.time_ns()
     fields = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}

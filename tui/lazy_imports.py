@@ -1,7 +1,7 @@
 """Google's client libraries at a third of the memory and time.
 
 The `__init__` of `aiplatform_v1` imports some 35 services of which the console uses one; Monitoring,
-Logging and Cloud Quotas do the same on a smaller scale (client facts, 'Import cost'). `install` makes
+Logging and Cloud Quotas do the same on a smaller scale (docs/facts/clients.md 'Import cost'). `install` makes
 those packages lazy: a submodule is imported when it is asked for, and the real `__init__` runs only when
 someone asks the package itself for a name that no submodule has. So other users of the same packages in
 this process, the high-level SDK among them, notice nothing.
@@ -134,7 +134,7 @@ def load(modules: Sequence[str] = CLIENTS) -> None:
     """Import the clients that a backend uses, or other modules; call it in a thread.
 
     The garbage collector rests meanwhile: its full collections were the longest stalls of the event loop,
-    and what has been imported is never garbage (client facts, 'Import cost').
+    and what has been imported is never garbage (docs/facts/clients.md 'Import cost').
     """
     # Before gRPC is first imported, which reads it once. Its core writes to file descriptor 2.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -1,4 +1,4 @@
-"""A job's resource turned into what to run: environments, paths, images, GPUs (vertex facts 3)."""
+"""A job's resource turned into what to run: environments, paths, images, GPUs (docs/facts/vertex.md 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Wrong claims that go round about custom jobs (vertex facts 14), each with the rule that catches it."""
+"""Wrong claims that go round about custom jobs (docs/facts/vertex.md 14), each with the rule that catches
+it."""
 
 from __future__ import annotations
 
@@ -133,7 +134,7 @@ def test_each_claim_is_caught_by_its_rule_with_a_fix(text: str, rule: str) -> No
     found = [p for p in problems(text) if p.id == rule]
     assert found, [str(p) for p in problems(text)]
     assert all(
-        p.message and p.fix and p.source.startswith(("vertex facts", "https:", "gcloud ")) and p.line
+        p.message and p.fix and p.source.startswith(("docs/facts/vertex.md", "https:", "gcloud ")) and p.line
         for p in found
     )
 

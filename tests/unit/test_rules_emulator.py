@@ -200,7 +200,9 @@ def test_rules_speak_of_what_is_there(raw: dict[str, Any]) -> None:
     """Every finding says something, cites its source, and leads to a place that exists or could."""
     for found in check_job(Case(raw, REGION)):
         assert (
-            found.sentence and found.source.startswith(("vertex facts", "https:", "gcloud ")) and found.rule
+            found.sentence
+            and found.source.startswith(("docs/facts/vertex.md", "https:", "gcloud "))
+            and found.rule
         )
         assert found.fix or found.severity is not Severity.ERROR, found
         assert found.path

@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: another disk, or a bucket's mount (vertex facts 3.7)."""
+"""Checkpoints in a folder: another disk, or a bucket's mount (docs/facts/vertex.md 3.7)."""
 
 from __future__ import annotations
 

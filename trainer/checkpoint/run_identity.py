@@ -49,7 +49,7 @@ class RunInPlace:
 def launch_id(env: Mapping[str, str]) -> str:
     """The id of this launch: $VXTUI_RUN_ID, the Vertex AI job's and trial's, torchrun's, or random.
 
-    A Vertex AI job keeps its id when it is restarted (vertex facts 3.4, 3.8).
+    A Vertex AI job keeps its id when it is restarted (docs/facts/vertex.md 3.4, 3.8).
     """
     job, trial = env.get("CLOUD_ML_JOB_ID", ""), env.get("CLOUD_ML_TRIAL_ID", "")
     if job and trial:

@@ -1,9 +1,10 @@
 """The first process of a container: it forwards signals, reaps orphans, and starts a killed supervisor again.
 
-The kernel ignores a signal for which PID 1 has no handler, and makes orphans (DataLoader workers,
-processes of a killed supervisor) its children. So the first process does only this, above the supervisor.
-The end of the first process is the end of the container, which Vertex AI may take for that of the job
-(vertex facts 3.8): a supervisor that is killed alone costs an attempt instead, as a killed process does.
+The kernel ignores a signal for which PID 1 has no handler, and makes orphans (DataLoader workers, processes
+of a killed supervisor) its children. So the first process does only this, above the supervisor. The end of
+the first process is the end of the container, which Vertex AI may take for that of the job
+(docs/facts/vertex.md 3.8): a supervisor that is killed alone costs an attempt instead, as a killed process
+does.
 """
 
 from __future__ import annotations

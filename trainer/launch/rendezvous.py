@@ -186,8 +186,8 @@ class Leader:
         """Start the attempt; each node gets the address at which it has reached this one.
 
         On Vertex the name of node 0 is a service with a few declared ports, and the packets arrive at the
-        pod's own address, which accepts any port (vertex facts 3.3). A name may also be that of the loopback
-        or of another interface.
+        pod's own address, which accepts any port (docs/facts/vertex.md 3.3). A name may also be that of the
+        loopback or of another interface.
         """
         processes = tuple(self._joined[rank][1] for rank in range(self._topology.nodes))
         number = max(seen for seen, _ in self._joined.values())

@@ -1,4 +1,4 @@
-"""Metrics for TensorBoard, below $AIP_TENSORBOARD_LOG_DIR (vertex facts 3.6) or a given folder."""
+"""Metrics for TensorBoard, below $AIP_TENSORBOARD_LOG_DIR (docs/facts/vertex.md 3.6) or a given folder."""
 
 from __future__ import annotations
 

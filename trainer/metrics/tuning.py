@@ -1,4 +1,4 @@
-"""The metric of a tuning trial, in the file that Vertex reads (vertex facts 10.4)."""
+"""The metric of a tuning trial, in the file that Vertex reads (docs/facts/vertex.md 10.4)."""
 
 from __future__ import annotations
 

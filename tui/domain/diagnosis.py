@@ -1,7 +1,7 @@
 """Why a job ended as it did, and what helps, from the texts that the platform and the programs write.
 
-The patterns of the platform's own texts are documented ones (vertex facts 13.1); the exit codes are those
-of the kernel and of the trainer (vertex facts 13.2). The first rule that fits wins.
+The patterns of the platform's own texts are documented ones (docs/facts/vertex.md 13.1); the exit codes are
+those of the kernel and of the trainer (docs/facts/vertex.md 13.2). The first rule that fits wins.
 """
 
 from __future__ import annotations

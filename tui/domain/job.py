@@ -21,7 +21,7 @@ from tui.domain.training.progress import NO_PROGRESS, Progress
 
 LAUNCH_LABEL = "vxtui-launch"
 """Label that a launch adds to find its job again; a clone is another launch."""
-# The documented sentences about a dead replica (vertex facts 13.1, rules 1 and 2).
+# The documented sentences about a dead replica (docs/facts/vertex.md 13.1, rules 1 and 2).
 _REPLICA_EXIT = re.compile(
     r"replica (?P<replica>[\w.-]+-\d+) (?:ran out of memory and )?"
     r"exited with a non-zero status of (?P<code>\d+)",
@@ -237,7 +237,7 @@ def infer_replicas(
 
     RUNNING means that all workers are available; SUCCEEDED means that the primary exited 0 and the
     others were shut down (no exit code of theirs is reported); in a FAILED job only the replica that the
-    error names is known (vertex facts 1.10, 3.8).
+    error names is known (docs/facts/vertex.md 1.10, 3.8).
     """
     dead = exit_codes(error)
     found = []

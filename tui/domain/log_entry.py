@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.formatting import pieces
 
 SERVICE = "service"
-"""The task name under which the platform itself writes (vertex facts 5.1)."""
+"""The task name under which the platform itself writes (docs/facts/vertex.md 5.1)."""
 
 
 class Severity(IntEnum):

@@ -14,7 +14,7 @@ NET_OUT = "network/sent_bytes_count"
 
 TRAINING_PREFIX = "ml.googleapis.com/training/"
 TRAINING_METRICS = (CPU, MEMORY, GPU, GPU_MEMORY, NET_IN, NET_OUT)
-"""Metric types of custom training, without their prefix (vertex facts 6.1)."""
+"""Metric types of custom training, without their prefix (docs/facts/vertex.md 6.1)."""
 
 UNITS = {CPU: "1", MEMORY: "1", GPU: "1", GPU_MEMORY: "1", NET_IN: "By/s", NET_OUT: "By/s"}
 """UCUM units as shown; the byte counters are read as rates."""

@@ -57,9 +57,9 @@ AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}
 """States in which a job has machines."""
 _ACTIVE = frozenset(JobState) - _TERMINAL - {JobState.UNKNOWN}
 
-# JobState of google.cloud.aiplatform.v1 (vertex facts 1.10); PipelineState has some of the same names.
-# PAUSED and UPDATING belong to other kinds of jobs; PARTIALLY_SUCCEEDED is final and nearer to a success
-# than to anything else.
+# JobState of google.cloud.aiplatform.v1 (docs/facts/vertex.md 1.10); PipelineState has some of the same
+# names. PAUSED and UPDATING belong to other kinds of jobs; PARTIALLY_SUCCEEDED is final and nearer to a
+# success than to anything else.
 _VERTEX = {
     "JOB_STATE_QUEUED": JobState.QUEUED,
     "JOB_STATE_PENDING": JobState.PENDING,

@@ -26,7 +26,7 @@ EVERY = (60.0, 10.0)
 """Seconds between two readings of a context in the cloud, and of the emulator."""
 TICK = 2.0
 _UNBILLED = frozenset({"PROVISIONING", "STOPPING"})
-"""States of a persistent resource that cost nothing (vertex facts 9.1)."""
+"""States of a persistent resource that cost nothing (docs/facts/vertex.md 9.1)."""
 
 
 class Console(Protocol):

@@ -1,4 +1,4 @@
-"""Time series of one job's replicas (vertex facts 6)."""
+"""Time series of one job's replicas (docs/facts/vertex.md 6)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tui.domain.vertex.worker_pools import PREFIX
 COUNTERS = frozenset({NET_IN, NET_OUT})
 BEFORE = timedelta(seconds=300)
 AFTER = timedelta(seconds=600)
-"""Series start late and lag: the window is wider than the job (vertex facts 6.1)."""
+"""Series start late and lag: the window is wider than the job (docs/facts/vertex.md 6.1)."""
 MOST_POINTS = 2000
 """Of one series: a rate is taken over longer periods rather than give more."""
 PAGE = 100_000
@@ -197,7 +197,8 @@ def _label(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def _replica_like(labels: Mapping[str, str]) -> str:
-    """The label names are not documented (vertex facts 6.2): take the value that looks like a replica."""
+    """The label names are not documented (docs/facts/vertex.md 6.2): take the value that looks like a
+    replica."""
     return next((value for value in labels.values() if value.startswith(PREFIX)), "")
 
 

@@ -1,4 +1,5 @@
-"""Prices from the Cloud Billing catalogue (vertex facts 9.3). Its client is imported with the first reading.
+"""Prices from the Cloud Billing catalogue (docs/facts/vertex.md 9.3). Its client is imported with the first
+reading.
 
 What the SKUs are called has been seen in dumps of the catalogue only; a SKU whose words are not known is left
 out, and the built-in table holds for it.

@@ -1,4 +1,4 @@
-"""Training quotas: limits from Cloud Quotas, usage from Monitoring (vertex facts 7.4)."""
+"""Training quotas: limits from Cloud Quotas, usage from Monitoring (docs/facts/vertex.md 7.4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USAGE_WINDOW = timedelta(days=7)
 """Usage is written on change: the newest point may be days old."""
 USAGE_METRICS = (
     "serviceruntime.googleapis.com/quota/allocation/usage",
-    # Large GPUs are called concurrent in the quota page; their usage may be here (vertex facts 7.4).
+    # Large GPUs are called concurrent in the quota page; their usage may be here (docs/facts/vertex.md 7.4).
     "serviceruntime.googleapis.com/quota/concurrent/usage",
 )
 _TRAINING = ("custom_model_training", "restricted_image_training")
@@ -129,7 +129,7 @@ class Quotas(QuotaService):
 
 
 def limit_of(pb: Any, region: str) -> int:
-    """Limit of a QuotaInfo in `region`; entries go from specific to general (vertex facts 7.4).
+    """Limit of a QuotaInfo in `region`; entries go from specific to general (docs/facts/vertex.md 7.4).
 
     No entry at all means unlimited, a region that none names has nothing.
     """

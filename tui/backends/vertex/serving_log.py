@@ -13,7 +13,7 @@ from tui.domain.log_entry import LogEntry
 
 RESOURCE = "aiplatform.googleapis.com/Endpoint"
 BACK = timedelta(days=1)
-"""How far back is looked: an unbounded read is slow (vertex facts 5.2)."""
+"""How far back is looked: an unbounded read is slow (docs/facts/vertex.md 5.2)."""
 
 
 async def read_log(reader: LogReader, endpoint: str, deployed_id: str, limit: int) -> Sequence[LogEntry]:

@@ -1,9 +1,9 @@
 """Parses a line of output: plain text, or a JSON object that may have a severity and a time.
 
-As Cloud Logging parses a training job's output (vertex facts 5.1): a line that is one JSON object becomes
-jsonPayload; `severity` and `timestampSeconds` with `timestampNanos` move to the entry, the other fields stay.
-Text on stderr is ERROR. Text on stdout is INFO here; it is not verified whether the service uses DEFAULT or
-INFO.
+As Cloud Logging parses a training job's output (docs/facts/vertex.md 5.1): a line that is one JSON object
+becomes jsonPayload; `severity` and `timestampSeconds` with `timestampNanos` move to the entry, the other
+fields stay. Text on stderr is ERROR. Text on stdout is INFO here; it is not verified whether the service uses
+DEFAULT or INFO.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT_SEVERITY = {"stdout": int(Severity.INFO), "stderr": int(Severity.ERROR)}
 MAX_JSON_DEPTH = 20
 """Deeper objects stay text: protobuf clients refuse 100 nested messages, and each level takes three."""
 MAX_ENTRY = 256 * 1024
-"""Bytes of one entry's text; a longer line is split (vertex facts 5.1)."""
+"""Bytes of one entry's text; a longer line is split (docs/facts/vertex.md 5.1)."""
 DAY = 86_400 * 10**9
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")

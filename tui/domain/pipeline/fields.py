@@ -1,4 +1,4 @@
-"""The fields of a pipeline job in REST form, as data (vertex facts 11.1), and of a profile's body."""
+"""The fields of a pipeline job in REST form, as data (docs/facts/vertex.md 11.1), and of a profile's body."""
 
 from __future__ import annotations
 

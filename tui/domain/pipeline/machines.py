@@ -1,4 +1,4 @@
-"""The machines of a pipeline's executors, by what their containers ask for (vertex facts 11.3)."""
+"""The machines of a pipeline's executors, by what their containers ask for (docs/facts/vertex.md 11.3)."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ RULES = (
     Rule("pipeline.unknown-parameter", PIPELINE_RUN, unknown_parameter),
     Rule("pipeline.missing-parameter", PIPELINE_RUN, missing_parameter),
     Rule("pipeline.parameter-type", IR, parameter_type),
-    Rule("pipeline.secret", "vertex facts 1.9", secrets, Severity.WARNING),
+    Rule("pipeline.secret", "docs/facts/vertex.md 1.9", secrets, Severity.WARNING),
     Rule("pipeline.old-schema", PIPELINE_JOB, old_schema, Severity.WARNING),
     Rule("pipeline.root", PIPELINE_JOB, root),
     Rule("pipeline.artifacts", PIPELINE_JOB, artifacts),

@@ -16,7 +16,7 @@ from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 RUNNING, ERROR = "RUNNING", "ERROR"
 """States that stay; in the others it is changing."""
 DISK_TYPE, DISK_GB = "pd-ssd", 100
-"""The boot disk where none is named (vertex facts 1.3)."""
+"""The boot disk where none is named (docs/facts/vertex.md 1.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ResourcePool:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What a worker pool must have exactly to run on it (vertex facts 12.2)."""
+        """What a worker pool must have exactly to run on it (docs/facts/vertex.md 12.2)."""
         machine = self.machine_type, self.accelerator_type, self.accelerator_count, self.tpu_topology
         return *machine, self.disk_type, self.disk_gb
 
@@ -96,7 +96,7 @@ class PersistentResource:
         return self.state == RUNNING and not self.used
 
     def parts(self) -> list[Part]:
-        """What is billed while it runs, jobs or not (vertex facts 9.1)."""
+        """What is billed while it runs, jobs or not (docs/facts/vertex.md 9.1)."""
         return [
             Part(
                 pool.machine_type, pool.accelerator_type, pool.accelerator_count, pool.replicas,
@@ -164,7 +164,7 @@ def parts_of(resource: Mapping[str, Any]) -> list[Part]:
 
 
 def unfit(job: Mapping[str, Any], pools: Iterable[ResourcePool]) -> str:
-    """Why a CustomJob in REST form can't run on these pools; "" where it can (vertex facts 12.2)."""
+    """Why a CustomJob in REST form can't run on these pools; "" where it can (docs/facts/vertex.md 12.2)."""
     free = list(pools)
     taken: dict[str, int] = {}
     for index, worker_pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
@@ -204,7 +204,7 @@ def resource_of(job: Mapping[str, Any]) -> dict[str, Any]:
         if not worker_pool:
             continue
         machine = dict(worker_pool.get("machineSpec") or {})
-        # A persistent resource takes no reservation (vertex facts 1.8).
+        # A persistent resource takes no reservation (docs/facts/vertex.md 1.8).
         machine.pop("reservationAffinity", None)
         disk = worker_pool.get("diskSpec")
         one = {"machineSpec": machine, **({"diskSpec": disk} if disk else {}), "replicaCount": 0}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 LOGS = "logs"
-"""Below a job's output: AIP_TENSORBOARD_LOG_DIR (vertex facts 3.6)."""
+"""Below a job's output: AIP_TENSORBOARD_LOG_DIR (docs/facts/vertex.md 3.6)."""
 
 
 def event_folder(resource: Mapping[str, Any]) -> str:

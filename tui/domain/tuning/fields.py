@@ -1,4 +1,4 @@
-"""The fields of a hyperparameter tuning job in REST form, as data (vertex facts 10.1, 10.2)."""
+"""The fields of a hyperparameter tuning job in REST form, as data (docs/facts/vertex.md 10.1, 10.2)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ACCELERATOR_SHORT = {
     "TPU_V2": "TPUv2",
     "TPU_V3": "TPUv3",
 }
-"""Accelerator types of the API (vertex facts 1.4) and the short names used in tables."""
+"""Accelerator types of the API (docs/facts/vertex.md 1.4) and the short names used in tables."""
 FLEX_ACCELERATORS = frozenset(
     {
         "NVIDIA_L4",
@@ -44,7 +44,8 @@ FLEX_ACCELERATORS = frozenset(
         "NVIDIA_B200",
     }
 )
-"""What the strategy FLEX_START takes (vertex facts 1.6 and 3.9): L4, A100, H100, H200, B200, in all sizes."""
+"""What the strategy FLEX_START takes (docs/facts/vertex.md 1.6 and 3.9): L4, A100, H100, H200, B200, in all
+sizes."""
 
 _QUOTA_WORD = {
     "NVIDIA_TESLA_P4": "nvidia_p4_gpus",
@@ -115,7 +116,7 @@ def quota_metrics(
     """Training quota metrics (without the service's prefix) that one replica uses, and how much.
 
     Accelerators by type; CPUs for the N1 and E2 families, the only CPU metric whose name is known
-    (vertex facts 7.2). Spot and Flex-start use the preemptible metrics.
+    (docs/facts/vertex.md 7.2). Spot and Flex-start use the preemptible metrics.
     """
     stem = "custom_model_training_" + ("preemptible_" if preemptible else "")
     taken: dict[str, int] = {}
@@ -148,7 +149,7 @@ def all_quota_metrics() -> list[str]:
 
 @cache
 def regions() -> tuple[str, ...]:
-    """Every region of training jobs, with or without accelerators (vertex facts 2.3)."""
+    """Every region of training jobs, with or without accelerators (docs/facts/vertex.md 2.3)."""
     return tuple(_table("regions.json")["regions"])
 
 
@@ -189,7 +190,7 @@ class Bandwidth:
 
 
 def bandwidth(machine_type: str, accelerator_type: str = "", accelerator_count: int = 0) -> Bandwidth | None:
-    """Network bandwidth of a GPU worker (vertex facts 4); None if it is unknown.
+    """Network bandwidth of a GPU worker (docs/facts/vertex.md 4); None if it is unknown.
 
     Of the N1 machines only one with 8 V100 is documented. The others are assumed to have 2 Gbps for each
     vCPU and at most 32; one with 4 T4 and 96 vCPUs has 100.
@@ -232,7 +233,7 @@ _IN_DOCUMENTS = {
 }
 _TPU_MACHINES = {"ct5lp-": "TPU v5e", "ct6e-": "TPU v6e", "tpu7x-": "TPU7x"}
 TPU_POD_CORES = 32
-"""Fewest cores of a v2 or v3 pod slice (vertex facts 8.4)."""
+"""Fewest cores of a v2 or v3 pod slice (docs/facts/vertex.md 8.4)."""
 
 
 def documented_name(machine_type: str, accelerator_type: str, accelerator_count: int) -> str:
@@ -245,7 +246,7 @@ def documented_name(machine_type: str, accelerator_type: str, accelerator_count:
 
 
 def is_tpu(machine_type: str) -> bool:
-    """Whether it is a TPU machine, whose job has one pool with one replica (vertex facts 8.4)."""
+    """Whether it is a TPU machine, whose job has one pool with one replica (docs/facts/vertex.md 8.4)."""
     return machine_type == "cloud-tpu" or machine_type.startswith(tuple(_TPU_MACHINES))
 
 
@@ -256,4 +257,4 @@ ACCELERATOR_TYPES = (
     "TPU_V4_POD",
     "TPU_V5_LITEPOD",
 )
-"""Every name of the enum (vertex facts 1.4)."""
+"""Every name of the enum (docs/facts/vertex.md 1.4)."""

@@ -1,6 +1,7 @@
 """What a job costs per hour, for its whole timeout and so far. Estimates, never bills.
 
-Vertex AI bills each replica's machine, accelerators and boot disk from start to end (vertex facts 9.1).
+Vertex AI bills each replica's machine, accelerators and boot disk from start to end (docs/facts/vertex.md
+9.1).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from tui.domain.vertex.reducers import is_reducer
 from tui.domain.vertex.worker_pools import REDUCER
 
 DISK_GB = 100
-"""Boot disk if none is named (vertex facts 1.5)."""
+"""Boot disk if none is named (docs/facts/vertex.md 1.5)."""
 DEFAULT_TIMEOUT = 7 * 86_400
-"""Maximum run time in seconds if no timeout is set (vertex facts 1.6)."""
+"""Maximum run time in seconds if no timeout is set (docs/facts/vertex.md 1.6)."""
 HOUR = 3600
 _NO_MEASURE = "·"
 _WAITING = frozenset({JobState.QUEUED, JobState.PENDING})
@@ -192,7 +193,7 @@ def machine_hour(
 
 def hourly(job: Job, prices: Prices | None = None) -> Range | None:
     """USD an hour of a listed job while it runs, of a composite one for each task that runs; None where a
-    price is not known. Nothing is billed for a job on a persistent resource (vertex facts 9.1)."""
+    price is not known. Nothing is billed for a job on a persistent resource (docs/facts/vertex.md 9.1)."""
     if job.persistent_resource:
         return ZERO
     if job.in_cluster:

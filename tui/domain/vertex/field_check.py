@@ -273,7 +273,8 @@ class Checker:
         if isinstance(value, str) and value in kind.numbers:
             return value
         if isinstance(value, int) and not isinstance(value, bool):
-            # Client libraries print enums as numbers unless they are told otherwise (vertex facts 1.11).
+            # Client libraries print enums as numbers unless they are told otherwise (docs/facts/vertex.md
+            # 1.11).
             for name, number in kind.numbers.items():
                 if number == value:
                     return name

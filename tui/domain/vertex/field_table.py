@@ -1,4 +1,4 @@
-"""The fields of a custom job in REST form, as data (vertex facts 1.1 to 1.9)."""
+"""The fields of a custom job in REST form, as data (docs/facts/vertex.md 1.1 to 1.9)."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ OUTPUT_ONLY = {
     "satisfiesPzs": "the service says it of a job",
     "satisfiesPzi": "the service says it of a job",
 }
-"""Fields of a CustomJob that only the service fills (vertex facts 1.1), each with the reason."""
+"""Fields of a CustomJob that only the service fills (docs/facts/vertex.md 1.1), each with the reason."""
 
 HEADER: Mapping[str, FieldType] = {
     "displayName": STRING,

@@ -1,8 +1,8 @@
 """Autopackaging: a folder with a script becomes a Python package or an image, and the job's pools run it.
 
 Pure functions: which pools get the task, the text of each generated file, the build commands. The keys of a
-profile's `package` block follow gcloud's `--worker-pool-spec` (vertex facts 12.5); the source distribution
-follows the SDK (12.6).
+profile's `package` block follow gcloud's `--worker-pool-spec` (docs/facts/vertex.md 12.5); the source
+distribution follows the SDK (12.6).
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ _EXECUTOR = "Name an image with Python and your main libraries, e.g. one of PyTo
 class PackagedTask:
     """What the pools run: a Python package at `uri`, or the image `uri`.
 
-    A pythonPackageSpec takes only Vertex AI's own executor images (vertex facts 1.9, 12.6). With any other
-    image the package is `wrapped` in a container's command.
+    A pythonPackageSpec takes only Vertex AI's own executor images (docs/facts/vertex.md 1.9, 12.6). With any
+    other image the package is `wrapped` in a container's command.
     """
 
     uri: str

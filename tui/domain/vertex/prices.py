@@ -2,7 +2,7 @@
 
 Keys of a region's prices, all USD for an hour: `core:FAMILY` and `ram:FAMILY` (for a vCPU and a GB),
 `gpu:TYPE`, `tpu:TYPE:COUNT`, `machine:NAME` (all in), `disk:TYPE` (for a GB). A key with the prefix
-`spot:` or `flex:` is the price with that strategy, including the management fee (vertex facts 9.1).
+`spot:` or `flex:` is the price with that strategy, including the management fee (docs/facts/vertex.md 9.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Whether the quotas leave room for a job, how much is short, and which regions have room (vertex facts 7).
+"""Whether the quotas leave room for a job, how much is short, and which regions have room
+(docs/facts/vertex.md 7).
 
 Not measured is not zero: without a usage figure the room is "at most" the limit, the status `unknown`.
 """
@@ -21,9 +22,9 @@ from tui.domain.vertex.custom_job_spec import machine_of, trials_of, whole, with
 
 FitStatus = Literal["fits", "short", "unknown"]
 PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})
-"""Strategies that use the preemptible quotas (vertex facts 7.1)."""
+"""Strategies that use the preemptible quotas (docs/facts/vertex.md 7.1)."""
 DISK_GB = 100
-"""Boot disk of a replica if none is named; the SSD quota counts it (vertex facts 7.5)."""
+"""Boot disk of a replica if none is named; the SSD quota counts it (docs/facts/vertex.md 7.5)."""
 SSD = "custom_model_training_pd_ssd"
 ESTIMATED = "usage estimated from running jobs"
 _STEM = re.compile(r"^(?:.*/)?custom_model_training_(?P<spot>preemptible_)?")
@@ -247,7 +248,8 @@ class _Headroom:
 
 
 def _lacking_hardware(job: Mapping[str, Any], region: str, lines: Sequence[Line]) -> str:
-    """Accelerators that the region is not documented to have; a quota above 0 decides (vertex facts 8.5)."""
+    """Accelerators that the region is not documented to have; a quota above 0 decides (docs/facts/vertex.md
+    8.5)."""
     there = catalog.region_accelerators().get(region.rpartition("/")[2])
     allowed = {line.metric for line in lines if line.limit}
     pools = [

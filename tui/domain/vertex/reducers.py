@@ -1,4 +1,4 @@
-"""Reduction Server: the number of reducers a job needs, and when they can't help (vertex facts 4).
+"""Reduction Server: the number of reducers a job needs, and when they can't help (docs/facts/vertex.md 4).
 
 Reducers receive the gradients of all workers and send back the sum, so they need the total bandwidth of the
 workers: reducers = ceil(workers × worker's Gbps / reducer's Gbps).
@@ -27,7 +27,7 @@ NO_GAIN = {
     "NVIDIA_B200": "GPUDirect-RDMA",
     "NVIDIA_GB200": "GPUDirect-RDMA",
 }
-"""GPUs whose machines have a network that reducers can't keep up with (vertex facts 3.9 and 4)."""
+"""GPUs whose machines have a network that reducers can't keep up with (docs/facts/vertex.md 3.9 and 4)."""
 MAX_GBPS = 200
 """Above this bandwidth reducers cost more than they save. Machines have at most 100 Gbps, or 1,000."""
 _POOLS = ("jobSpec", "workerPoolSpecs")

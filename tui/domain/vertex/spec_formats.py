@@ -24,7 +24,7 @@ from tui.domain.vertex.rules import check_job
 from tui.domain.vertex.rules.base import Case, Finding
 
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
-"""The training task that runs the user's own code (vertex facts 12.4)."""
+"""The training task that runs the user's own code (docs/facts/vertex.md 12.4)."""
 
 
 class OneJobFormat(BodyDefaults):

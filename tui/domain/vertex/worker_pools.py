@@ -1,4 +1,5 @@
-"""Worker pools of Vertex AI as replica groups: the position of a pool is its role (vertex facts 1.3)."""
+"""Worker pools of Vertex AI as replica groups: the position of a pool is its role (docs/facts/vertex.md
+1.3)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 MAX_LENGTH = 20_000
-"""Characters in a filter (vertex facts 5.3)."""
+"""Characters in a filter (docs/facts/vertex.md 5.3)."""
 MAX_NESTING = 100
 """Parentheses and negations inside each other. Everything that walks a tree recurses so deep."""
 

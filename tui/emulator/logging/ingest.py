@@ -38,12 +38,12 @@ STREAMS = ("stdout", "stderr")
 
 
 def resource_labels(job: JobRecord, task: str) -> dict[str, str]:
-    """Labels of the monitored resource `ml_job` (vertex facts 5.1)."""
+    """Labels of the monitored resource `ml_job` (docs/facts/vertex.md 5.1)."""
     return {"project_id": job.project, "job_id": job.id, "task_name": task}
 
 
 def log_name(job: JobRecord, task: str) -> str:
-    """Name of a replica's log. The form is recalled, not verified (vertex facts 5.1)."""
+    """Name of a replica's log. The form is recalled, not verified (docs/facts/vertex.md 5.1)."""
     return f"projects/{job.project}/logs/{task}"
 
 

@@ -15,7 +15,7 @@ from tui.emulator.logging.store import LAST, LogStore
 log = logging.getLogger(__name__)
 
 RETENTION_SECONDS = 30 * 86_400
-"""Retention after an entry's timestamp, as in the `_Default` bucket (vertex facts 5)."""
+"""Retention after an entry's timestamp, as in the `_Default` bucket (docs/facts/vertex.md 5)."""
 INTERVAL_SECONDS = 6 * 3600.0
 """Between two deletions of what is too old."""
 SIZE_SECONDS = 5.0

@@ -1,6 +1,7 @@
 """google.logging.v2.LoggingServiceV2 over the log store.
 
-The service's quota of 60 reads a minute (vertex facts 5.3) is not enforced; its limit of ten open tails is.
+The service's quota of 60 reads a minute (docs/facts/vertex.md 5.3) is not enforced; its limit of ten open
+tails is.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import WireError, invalid
 
 MAX_SESSIONS = 10
-"""Open tails of one project (vertex facts 5.3)."""
+"""Open tails of one project (docs/facts/vertex.md 5.3)."""
 DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
-"""Seconds that entries wait for late ones (vertex facts 5.3)."""
+"""Seconds that entries wait for late ones (docs/facts/vertex.md 5.3)."""
 MAX_MESSAGE = 1000
 MAX_MESSAGE_BYTES = 2 * 1024 * 1024
 """Below the 4 MiB that a client accepts by default."""

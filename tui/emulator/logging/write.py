@@ -16,7 +16,7 @@ from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import WireError, invalid
 
 RETENTION = 30 * DAY
-"""Maximum age of an entry: the retention of the `_Default` bucket (vertex facts 5.1)."""
+"""Maximum age of an entry: the retention of the `_Default` bucket (docs/facts/vertex.md 5.1)."""
 PartialErrors = logging_types.WriteLogEntriesPartialErrors.pb()
 
 _LOG_NAME = re.compile(

@@ -1,9 +1,9 @@
 """The emulator's metrics and their descriptors in Monitoring.
 
 Several sources report the names of the training metrics; their labels are not documented: `replica_id` and
-`accelerator_id`, and DELTA for the byte counters, are recalled and not verified (vertex facts 6.1, 6.2).
-Labels and kinds of the quota metrics: vertex facts 7.4; of the metrics of endpoints: the documentation
-'Google Cloud metrics', aiplatform.
+`accelerator_id`, and DELTA for the byte counters, are recalled and not verified (docs/facts/vertex.md 6.1,
+6.2). Labels and kinds of the quota metrics: docs/facts/vertex.md 7.4; of the metrics of endpoints: the
+documentation 'Google Cloud metrics', aiplatform.
 """
 
 from __future__ import annotations

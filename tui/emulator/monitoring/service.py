@@ -174,7 +174,7 @@ def _samples(attempt: AttemptDir, since: int) -> list[Sample]:
 
 
 def _job_labels(job: JobRecord) -> dict[str, str]:
-    """Labels of the monitored resource `cloudml_job` (vertex facts 6.1)."""
+    """Labels of the monitored resource `cloudml_job` (docs/facts/vertex.md 6.1)."""
     return {"project_id": job.project, "job_id": job.id, "region": job.location}
 
 

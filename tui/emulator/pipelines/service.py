@@ -48,7 +48,7 @@ LARGEST_TEMPLATE = 10_000_000
 class PipelineServer(JobHandlers[PipelineJob]):
     """Handlers of one emulator."""
 
-    # vertex facts 11.3: a list has no job_detail.
+    # docs/facts/vertex.md 11.3: a list has no job_detail.
     TYPE = JobType(
         SERVICE, pipeline_service, "PipelineJob", "pipeline", PipelineJobPb, PipelineRecord.COLLECTION,
         PIPELINE_JOB_FIELDS, unlisted=("job_detail",),

@@ -14,7 +14,7 @@ from tui.emulator.vertex.validate_pools import accelerator_name
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 DISK_TYPE, DISK_GB = "pd-ssd", 100
-"""What an empty DiskSpec means (vertex facts 1.3)."""
+"""What an empty DiskSpec means (docs/facts/vertex.md 1.3)."""
 
 
 def most(pool: Pb) -> int:
@@ -29,7 +29,7 @@ def size(pool: Pb, used: int) -> int:
 
 
 def alike(worker_pool: Pb, pool: Pb) -> bool:
-    """Whether machine and disk are exactly the same (vertex facts 12.2)."""
+    """Whether machine and disk are exactly the same (docs/facts/vertex.md 12.2)."""
     return bool(worker_pool.machine_spec == pool.machine_spec and disk(worker_pool) == disk(pool))
 
 

@@ -236,7 +236,8 @@ class AttemptRunner:
         self._end(ending, self.plan.stop_grace)
 
     def _restart_in_place(self, running: Running, code: int) -> None:
-        """Restart on the same machine, as soon as no process of the last run is left (vertex facts 3.8)."""
+        """Restart on the same machine, as soon as no process of the last run is left (docs/facts/vertex.md
+        3.8)."""
         running.restarts += 1
         count = f"{running.restarts} of {self.plan.worker_restarts}"
         self._recorder.event(

@@ -1,4 +1,4 @@
-"""What a replica's exit code means (vertex facts 3.8 and 13.2). Standard library only.
+"""What a replica's exit code means (docs/facts/vertex.md 3.8 and 13.2). Standard library only.
 
 According to the facts a "non-permanent" code restarts the worker in place and a "permanent" one ends the job;
 they name only the transient signals. The emulator's choices for the rest:

@@ -1,4 +1,4 @@
-"""Variables that describe the cluster: CLUSTER_SPEC, TF_CONFIG, PyTorch's (vertex facts 3)."""
+"""Variables that describe the cluster: CLUSTER_SPEC, TF_CONFIG, PyTorch's (docs/facts/vertex.md 3)."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _tf_config(
 ) -> dict[str, str]:
     """TF_CONFIG for all but reducers.
 
-    Whether reducers appear as `ps` is unknown (vertex facts 3.2). Google's Reduction Server example uses
-    MultiWorkerMirroredStrategy, which does not work with a `ps`, so here reducers are absent.
+    Whether reducers appear as `ps` is unknown (docs/facts/vertex.md 3.2). Google's Reduction Server example
+    uses MultiWorkerMirroredStrategy, which does not work with a `ps`, so here reducers are absent.
     """
     if _reduces(job, me):
         return {}
@@ -97,7 +97,7 @@ def _tf_config(
 
 
 def _pytorch(addresses: Sequence[ReplicaAddress], me: ReplicaAddress, port: int) -> dict[str, str]:
-    """Per node, and only for the training pools; the launcher sets LOCAL_RANK (vertex facts 3.3)."""
+    """Per node, and only for the training pools; the launcher sets LOCAL_RANK (docs/facts/vertex.md 3.3)."""
     training = [address for address in addresses if address.pool in {0, 1}]
     if me not in training:
         return {}
@@ -110,7 +110,8 @@ def _pytorch(addresses: Sequence[ReplicaAddress], me: ReplicaAddress, port: int)
 
 
 def _bounded(config: dict[str, Any], spec: dict[str, Any]) -> str:
-    """`config` with the job's spec under `job`, as a JSON string like in real dumps (vertex facts 3.1).
+    """`config` with the job's spec under `job`, as a JSON string like in real dumps (docs/facts/vertex.md
+    3.1).
 
     A job with very long arguments has `{}` there, because its programs could not start otherwise.
     """

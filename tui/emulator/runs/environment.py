@@ -1,4 +1,4 @@
-"""A replica's plan and environment, as Vertex sets it (vertex facts 3), on one machine.
+"""A replica's plan and environment, as Vertex sets it (docs/facts/vertex.md 3), on one machine.
 
 Differences from Vertex: every host is 127.0.0.1 with its own port; gs:// and /gcs paths are below
 `$VXTUI_GCS_ROOT`; gloo is bound to the loopback interface, because all replicas share this machine; the
@@ -50,7 +50,7 @@ METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
 """Names the file that cloudml-hypertune writes."""
 _METRICS = "hypertune/output.metrics"
 _WORKER_RESTARTS = 5
-"""Restarts of one worker in place (vertex facts 3.8)."""
+"""Restarts of one worker in place (docs/facts/vertex.md 3.8)."""
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
@@ -109,7 +109,7 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
                 simulated=asked if config.simulate_accelerators and not mine else 0,
             )
         )
-    # "overrides restart_job_on_worker_restart to false" (vertex facts 1.6).
+    # "overrides restart_job_on_worker_restart to false" (docs/facts/vertex.md 1.6).
     retries = not scheduling.disable_retries
     return AttemptPlan(
         record.id,

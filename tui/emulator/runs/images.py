@@ -63,7 +63,7 @@ class Images:
         return next((argv for pattern, argv in self.table if fnmatch.fnmatchcase(image, pattern)), None)
 
     def argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
-        """The command line: `command` replaces the entry point, `args` follow (vertex facts 1.9).
+        """The command line: `command` replaces the entry point, `args` follow (docs/facts/vertex.md 1.9).
 
         Raises:
             CannotRun: for an unknown image without a command.

@@ -44,9 +44,10 @@ DRAIN_SECONDS = 120.0
 """Longest wait until a job's last output is stored."""
 DEFAULT_TIMEOUT = 7 * 86400.0
 DEFAULT_MAX_WAIT = 86400.0
-"""Defaults in seconds of scheduling.timeout and of Flex-start's max_wait_duration (vertex facts 1.6)."""
+"""Defaults in seconds of scheduling.timeout and of Flex-start's max_wait_duration (docs/facts/vertex.md
+1.6)."""
 
-# The service's messages, in its order (vertex facts 5.1).
+# The service's messages, in its order (docs/facts/vertex.md 5.1).
 _PROVISIONING = (
     "Waiting for job to be provisioned.",
     "Vertex AI is provisioning job running framework. First time usage might take couple of minutes, "

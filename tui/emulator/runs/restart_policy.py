@@ -1,6 +1,6 @@
 """Decides after an attempt whether its job ends or restarts.
 
-Restart counts and messages are documented (vertex facts 3.8 and 13.1). Chosen here, not documented:
+Restart counts and messages are documented (docs/facts/vertex.md 3.8 and 13.1). Chosen here, not documented:
 
 - a timeout makes the job FAILED with code 4 (DEADLINE_EXCEEDED): CANCELLED is documented for a user's
   request;
@@ -22,11 +22,11 @@ from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.vertex.job_table import State
 
 MAX_PREEMPTIONS = 6
-"""Restarts of a Spot job (vertex facts 3.8)."""
+"""Restarts of a Spot job (docs/facts/vertex.md 3.8)."""
 MAX_CRASHES = 3
-"""Restarts of a job after a transient exit (vertex facts 3.8)."""
+"""Restarts of a job after a transient exit (docs/facts/vertex.md 3.8)."""
 TRANSIENT = frozenset({6, 134, 11, 139})
-"""Exit codes of transient faults: SIGABRT and SIGSEGV (vertex facts 3.8)."""
+"""Exit codes of transient faults: SIGABRT and SIGSEGV (docs/facts/vertex.md 3.8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ def _failed(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restar
 
 
 def exit_text(status: AttemptStatus) -> str:
-    """The service's sentence about the replica that ended its job (vertex facts 13.1, rules 1 and 2)."""
+    """The service's sentence about the replica that ended its job (docs/facts/vertex.md 13.1, rules 1 and
+    2)."""
     code = status.exit_code or 0
     name = ""
     if 128 < code < 128 + signal.NSIG:

@@ -1,7 +1,7 @@
 """google.api.cloudquotas.v1.CloudQuotas: limits of the training quotas, read-only.
 
-Limits only, as in the cloud; usage is in Monitoring (vertex facts 7.4). Names of quotas that the facts
-don't list follow the pattern of the others (vertex facts 7.3).
+Limits only, as in the cloud; usage is in Monitoring (docs/facts/vertex.md 7.4). Names of quotas that the
+facts don't list follow the pattern of the others (docs/facts/vertex.md 7.3).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _PARENT = re.compile(
 
 
 def quota_id(metric: str) -> str:
-    """Id of a training quota by its metric, with or without the service's prefix (vertex facts 7.3)."""
+    """Id of a training quota by its metric, with or without the service's prefix (docs/facts/vertex.md
+    7.3)."""
     word = metric.removeprefix(f"{AIPLATFORM}/").removeprefix(_STEM)
     preemptible = "Preemptible" if word.startswith("preemptible_") else ""
     word = word.removeprefix("preemptible_")

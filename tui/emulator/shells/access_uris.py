@@ -1,8 +1,8 @@
 """`web_access_uris` of a custom job: the addresses that its replicas have while it runs.
 
 A shell's address is no page: `vxtui shell` opens it in the terminal. A dashboard is a page of the primary
-replica's own program, on a port that it is told. The keys of shells are documented (vertex facts 1.1); that
-of a dashboard, `REPLICA:PORT`, is chosen here.
+replica's own program, on a port that it is told. The keys of shells are documented (docs/facts/vertex.md
+1.1); that of a dashboard, `REPLICA:PORT`, is chosen here.
 """
 
 from __future__ import annotations

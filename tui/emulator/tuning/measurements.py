@@ -1,7 +1,7 @@
 """What a trial reports: the file of cloudml-hypertune, early stopping, and the measurement that counts.
 
 The file has a JSON object a line, {"timestamp", "trial", TAG: "value", "global_step", "checkpoint_path"}. It
-keeps the last 100 reports and is written anew at each (vertex facts 10.4).
+keeps the last 100 reports and is written anew at each (docs/facts/vertex.md 10.4).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """JobService for hyperparameter tuning jobs: create, get, list, cancel, delete.
 
-A list has no trials (vertex facts 10.3). Chosen here, not documented for Vertex: cancelling an ended job and
-deleting one that has not ended are FAILED_PRECONDITION; deleting one leaves the custom jobs of its trials.
+A list has no trials (docs/facts/vertex.md 10.3). Chosen here, not documented for Vertex: cancelling an ended
+job and deleting one that has not ended are FAILED_PRECONDITION; deleting one leaves the custom jobs of its
+trials.
 """
 
 from __future__ import annotations

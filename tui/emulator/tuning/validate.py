@@ -1,7 +1,7 @@
 """Server-side checks of a new hyperparameter tuning job; see `tui.emulator.vertex.validate`.
 
-The rules are those of the documentation of HyperparameterTuningJob and StudySpec (vertex facts 10). What the
-emulator does not serve is refused too, and says so.
+The rules are those of the documentation of HyperparameterTuningJob and StudySpec (docs/facts/vertex.md 10).
+What the emulator does not serve is refused too, and says so.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ TERMINAL: frozenset[int] = frozenset(
         State.JOB_STATE_PARTIALLY_SUCCEEDED,
     }
 )
-"""States that no job leaves (vertex facts 1.10)."""
+"""States that no job leaves (docs/facts/vertex.md 1.10)."""
 
 
 @dataclass(eq=False, slots=True)

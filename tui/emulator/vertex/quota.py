@@ -2,7 +2,7 @@
 
 A job holds its quota from PENDING to its end. Jobs wait in QUEUED in the order of their creation. A later job
 does not get a metric for which an earlier job waits, unless the earlier job needs more than the limit and so
-can never run (it stays QUEUED: vertex facts 7.1).
+can never run (it stays QUEUED: docs/facts/vertex.md 7.1).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from tui.emulator.vertex.job_table import Job
 
 DEFAULT_CPUS = 2200
 DEFAULT_ACCELERATORS = 64
-"""Limits without a configuration: the documented CPU limit of the large regions (vertex facts 7.5), and more
-accelerators than a new project has, because nothing is billed here."""
+"""Limits without a configuration: the documented CPU limit of the large regions (docs/facts/vertex.md 7.5),
+and more accelerators than a new project has, because nothing is billed here."""
 
 
 def strategy(pb: Pb) -> str:
-    """Scheduling strategy by name; the deprecated ones and none at all mean STANDARD (vertex facts 1.6)."""
+    """Scheduling strategy by name; the deprecated ones and none at all mean STANDARD (docs/facts/vertex.md
+    1.6)."""
     number = pb.job_spec.scheduling.strategy
     return {4: "SPOT", 6: "FLEX_START"}.get(number, "STANDARD")
 
@@ -38,7 +39,7 @@ def demand(pb: Pb) -> dict[str, int]:
     """Quota metrics (without the service's prefix) and amounts of all replicas of a job.
 
     The Reduction Server's pool counts like any other. The machines of a persistent resource are counted with
-    the resource, and not with the jobs on it (vertex facts 9.1).
+    the resource, and not with the jobs on it (docs/facts/vertex.md 9.1).
     """
     if pb.job_spec.persistent_resource_id:
         return {}

@@ -1,7 +1,7 @@
 """Server-side checks of a new custom job or training pipeline: a small function a rule, all problems at once.
 
-Only what is documented is refused (vertex facts 1, 2 and 8). A problem is (field path, sentence): what is
-wrong with that field and what would be right.
+Only what is documented is refused (docs/facts/vertex.md 1, 2 and 8). A problem is (field path, sentence):
+what is wrong with that field and what would be right.
 """
 
 from __future__ import annotations

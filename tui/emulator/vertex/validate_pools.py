@@ -1,4 +1,5 @@
-"""Checks of one worker pool: machine, accelerators, disk, task, mounts (vertex facts 1.3 to 1.9 and 8)."""
+"""Checks of one worker pool: machine, accelerators, disk, task, mounts (docs/facts/vertex.md 1.3 to 1.9 and
+8)."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def _fit(machine: Machine, kind: str, count: int) -> Iterator[Problem]:
     offered = dict(machine.accelerators)
     type_path, count_path = "machine_spec.accelerator_type", "machine_spec.accelerator_count"
     if not kind:
-        # GPUs are optional on N1 only; every other GPU machine must repeat what it has (vertex facts 8.1).
+        # GPUs are optional on N1 only; every other GPU machine must repeat what it has (docs/facts/vertex.md
+        # 8.1).
         if offered and not machine.name.startswith("n1-"):
             pairs = ", ".join(f"{k} × {_counts(c)}" for k, c in offered.items())
             yield type_path, f"is required on {machine.name}, which has {pairs}"

@@ -1,4 +1,5 @@
-"""Checks of scheduling, and of what a strategy asks of the whole job (vertex facts 1.6, 3.9 and 8.4)."""
+"""Checks of scheduling, and of what a strategy asks of the whole job (docs/facts/vertex.md 1.6, 3.9 and
+8.4)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ SAVE_EVERY = 1.0
 OVERLAP = timedelta(seconds=60)
 """How far before the newest line the tail starts: entries may have arrived late."""
 METRICS_OVERLAP = timedelta(minutes=6)
-"""Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
+"""Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
 """Longest time without a word of a log that is followed; its heartbeats come more often."""
@@ -496,5 +496,5 @@ class JobFeed:
 
 
 def _settled(job: Job) -> bool:
-    # The error of a failed job is filled in about a minute after its end (vertex facts 1.2).
+    # The error of a failed job is filled in about a minute after its end (docs/facts/vertex.md 1.2).
     return job.error is not None or job.state.value != "FAILED"

@@ -37,7 +37,8 @@ class FigureOrigin(Enum):
 TRAINER_LATE = timedelta(seconds=60)
 LOCAL_LATE = timedelta(seconds=30)
 CLOUD_LATE = timedelta(minutes=6)
-"""A sample a minute, shown up to 240 s after it was taken (vertex facts 6.1), and one that may be missing."""
+"""A sample a minute, shown up to 240 s after it was taken (docs/facts/vertex.md 6.1), and one that may be
+missing."""
 STEP_TOLERANCE = timedelta(seconds=5)
 """Replicas that report the same step within this time are level: their lines arrive at different times."""
 MAX_FRONT_STEPS = 256

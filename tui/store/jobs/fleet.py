@@ -20,7 +20,7 @@ FIRST_LOOK = timedelta(minutes=10)
 """How far back the first look at a job goes; only the newest figures count."""
 OVERLAP_LOCAL = timedelta(seconds=20)
 OVERLAP_CLOUD = timedelta(minutes=6)
-"""Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
+"""Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
 LINES_LOCAL, LINES_CLOUD = 2.0, 15.0
 SERIES_LOCAL, SERIES_CLOUD = 2.0, 60.0
 """Seconds between two reads. The cloud takes 60 log reads a minute of a project, and a sample a minute."""

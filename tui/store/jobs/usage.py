@@ -17,7 +17,7 @@ FAN_OUT = 4
 """Jobs whose series are read at once."""
 BARS = 6
 LATE = timedelta(minutes=6)
-"""Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
+"""Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
 KEPT = 500
 """Jobs whose figures are kept."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 MAX_BYTES = 2 * 1024**3
 """Bytes of all jobs' logs together."""
 DAYS = 30
-"""As long as Cloud Logging keeps entries (vertex facts 5.3)."""
+"""As long as Cloud Logging keeps entries (docs/facts/vertex.md 5.3)."""
 
 
 def log_folder(state_dir: Path, context: str, job_name: str) -> Path:

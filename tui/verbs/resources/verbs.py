@@ -38,7 +38,7 @@ from tui.verbs.run import (
 
 RESOURCE = Noun("persistent resource", "vxtui resources", chosen_id=True)
 _ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
-"""What the service takes (vertex facts 12.1)."""
+"""What the service takes (docs/facts/vertex.md 12.1)."""
 
 
 @click.group(cls=ListGroup, first="show")

@@ -1,6 +1,6 @@
 """A chart of several lines: a title with the newest figures, then the plot.
 
-textual-plot and numpy are imported when the first chart is mounted (terminal facts, 'Textual').
+textual-plot and numpy are imported when the first chart is mounted (docs/facts/terminal.md 'Textual').
 """
 
 from __future__ import annotations

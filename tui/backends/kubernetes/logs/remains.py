@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tui.backends.kubernetes.logs.cloud import CloudLog
 
 LATE = 12.0
-"""Seconds after which Cloud Logging is asked once more: entries come some seconds late (vertex facts 5.1)."""
+"""Seconds after which Cloud Logging is asked once more: entries come some seconds late (docs/facts/vertex.md
+5.1)."""
 MOST_NAMED = 6
 _AFTER_END = timedelta(minutes=5)
 

@@ -1,6 +1,7 @@
 """What Cloud Monitoring has of the pods of a GKE cluster. Imports Google's clients: load it late.
 
-Not verified against Google: names of metrics and labels are those of its documentation (kubeflow facts).
+Not verified against Google: names of metrics and labels are those of its documentation
+(docs/facts/kubeflow.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Plain protobuf of Vertex AI jobs into domain objects, and back for a create.
 
-Reads `Type.pb(message)`: 8 to 20 times cheaper than the clients' own wrappers (client facts, 'Throughput').
+Reads `Type.pb(message)`: 8 to 20 times cheaper than the clients' own wrappers (docs/facts/clients.md
+'Throughput').
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LIST_FIELDS = (
     "job_spec",
 )
 """What a list has to say of a job. Pools need the whole spec: whether a nested path would be accepted is
-not known (vertex facts 15.11)."""
+not known (docs/facts/vertex.md 15.11)."""
 
 
 def _names(enum: Any) -> dict[int, str]:
@@ -209,6 +210,6 @@ _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
 
 
 def job_dict(pb: Any) -> dict[str, Any]:
-    """The resource in REST form: camelCase, enums by name, int64 as strings (vertex facts 1.11)."""
+    """The resource in REST form: camelCase, enums by name, int64 as strings (docs/facts/vertex.md 1.11)."""
     found: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
     return found

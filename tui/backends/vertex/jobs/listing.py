@@ -21,8 +21,8 @@ from tui.backends.vertex.transport.paging import first_page
 from tui.domain.job import Job
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
-"""Jobs a page: larger ones than 100 are customary but not documented for this API (vertex facts 2.2), so
-that a service which refuses them is asked for the smaller ones from then on."""
+"""Jobs a page: larger ones than 100 are customary but not documented for this API (docs/facts/vertex.md 2.2),
+so that a service which refuses them is asked for the smaller ones from then on."""
 FEW = 20
 """So many jobs that left the active states are read one by one; where there are more, all are listed."""
 LATE = 60.0

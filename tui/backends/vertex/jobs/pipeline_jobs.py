@@ -1,4 +1,4 @@
-"""Pipeline jobs of Vertex AI. A list has no tasks (vertex facts 11.3)."""
+"""Pipeline jobs of Vertex AI. A list has no tasks (docs/facts/vertex.md 11.3)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _BACKING = {
     "backingCustomJob": "custom-job",
     "backingHyperparameterTuningJob": "hyperparameter-tuning-job",
 }
-"""Fields of trainingTaskMetadata with the job that does the work (vertex facts 12.4)."""
+"""Fields of trainingTaskMetadata with the job that does the work (docs/facts/vertex.md 12.4)."""
 
 
 def job(pb: Any, context: str) -> Job:

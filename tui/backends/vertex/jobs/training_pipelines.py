@@ -13,7 +13,7 @@ from tui.backends.vertex.jobs.service import VertexJobs
 from tui.domain.job import Job
 
 CHILD = "-custom-job"
-"""What the service adds to a pipeline's display name for its custom job's (vertex facts 12.4)."""
+"""What the service adds to a pipeline's display name for its custom job's (docs/facts/vertex.md 12.4)."""
 
 
 def _listed(pb: Any, context: str) -> Job:

@@ -1,4 +1,4 @@
-"""Hyperparameter tuning jobs of Vertex AI. A list has no trials (vertex facts 2.2)."""
+"""Hyperparameter tuning jobs of Vertex AI. A list has no trials (docs/facts/vertex.md 2.2)."""
 
 from __future__ import annotations
 

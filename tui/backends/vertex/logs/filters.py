@@ -9,10 +9,10 @@ from tui.backends.interface import InvalidRequest, LogQuery
 from tui.domain.log_entry import SERVICE, Severity
 
 MAX_LOG_FILTER = 20_000
-"""Characters of a log filter (vertex facts 5.3)."""
+"""Characters of a log filter (docs/facts/vertex.md 5.3)."""
 MICROSECOND = timedelta(microseconds=1)
 RETENTION = timedelta(days=30)
-"""The service keeps no entry that is older by its own time (vertex facts 5.1)."""
+"""The service keeps no entry that is older by its own time (docs/facts/vertex.md 5.1)."""
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -45,7 +45,7 @@ def any_of(field: str, values: Iterable[str]) -> str:
 
 
 def job_entries(job_ids: Iterable[str]) -> str:
-    """All entries of these jobs (vertex facts 5.1)."""
+    """All entries of these jobs (docs/facts/vertex.md 5.1)."""
     return f'resource.type="ml_job" AND {any_of("resource.labels.job_id", job_ids)}'
 
 

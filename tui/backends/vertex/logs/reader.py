@@ -23,7 +23,7 @@ from tui.domain.resource_name import log_project
 Get = Callable[[str], Awaitable[Job]]
 """Reads a job by its full resource name."""
 PAGE = 1000
-"""Most entries a page (vertex facts 5.3)."""
+"""Most entries a page (docs/facts/vertex.md 5.3)."""
 
 
 class WholeUntil:
@@ -110,7 +110,7 @@ class LogReader:
         )
 
     async def lower_bound(self, query: LogQuery) -> datetime:
-        """The earliest own time that an entry can have: an unbounded read is slow (vertex facts 5.2).
+        """The earliest own time that an entry can have: an unbounded read is slow (docs/facts/vertex.md 5.2).
 
         Not the job's creation: a replica's clock may be behind by any time.
         """

@@ -18,7 +18,7 @@ from tui.backends.vertex.transport.errors import UndecodableReply
 from tui.domain.log_entry import LogEntry
 
 STREAM_SECONDS = 3600.0
-"""A stream's own end, as the client's default has it (client facts, 'Faults')."""
+"""A stream's own end, as the client's default has it (docs/facts/clients.md 'Faults')."""
 WAITING = 20_000
 """Entries that wait for the reader, about 20 MB; beyond that the stream is not read."""
 NO_RECEIPT = Receipt()

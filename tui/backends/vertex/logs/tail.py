@@ -4,7 +4,7 @@ History is read, then a stream opened, then a list fills the seam between the tw
 token, and the service does not say from when on it listens. The same happens after every cut. Such a list
 asks for what the service has received since a little before the newest receipt known, which finds entries
 that come long after their own time too; what it brings twice is dropped by its key. Where no stream is to
-be had (10 a project, vertex facts 5.3, shared by all of this machine) the log is polled.
+be had (10 a project, docs/facts/vertex.md 5.3, shared by all of this machine) the log is polled.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tui.domain.log_entry import SERVICE, LogEntry
 from tui.domain.replica import of_task
 
 MOST_JOBS = 500
-"""Jobs of tasks in a filter, the newest: it may have 20,000 characters (vertex facts 5.3)."""
+"""Jobs of tasks in a filter, the newest: it may have 20,000 characters (docs/facts/vertex.md 5.3)."""
 WATCH = 5
 """A look for new tasks for so many looks at the state of a job: 10 s apart in the cloud."""
 KEPT = 50_000

@@ -10,7 +10,7 @@ from tui.backends.vertex.preflight.clients import CheckClients
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 
 NEEDED = ("create", "get")
-"""Without these on the job's collection it can't be launched (vertex facts 2.5)."""
+"""Without these on the job's collection it can't be launched (docs/facts/vertex.md 2.5)."""
 FOLLOWED = ("list", "cancel")
 """Without these it can't be followed."""
 USEFUL = (

@@ -52,7 +52,7 @@ class Buckets:
         if near is None:
             return unknown(id, f"gs://{bucket.name} is in {bucket.location}, a place not known here")
         if bucket.location_type not in {"", "region"}:
-            # Vertex facts 3.7: /gcs of such buckets is not supported for training.
+            # docs/facts/vertex.md 3.7: /gcs of such buckets is not supported for training.
             sentence = (
                 f"gs://{bucket.name} is {bucket.location_type} ({bucket.location}); /gcs may be refused"
             )

@@ -18,7 +18,7 @@ MOST_TAGS = 200
 SHOWN = 48
 """Longest image name shown in full."""
 MACHINES = "amd64"
-"""Architecture of every training machine but GB200's (vertex facts 8.1)."""
+"""Architecture of every training machine but GB200's (docs/facts/vertex.md 8.1)."""
 
 
 class Images:

@@ -1,4 +1,5 @@
-"""Whether the region's quotas leave room for a job: limit − usage for the exact metrics (vertex facts 7)."""
+"""Whether the region's quotas leave room for a job: limit − usage for the exact metrics (docs/facts/vertex.md
+7)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Parts:
         self._clients = clients
 
     async def resource(self, job: Mapping[str, Any], region: str) -> Sequence[Check]:
-        """The persistent resource is there, runs, and has the job's machines (vertex facts 12.2)."""
+        """The persistent resource is there, runs, and has the job's machines (docs/facts/vertex.md 12.2)."""
         id = str(within(job, "jobSpec", "persistentResourceId"))
         name = f"projects/{self._info.project}/locations/{region}/persistentResources/{id}"
 

@@ -1,9 +1,9 @@
 """Google's quotas of a project, shared by all consoles and verbs of this machine.
 
-60 log reads a minute and 10 open tails are a project's, whoever asks (vertex facts 5.3). So there is a
-folder for each project: a file with the times of the last reads granted, under a lock, and a file for each
-tail, whose lock its holder keeps. A process that dies gives its tails back without doing anything. Where
-the folder can't be used, each process keeps to the limits by itself.
+60 log reads a minute and 10 open tails are a project's, whoever asks (docs/facts/vertex.md 5.3). So there is
+a folder for each project: a file with the times of the last reads granted, under a lock, and a file for each
+tail, whose lock its holder keeps. A process that dies gives its tails back without doing anything. Where the
+folder can't be used, each process keeps to the limits by itself.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def channel_options(reconnect: float) -> list[tuple[str, int]]:
     """Options of every channel; `reconnect` is the longest wait between two tries, in seconds.
 
     A half-open server is noticed after 40 s: the ping timeout has to be set twice, for the transport's
-    own default of 60 s would hide the keepalive's (client facts, 'Faults').
+    own default of 60 s would hide the keepalive's (docs/facts/clients.md 'Faults').
     """
     return [
         ("grpc.keepalive_time_ms", 30_000),

@@ -69,8 +69,8 @@ class Pace:
     """How long a read that fails is tried again."""
 
 
-# 60 log reads a minute are for the whole project, other users' tools too (vertex facts 5.3); entries come
-# seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
+# 60 log reads a minute are for the whole project, other users' tools too (docs/facts/vertex.md 5.3); entries
+# come seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
 CLOUD_PACE = Pace(
     log_reads_per_minute=54,
     buffer_window=1.0,
@@ -185,7 +185,7 @@ class LocalEndpoint(Endpoint):
 
 
 class CloudEndpoint(Endpoint):
-    """Google Vertex AI with the application-default credentials (vertex facts 2.3)."""
+    """Google Vertex AI with the application-default credentials (docs/facts/vertex.md 2.3)."""
 
     pace = CLOUD_PACE
 
@@ -211,7 +211,7 @@ class CloudEndpoint(Endpoint):
         await self.ready()
 
     async def ready(self) -> None:
-        # Over gRPC an expired credential surfaces as a 503 that looks like an outage (client facts,
+        # Over gRPC an expired credential surfaces as a 503 that looks like an outage (docs/facts/clients.md
         # 'Faults'); renewed here it says what it is.
         # google-auth calls a token invalid some minutes before its end.
         if self.credentials is None or self.credentials.valid:

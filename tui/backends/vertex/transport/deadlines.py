@@ -5,7 +5,7 @@ from __future__ import annotations
 READ = 8.0
 """One resource, or a page of a list: services answer within a second."""
 LOG_PAGE = 15.0
-"""A page of log entries; an unbounded read is slow (vertex facts 5.2)."""
+"""A page of log entries; an unbounded read is slow (docs/facts/vertex.md 5.2)."""
 SERIES = 15.0
 """A page of time series."""
 CHANGE = 15.0

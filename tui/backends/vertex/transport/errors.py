@@ -24,9 +24,10 @@ from tui.backends.interface import (
 from tui.backends.vertex.transport.connect import LOGIN
 
 PLUGIN_FAILED = "Getting metadata from plugin failed"
-"""How expired credentials look over gRPC, under the code UNAVAILABLE (client facts, 'Faults')."""
+"""How expired credentials look over gRPC, under the code UNAVAILABLE (docs/facts/clients.md 'Faults')."""
 TOO_LARGE = "Received message larger than max"
-"""A limit of the client itself, under the code of a quota (client facts, 'Connecting without TLS')."""
+"""A limit of the client itself, under the code of a quota (docs/facts/clients.md 'Connecting without
+TLS')."""
 
 _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}

@@ -1,4 +1,4 @@
-"""Our own retries and rate limits; the clients' are off (client facts, 'Faults')."""
+"""Our own retries and rate limits; the clients' are off (docs/facts/clients.md 'Faults')."""
 
 from __future__ import annotations
 

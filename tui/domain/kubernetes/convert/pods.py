@@ -23,7 +23,7 @@ from tui.domain.kubernetes.workloads import (
 from tui.domain.vertex.catalog import Machine, machines
 
 OUTPUTS = {"AIP_MODEL_DIR": "model", "AIP_CHECKPOINT_DIR": "checkpoints", "AIP_TENSORBOARD_LOG_DIR": "logs"}
-"""Variables that Vertex AI sets of the output folder, and the folders there (vertex facts 3.6)."""
+"""Variables that Vertex AI sets of the output folder, and the folders there (docs/facts/vertex.md 3.6)."""
 JOB_ID = "CLOUD_ML_JOB_ID"
 GPU_TAINT = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 NAME_LABELS = {

@@ -165,7 +165,8 @@ def machines_with(kind: str, region: str) -> list[Choice]:
 
 
 def _is_in(machine: Machine, known: Sequence[str]) -> bool:
-    """The region has the machine's built-in accelerators; N1 machines need none (vertex facts 8.1)."""
+    """The region has the machine's built-in accelerators; N1 machines need none (docs/facts/vertex.md
+    8.1)."""
     own = {documented_name(machine.name, kind, 1) for kind, _ in machine.accelerators}
     if is_tpu(machine.name):
         own.add(documented_name(machine.name, "", 0))

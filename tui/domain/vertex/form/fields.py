@@ -1,8 +1,8 @@
 """Every field of a custom job in the form's order: label, help, and whether it is shown while unset.
 
-Types come from the field tables of `tui.domain.vertex.field_table`; the facts in the helps are vertex facts
-1, 4, 7 and 8. A field that is in those tables but not here is shown all the same, with its REST name
-as its label.
+Types come from the field tables of `tui.domain.vertex.field_table`; the facts in the helps are
+docs/facts/vertex.md 1, 4, 7 and 8. A field that is in those tables but not here is shown all the same, with
+its REST name as its label.
 """
 
 from __future__ import annotations
@@ -357,7 +357,7 @@ PARAMETER_HELP = {
     "secret": "true: its value is masked wherever it is shown.",
 }
 ROLES = ("primary", "workers", "parameter servers or reducers", "evaluators")
-"""A pool's role by its position (vertex facts 1.3)."""
+"""A pool's role by its position (docs/facts/vertex.md 1.3)."""
 
 CHOICE_HELP = {
     "STANDARD": "keeps its machines; standard quota",

@@ -14,7 +14,7 @@ from tui.domain.vertex.field_table import NAMES
 from tui.domain.vertex.rules.base import Finding, Path, Severity
 from tui.domain.vertex.sources import DISTRIBUTED, JSON_MAPPING
 
-_SOURCE = "vertex facts 14.1"
+_SOURCE = "docs/facts/vertex.md 14.1"
 _POOLS = "workerPoolSpecs"
 
 # Fields that belong one level below a worker pool, or that are spelled as gcloud's flags.
@@ -156,7 +156,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 (),
                 "reduction.sizing",
                 Severity.WARNING,
-                "vertex facts 4",
+                "docs/facts/vertex.md 4",
             )
         )
     return found
@@ -234,7 +234,7 @@ def _reduction_server(path: Path, name: str, value: Any, root: Any) -> Finding |
         f"there is no {path[-1]} in any version of the API; Reduction Server is a worker pool, the third.",
         "Put a pool with Google's image at index 2; its size is set by the workers' bandwidth.",
         *_as_third_pool(path, value, root),
-        source="vertex facts 1.3, 4 and 14.1",
+        source="docs/facts/vertex.md 1.3, 4 and 14.1",
     )
 
 
@@ -275,7 +275,7 @@ def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         "Write strategy: SPOT under scheduling." if meant else "Remove it.",
         Edit(path, REMOVED),
         *edits,
-        source="vertex facts 1.6 and 14.1",
+        source="docs/facts/vertex.md 1.6 and 14.1",
     )
 
 
@@ -294,7 +294,7 @@ def _disk(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         path,
         f"there is no {path[-1]}: a replica has a boot disk, which is deleted at its end, and no other disk.",
         "Keep data in /gcs/BUCKET, or add nfsMounts or lustreMounts; diskSpec makes the boot disk larger.",
-        source="vertex facts 1.3, 8.6 and 14.2",
+        source="docs/facts/vertex.md 1.3, 8.6 and 14.2",
     )
 
 
@@ -314,7 +314,7 @@ def _tuning(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         path,
         f"{path[-1]} belongs to a hyperparameter tuning job; this file is for a custom job.",
         "Use the trialJobSpec's content as jobSpec to run one trial of it.",
-        source="vertex facts 10.1 and 14.1",
+        source="docs/facts/vertex.md 10.1 and 14.1",
     )
 
 
@@ -328,7 +328,7 @@ def _pipeline(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         "trainingTaskInputs belongs to a training pipeline; a custom job has a jobSpec.",
         "Write jobSpec.",
         *(() if there else (Edit(("jobSpec",), value), Edit(path, REMOVED))),
-        source="vertex facts 12.4 and 14.5",
+        source="docs/facts/vertex.md 12.4 and 14.5",
     )
 
 
@@ -341,7 +341,7 @@ def _beta(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         f"{path[-1]} is in v1beta1 only, not in v1.",
         "Remove it.",
         Edit(path, REMOVED),
-        source="vertex facts 1.4",
+        source="docs/facts/vertex.md 1.4",
     )
 
 
@@ -354,7 +354,7 @@ def _autopackaging(path: Path, name: str, value: Any, root: Any) -> Finding | No
         f"{path[-1]} is gcloud's: with it gcloud builds an image before it creates the job. A job has no "
         "such field.",
         "Name the folder under `package` at the top of the profile; a launch packs it.",
-        source="vertex facts 12.5",
+        source="docs/facts/vertex.md 12.5",
     )
 
 
@@ -369,7 +369,7 @@ def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding 
         f"{path[-1]} is not a field of a worker pool; here it is {'.'.join(map(str, place))}.",
         "Remove it; it is given there already." if taken else f"Write {'.'.join(map(str, place))}.",
         *((Edit(path, REMOVED),) if taken else (Edit((*pool, *place), value), Edit(path, REMOVED))),
-        source="vertex facts 1.3 and 12.5",
+        source="docs/facts/vertex.md 1.3 and 12.5",
     )
 
 
@@ -395,7 +395,7 @@ def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding 
         f"{path[-1]} is not a field here; it belongs to {'.'.join(map(str, right))}.",
         "Move it there." if free else "Remove it; it is given there already.",
         *((Edit(right, value), Edit(path, REMOVED)) if free else (Edit(path, REMOVED),)),
-        source="vertex facts 1.1 to 1.6",
+        source="docs/facts/vertex.md 1.1 to 1.6",
     )
 
 
@@ -409,7 +409,7 @@ def _kebab(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         f"Write {name}.",
         Edit((*path[:-1], name), value),
         Edit(path, REMOVED),
-        source="vertex facts 12.5",
+        source="docs/facts/vertex.md 12.5",
     )
 
 
@@ -423,7 +423,7 @@ def _output_text(path: Path, name: str, value: Any, root: Any) -> Finding | None
         "Write baseOutputDirectory.outputUriPrefix.",
         *(() if name == "baseOutputDirectory" else (Edit(path, REMOVED),)),
         Edit((*path[:-1], "baseOutputDirectory"), {"outputUriPrefix": value}),
-        source="vertex facts 1.2",
+        source="docs/facts/vertex.md 1.2",
     )
 
 
@@ -447,7 +447,7 @@ def _accelerator(path: Path, name: str, value: Any, root: Any) -> Finding | None
     fix = f"Did you mean {' or '.join(choices)}?" if choices else f"Write {right}."
     edits = () if choices else (Edit(path, right),)
     sentence = f"{value} is not the name of an accelerator type."
-    return _wrong("accelerator-name", path, sentence, fix, *edits, source="vertex facts 1.4 and 14.1")
+    return _wrong("accelerator-name", path, sentence, fix, *edits, source="docs/facts/vertex.md 1.4 and 14.1")
 
 
 def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
@@ -457,7 +457,7 @@ def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
             path,
             f"{value} is no accelerator type, and TPU v4 is not offered for training.",
             "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology, or TPU_V3.",
-            source="vertex facts 8.4 and 14.1",
+            source="docs/facts/vertex.md 8.4 and 14.1",
         )
     return _wrong(
         "accelerator-name",
@@ -469,7 +469,7 @@ def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
             if catalog.is_tpu(machine)
             else ()
         ),
-        source="vertex facts 8.4",
+        source="docs/facts/vertex.md 8.4",
     )
 
 
@@ -480,7 +480,9 @@ def _strategy(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     if right is None:
         return None
     sentence = f"{value} is not a scheduling strategy."
-    return _wrong("strategy", path, sentence, f"Write {right}.", Edit(path, right), source="vertex facts 1.6")
+    return _wrong(
+        "strategy", path, sentence, f"Write {right}.", Edit(path, right), source="docs/facts/vertex.md 1.6"
+    )
 
 
 _MATCHERS: tuple[Callable[[Path, str, Any, Any], Finding | None], ...] = (

@@ -167,13 +167,13 @@ def persistent_shape(case: Case) -> Iterator[Finding]:
 
 RULES = (
     Rule("mounts.fields", SPEC, fields),
-    Rule("mounts.point", "vertex facts 1.7", mount_point, Severity.WARNING),
-    Rule("mounts.network", "vertex facts 1.7", reachable, Severity.WARNING),
+    Rule("mounts.point", "docs/facts/vertex.md 1.7", mount_point, Severity.WARNING),
+    Rule("mounts.network", "docs/facts/vertex.md 1.7", reachable, Severity.WARNING),
     Rule("reservation.specific", SPEC, reservation),
-    Rule("reservation.region", "vertex facts 1.8", reservation_region, Severity.WARNING),
-    Rule("reservation.names", "vertex facts 1.8", reservation_names, Severity.WARNING),
+    Rule("reservation.region", "docs/facts/vertex.md 1.8", reservation_region, Severity.WARNING),
+    Rule("reservation.names", "docs/facts/vertex.md 1.8", reservation_names, Severity.WARNING),
     Rule("persistent.id", f"{TRAINING}/persistent-resource-create", persistent_id),
     Rule("persistent.local", EMULATOR, persistent_local),
     Rule("persistent.conflict", f"{TRAINING}/use-reservations", persistent_only),
-    Rule("persistent.shape", "vertex facts 1.6 and 12.2", persistent_shape, Severity.WARNING),
+    Rule("persistent.shape", "docs/facts/vertex.md 1.6 and 12.2", persistent_shape, Severity.WARNING),
 )

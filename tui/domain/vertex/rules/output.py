@@ -90,6 +90,6 @@ RULES = (
         TENSORBOARD,
         tensorboard_account,
     ),
-    Rule("output.tensorboard-output", "vertex facts 3.6", tensorboard_output, Severity.WARNING),
+    Rule("output.tensorboard-output", "docs/facts/vertex.md 3.6", tensorboard_output, Severity.WARNING),
     Rule("output.experiment", SPEC, experiment),
 )

@@ -124,6 +124,6 @@ def value(case: Case) -> Iterator[Finding]:
 
 RULES = (
     Rule(NAME, "https://docs.cloud.google.com/resource-manager/docs/creating-managing-projects", name),
-    Rule("placeholder.example", "vertex facts 1.2 and 1.9", asked, Severity.WARNING),
-    Rule("placeholder.value", "vertex facts 1.9", value, Severity.WARNING),
+    Rule("placeholder.example", "docs/facts/vertex.md 1.2 and 1.9", asked, Severity.WARNING),
+    Rule("placeholder.value", "docs/facts/vertex.md 1.9", value, Severity.WARNING),
 )

@@ -67,5 +67,5 @@ def elsewhere(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("region.unknown", GCLOUD_REGION, unknown),
     Rule("region.accelerator", f"{DOCS}/machine-learning/general/locations", accelerator),
-    Rule("region.elsewhere", "vertex facts 1.2", elsewhere, Severity.WARNING),
+    Rule("region.elsewhere", "docs/facts/vertex.md 1.2", elsewhere, Severity.WARNING),
 )

@@ -207,14 +207,16 @@ def lone_second_node(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("runtime.no-such-variable", "vertex facts 3.3 and 14.1", no_such_variable, Severity.WARNING),
-    Rule("runtime.local-rank", "vertex facts 3.3 and 14.1", local_rank, Severity.WARNING),
-    Rule("runtime.set-by-vertex", "vertex facts 3.1 to 3.6", set_by_vertex, Severity.WARNING),
-    Rule("runtime.master-port", "vertex facts 3.3 and 14.1", master_port, Severity.WARNING),
-    Rule("runtime.dataset-variable", "vertex facts 3.4 and 14.1", dataset, Severity.WARNING),
-    Rule("runtime.output-variable", "vertex facts 3.6", output_variable, Severity.WARNING),
-    Rule("runtime.persistent-disk", "vertex facts 1.3, 8.6 and 14.2", persistent_disk, Severity.WARNING),
-    Rule("runtime.one-process", "vertex facts 14.1", one_process, Severity.WARNING),
-    Rule("runtime.nccl", "vertex facts 3.9 and 14.6", nccl, Severity.WARNING),
-    Rule("runtime.mixed-workers", "vertex facts 1.3", lone_second_node, Severity.NOTE),
+    Rule("runtime.no-such-variable", "docs/facts/vertex.md 3.3 and 14.1", no_such_variable, Severity.WARNING),
+    Rule("runtime.local-rank", "docs/facts/vertex.md 3.3 and 14.1", local_rank, Severity.WARNING),
+    Rule("runtime.set-by-vertex", "docs/facts/vertex.md 3.1 to 3.6", set_by_vertex, Severity.WARNING),
+    Rule("runtime.master-port", "docs/facts/vertex.md 3.3 and 14.1", master_port, Severity.WARNING),
+    Rule("runtime.dataset-variable", "docs/facts/vertex.md 3.4 and 14.1", dataset, Severity.WARNING),
+    Rule("runtime.output-variable", "docs/facts/vertex.md 3.6", output_variable, Severity.WARNING),
+    Rule(
+        "runtime.persistent-disk", "docs/facts/vertex.md 1.3, 8.6 and 14.2", persistent_disk, Severity.WARNING
+    ),
+    Rule("runtime.one-process", "docs/facts/vertex.md 14.1", one_process, Severity.WARNING),
+    Rule("runtime.nccl", "docs/facts/vertex.md 3.9 and 14.6", nccl, Severity.WARNING),
+    Rule("runtime.mixed-workers", "docs/facts/vertex.md 1.3", lone_second_node, Severity.NOTE),
 )

@@ -187,18 +187,20 @@ def no_retries(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("scheduling.deprecated", "vertex facts 1.6", deprecated, Severity.WARNING),
-    Rule("scheduling.timeout", "vertex facts 1.6", timeout, Severity.WARNING, emulated=True),
-    Rule("scheduling.long-timeout", "vertex facts 1.6", long_timeout, Severity.WARNING),
-    Rule("scheduling.max-wait", "vertex facts 1.6", max_wait, Severity.WARNING),
-    Rule("scheduling.negative-wait", "vertex facts 1.6", negative_wait, Severity.WARNING, emulated=True),
-    Rule("scheduling.restart-is-not-spot", "vertex facts 1.6 and 14.1", restart, Severity.WARNING),
-    Rule("scheduling.restart-on-spot", "vertex facts 3.8 and 14.1", restart_on_spot, Severity.NOTE),
-    Rule("scheduling.restart-overridden", "vertex facts 1.6", restart_overridden, Severity.WARNING),
+    Rule("scheduling.deprecated", "docs/facts/vertex.md 1.6", deprecated, Severity.WARNING),
+    Rule("scheduling.timeout", "docs/facts/vertex.md 1.6", timeout, Severity.WARNING, emulated=True),
+    Rule("scheduling.long-timeout", "docs/facts/vertex.md 1.6", long_timeout, Severity.WARNING),
+    Rule("scheduling.max-wait", "docs/facts/vertex.md 1.6", max_wait, Severity.WARNING),
+    Rule(
+        "scheduling.negative-wait", "docs/facts/vertex.md 1.6", negative_wait, Severity.WARNING, emulated=True
+    ),
+    Rule("scheduling.restart-is-not-spot", "docs/facts/vertex.md 1.6 and 14.1", restart, Severity.WARNING),
+    Rule("scheduling.restart-on-spot", "docs/facts/vertex.md 3.8 and 14.1", restart_on_spot, Severity.NOTE),
+    Rule("scheduling.restart-overridden", "docs/facts/vertex.md 1.6", restart_overridden, Severity.WARNING),
     Rule("scheduling.flex-accelerator", FLEX, flex_accelerator),
     Rule("scheduling.flex-same-machine", FLEX, flex_same_machine),
     Rule("scheduling.flex-timeout", FLEX, flex_timeout),
     Rule("scheduling.flex-reservation", f"{TRAINING}/use-reservations", flex_reservation),
-    Rule("spot.checkpoint", "vertex facts 3.6 and 3.8", checkpoint, Severity.WARNING),
-    Rule("spot.no-retries", "vertex facts 1.6 and 3.8", no_retries, Severity.WARNING),
+    Rule("spot.checkpoint", "docs/facts/vertex.md 3.6 and 3.8", checkpoint, Severity.WARNING),
+    Rule("spot.no-retries", "docs/facts/vertex.md 1.6 and 3.8", no_retries, Severity.WARNING),
 )

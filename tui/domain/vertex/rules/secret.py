@@ -33,6 +33,6 @@ def arguments(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("secrets.environment", "vertex facts 1.9", environment, Severity.WARNING),
-    Rule("secrets.arguments", "vertex facts 1.9", arguments, Severity.WARNING),
+    Rule("secrets.environment", "docs/facts/vertex.md 1.9", environment, Severity.WARNING),
+    Rule("secrets.arguments", "docs/facts/vertex.md 1.9", arguments, Severity.WARNING),
 )

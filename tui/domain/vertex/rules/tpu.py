@@ -1,4 +1,5 @@
-"""Rules about TPU machines: one pool, one replica, and a topology or a number of cores (vertex facts 8.4)."""
+"""Rules about TPU machines: one pool, one replica, and a topology or a number of cores (docs/facts/vertex.md
+8.4)."""
 
 from __future__ import annotations
 

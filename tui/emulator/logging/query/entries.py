@@ -18,7 +18,7 @@ from tui.emulator.rpc.paging import query_digest
 
 MAX_RESOURCES = 100
 DEFAULT_PAGE, MAX_PAGE = 50, 1000
-"""Limits of entries.list (vertex facts 5.3)."""
+"""Limits of entries.list (docs/facts/vertex.md 5.3)."""
 SCAN_SECONDS = 10.0
 """After it a list returns the entries found so far and a token, as the API allows."""
 
