@@ -16,7 +16,7 @@ from tui.domain.spec_format import KnownJob
 from tui.domain.vertex.custom_job_spec import within
 
 MOST_TASKS = 10_000
-"""Tasks that a run may have (docs/facts/vertex.md 2.7)."""
+"""Tasks that a run may have (docs/facts/vertex.md 2.4)."""
 LAUNCHER = "google_cloud_pipeline_components.container."
 """Begins the module that Google's components run: it creates a job of its own and waits for it."""
 _POOLS = "worker_pool_specs"
