@@ -1,4 +1,4 @@
-"""MPIJobs of both operators, and the mpirun of this machine."""
+"""MPIJobs of the MPI operator, and the mpirun of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.emulator.kubernetes.mpi.command_line import Request, Slots, UsageError,
 from tui.emulator.kubernetes.mpi.mpirun import exit_code, own_pod, pod_of
 from tui.emulator.kubernetes.operators.parts import controllers
 
-GROUP = "kubeflow.org"
+GROUP, VERSION = "kubeflow.org", "v2beta1"
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.close()
 
 
-def mpi_job(version: str, workers: int = 2, **spec: Any) -> str:
+def mpi_job(workers: int = 2, **spec: Any) -> str:
     def template(name: str) -> Obj:
         return {"template": {"spec": {"containers": [{"name": name, "image": "trainer"}]}}}
 
@@ -36,13 +36,13 @@ def mpi_job(version: str, workers: int = 2, **spec: Any) -> str:
         "Worker": {"replicas": workers, **template("mpi")},
     }
     return json.dumps({
-        "apiVersion": f"{GROUP}/{version}", "kind": "MPIJob", "metadata": {"name": "train"},
+        "apiVersion": f"{GROUP}/{VERSION}", "kind": "MPIJob", "metadata": {"name": "train"},
         "spec": {"mpiReplicaSpecs": replicas, **spec},
     })  # fmt: skip
 
 
-def the_job(cluster: Cluster, version: str) -> Obj:
-    return cluster.get("mpijobs", "train", GROUP, version)
+def the_job(cluster: Cluster) -> Obj:
+    return cluster.get("mpijobs", "train", GROUP, VERSION)
 
 
 def launcher(cluster: Cluster) -> str:
@@ -50,8 +50,8 @@ def launcher(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("None", 3), ("Running", 1)])
-def test_a_job_of_v2beta1_ends_with_its_launcher(cluster: Cluster, policy: str, left: int) -> None:
-    cluster.apply(mpi_job("v2beta1", slotsPerWorker=2, runPolicy={"cleanPodPolicy": policy}))
+def test_a_job_ends_with_its_launcher(cluster: Cluster, policy: str, left: int) -> None:
+    cluster.apply(mpi_job(slotsPerWorker=2, runPolicy={"cleanPodPolicy": policy}))
     cluster.settle()
     assert cluster.names("jobs", "batch") == ["train-launcher"]
     assert cluster.get("configmaps", "train-config")["data"]["hostfile"] == (
@@ -65,18 +65,18 @@ def test_a_job_of_v2beta1_ends_with_its_launcher(cluster: Cluster, policy: str, 
     assert values["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
     assert values["K_MPI_JOB_ROLE"] == "launcher" and values["OMPI_MCA_orte_set_default_slots"] == "2"
     cluster.run()
-    job = the_job(cluster, "v2beta1")
+    job = the_job(cluster)
     assert conditions(job) == {"Created": "MPIJobCreated", "Running": "MPIJobRunning"}
     assert job["status"]["replicaStatuses"] == {"Launcher": {"active": 1}, "Worker": {"active": 2}}
     cluster.end(launcher(cluster))
     cluster.stop()
-    job = the_job(cluster, "v2beta1")
+    job = the_job(cluster)
     assert set(conditions(job)) == {"Created", "Succeeded"} and job["status"]["completionTime"]
     assert len(cluster.names("pods")) == left
 
 
 def test_a_launcher_may_wait_for_its_workers(cluster: Cluster) -> None:
-    cluster.apply(mpi_job("v2beta1", launcherCreationPolicy="WaitForWorkersReady"))
+    cluster.apply(mpi_job(launcherCreationPolicy="WaitForWorkersReady"))
     cluster.settle()
     assert cluster.names("jobs", "batch") == []
     cluster.run()
@@ -85,57 +85,32 @@ def test_a_launcher_may_wait_for_its_workers(cluster: Cluster) -> None:
 
 def test_a_failed_launcher_fails_the_job(cluster: Cluster) -> None:
     cluster.apply(
-        mpi_job("v2beta1", runPolicy={"backoffLimit": 0}).replace(
+        mpi_job(runPolicy={"backoffLimit": 0}).replace(
             '"Launcher": {', '"Launcher": {"restartPolicy": "Never", '
         )
     )
     cluster.settle()
     cluster.run()
     cluster.end(launcher(cluster), 3)
-    assert conditions(the_job(cluster, "v2beta1"))["Failed"].startswith("BackoffLimitExceeded/")
+    assert conditions(the_job(cluster))["Failed"].startswith("BackoffLimitExceeded/")
 
 
 def test_a_suspended_job_has_no_pods(cluster: Cluster) -> None:
-    cluster.apply(mpi_job("v2beta1", runPolicy={"suspend": True}))
+    cluster.apply(mpi_job(runPolicy={"suspend": True}))
     cluster.settle()
-    assert cluster.names("pods") == [] and conditions(the_job(cluster, "v2beta1"))["Suspended"]
+    assert cluster.names("pods") == [] and conditions(the_job(cluster))["Suspended"]
     for on in (False, True):
         cluster.change(
             "mpijobs",
             "train",
             GROUP,
             lambda job, on=on: job["spec"]["runPolicy"].update(suspend=on),
-            version="v2beta1",
+            version=VERSION,
         )
         cluster.stop()
         assert len(cluster.names("pods")) == (0 if on else 3)
         cluster.run()
-    assert set(conditions(the_job(cluster, "v2beta1"))) == {"Created", "Suspended"}
-
-
-def test_a_job_of_v1_reaches_its_workers_by_an_agent(cluster: Cluster) -> None:
-    cluster.apply(mpi_job("v1", cleanPodPolicy="Running"))
-    cluster.settle()
-    assert cluster.names("pods") == ["train-launcher", "train-worker-0", "train-worker-1"]
-    data = cluster.get("configmaps", "train-config")["data"]
-    assert data["hostfile"] == "train-worker-0 slots=1\ntrain-worker-1 slots=1\n"
-    values = environment(cluster.get("pods", "train-launcher"))
-    assert values["OMPI_MCA_plm_rsh_agent"] == "/etc/mpi/kubexec.sh"
-    assert cluster.get("pods", "train-worker-0")["spec"]["containers"][0]["command"] == ["sleep"]
-    cluster.run()
-    assert conditions(the_job(cluster, "v1"))["Running"] == "MPIJobRunning"
-    assert "echo train-worker-1:1" in cluster.get("configmaps", "train-config")["data"]["discover_hosts.sh"]
-    cluster.end("train-launcher")
-    cluster.stop()
-    assert "Succeeded" in conditions(the_job(cluster, "v1")) and cluster.names("pods") == ["train-launcher"]
-
-
-def test_a_failed_launcher_of_v1_fails_the_job(cluster: Cluster) -> None:
-    cluster.apply(mpi_job("v1"))
-    cluster.settle()
-    cluster.run()
-    cluster.end("train-launcher", 1)
-    assert conditions(the_job(cluster, "v1"))["Failed"] == "MPIJobMPIJobFailed"
+    assert set(conditions(the_job(cluster))) == {"Created", "Suspended"}
 
 
 ENV = {"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", "NCCL_DEBUG": "INFO"}

@@ -128,27 +128,12 @@ async def test_types_and_their_fields_are_explained(kubeconfig: str) -> None:
     types = await program("kubectl", "api-resources", kubeconfig=kubeconfig)
     for kind in ("PyTorchJob", "TrainJob", "JobSet", "LocalQueue", "CustomResourceDefinition", "Pod"):
         assert f" {kind}\n" in types
-    # Of the two MPIJobs that of the MPI operator; the group's other types have one version.
     rows = [line.split() for line in types.splitlines()]
     for kind, version in (("mpijobs", "v2beta1"), ("pytorchjobs", "v1"), ("tfjobs", "v1")):
         assert [row[-3] for row in rows if row[0] == kind] == [f"kubeflow.org/{version}"]
     explained = await program("kubectl", "explain", "trainjob.spec.trainer", kubeconfig=kubeconfig)
     assert "numProcPerNode\t<integer>" in explained
     assert "yes" in await program("kubectl", "auth", "can-i", "create", "pytorchjobs", kubeconfig=kubeconfig)
-
-
-@emulator_only
-async def test_mpi_jobs_are_those_of_the_mpi_operator(kubeconfig: str) -> None:
-    old = pytorch_job("old")
-    groups = old["spec"].pop("pytorchReplicaSpecs")
-    groups = {"Launcher": groups["Master"], "Worker": groups["Worker"]}
-    old |= {"kind": "MPIJob", "spec": {**old["spec"], "mpiReplicaSpecs": groups}}
-    new = {**old, "apiVersion": "kubeflow.org/v2beta1", "metadata": {"name": "new"}}
-    both = json.dumps({"apiVersion": "v1", "kind": "List", "items": [old, new]})
-    await program("kubectl", "apply", "-f", "-", kubeconfig=kubeconfig, stdin=both)
-    for plural, name in (("mpijobs", "new"), ("mpijobs.v1.kubeflow.org", "old")):
-        found = await program("kubectl", "get", plural, "-o", "name", kubeconfig=kubeconfig)
-        assert found == f"mpijob.kubeflow.org/{name}\n"
 
 
 async def needs_pytorch_jobs(kubeconfig: str) -> None:

@@ -73,8 +73,8 @@ async def test_two_processes_of_every_kind_of_job_meet() -> None:
             return reasons.get("Finished")
 
         assert await until(finished, "the end of the Workload") == "Succeeded"
-        # The launchers print what all of their processes print.
-        log = await program("kubectl", "logs", "m1-launcher", kubeconfig=kubeconfig)
+        # The launcher prints what all of its processes print.
+        log = await program("kubectl", "logs", "job/mj-launcher", kubeconfig=kubeconfig)
         assert sorted(log.splitlines()) == ["rank 0 has met 2", "rank 1 has met 2"]
 
 

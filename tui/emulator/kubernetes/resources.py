@@ -75,8 +75,8 @@ def _built_in(
     return Resource(group, version, plural, kind, True, subresources, short, categories, custom=False)
 
 
-REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
-"""Kind of the Training Operator → the field of its replica groups; its scale is that of the workers."""
+REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}
+"""Kind of the Training Operator → field of its replica groups; the scale of a job is that of its workers."""
 
 PODS = _core("pods", "Pod", "po", status=True)
 NAMESPACES = _core("namespaces", "Namespace", "ns", namespaced=False, status=True)
@@ -114,11 +114,9 @@ RESOURCES: tuple[Resource, ...] = (
         "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short=("pc",), custom=False,
         singular_name="priorityclass",
     ),
-    # The preferred version of the group: `kubectl get mpijobs` shows those of the MPI operator.
-    Resource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
     Resource(_KUBEFLOW, "v1", "pytorchjobs", "PyTorchJob", subresources=SCALED),
     Resource(_KUBEFLOW, "v1", "tfjobs", "TFJob", subresources=STATUS),
-    Resource(_KUBEFLOW, "v1", "mpijobs", "MPIJob", subresources=STATUS),
+    Resource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
     Resource(_TRAINER, "v1alpha1", "trainjobs", "TrainJob", subresources=STATUS),
     Resource(_TRAINER, "v1alpha1", "trainingruntimes", "TrainingRuntime"),
     Resource(_TRAINER, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False),
@@ -143,8 +141,7 @@ RESOURCES: tuple[Resource, ...] = (
         short=("podgroup-v1beta1",),
     ),
 )  # fmt: skip
-"""What is stored. Of a kind in several versions, the first is the preferred one; each version has its own
-objects, because the two MPIJobs are types of different operators."""
+"""The served types; the first version listed for a group is its preferred one."""
 
 
 def find(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from tui.emulator.kubernetes.controller import Controller, Key, key_of
 from tui.emulator.kubernetes.errors import NotFound
 from tui.emulator.kubernetes.objects import FOREGROUND, ORPHAN, Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, uid_of
 from tui.emulator.kubernetes.resources import EVENTS, Resource
 from tui.emulator.kubernetes.watching import Event
@@ -45,7 +45,7 @@ class GarbageCollector(Controller):
         return [key] if references else []
 
     def reconcile(self, key: Key) -> float | None:
-        obj = carry_out.find(self.objects, key.resource, key.namespace, key.name)
+        obj = store.find(self.objects, key.resource, key.namespace, key.name)
         if obj is None:
             return None
         if is_terminating(obj):
@@ -65,12 +65,12 @@ class GarbageCollector(Controller):
         if len(gone) + len(waiting) == len(references):
             # What it owns in turn goes before it where its owner waits for all of it.
             propagation = "Foreground" if waiting and self._dependents(obj) else "Background"
-            carry_out.delete(
+            store.delete(
                 self.objects, key.resource, key.namespace, key.name, uid=uid_of(obj), propagation=propagation
             )
         elif gone:
             left = [reference for reference in references if reference not in gone]
-            carry_out.change(
+            store.change(
                 self.objects,
                 key.resource,
                 obj,
@@ -97,13 +97,13 @@ class GarbageCollector(Controller):
             if not left:
                 del stored["metadata"]["finalizers"]
 
-        carry_out.change(self.objects, key.resource, obj, edit)
+        store.change(self.objects, key.resource, obj, edit)
 
     def _dependents(self, owner: Obj) -> list[tuple[Resource, Obj]]:
         """What names this object as an owner, as the store has it now."""
         found = []
         for key in sorted(self._owned.get(uid_of(owner), ()), key=str):
-            obj = carry_out.find(self.objects, key.resource, key.namespace, key.name)
+            obj = store.find(self.objects, key.resource, key.namespace, key.name)
             references = (obj or {"metadata": {}})["metadata"].get("ownerReferences") or ()
             if obj is not None and any(reference["uid"] == uid_of(owner) for reference in references):
                 found.append((key.resource, obj))
@@ -122,7 +122,7 @@ class GarbageCollector(Controller):
         where = self._key_of_owner(key, reference)
         if where is None:
             return None
-        owner = carry_out.find(self.objects, where.resource, where.namespace, where.name)
+        owner = store.find(self.objects, where.resource, where.namespace, where.name)
         return owner if owner is not None and uid_of(owner) == reference["uid"] else {}
 
 
@@ -143,4 +143,4 @@ def _forget_owner(objects: Objects, resource: Resource, obj: Obj, owner: str) ->
         if not stored["metadata"]["ownerReferences"]:
             del stored["metadata"]["ownerReferences"]
 
-    carry_out.change(objects, resource, obj, edit)
+    store.change(objects, resource, obj, edit)

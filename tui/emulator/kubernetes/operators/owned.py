@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tui.emulator.kubernetes.controller import Key, key_of
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import Obj, controller_of, is_controlled_by, uid_of
 from tui.emulator.kubernetes.resources import Resource
 from tui.emulator.kubernetes.watching import Event
@@ -28,7 +28,7 @@ class Owned:
             own = self._keys.get(owner["uid"]) if owner is not None else None
             key = key_of(event.resource, event.obj)
             # A new object may have its name already.
-            if own is not None and carry_out.find(self._objects, *key) is None:
+            if own is not None and store.find(self._objects, *key) is None:
                 own.pop(key, None)
                 if not own and owner is not None:
                     del self._keys[owner["uid"]]
@@ -44,5 +44,5 @@ class Owned:
     def of(self, owner: Obj, resource: Resource) -> list[Obj]:
         """What `owner` has of a type, in the order of the names."""
         keys = sorted(key for key in self._keys.get(uid_of(owner), ()) if key.resource == resource)
-        found = (carry_out.find(self._objects, *key) for key in keys)
+        found = (store.find(self._objects, *key) for key in keys)
         return [obj for obj in found if obj is not None and is_controlled_by(obj, owner)]

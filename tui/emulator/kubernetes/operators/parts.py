@@ -16,7 +16,7 @@ from tui.emulator.kubernetes.operators.mpi.controller import MPIJobController
 from tui.emulator.kubernetes.operators.pod_groups import PodGroupController
 from tui.emulator.kubernetes.operators.seed import create_missing, queue_over, ready_made_runtimes
 from tui.emulator.kubernetes.operators.training.controller import TrainingController
-from tui.emulator.kubernetes.operators.training.kinds import MPI, PYTORCH, TENSORFLOW
+from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW
 from tui.emulator.kubernetes.operators.trainjob.controller import TrainJobController
 
 
@@ -25,7 +25,7 @@ def controllers(objects: Objects, config: KubernetesConfig | None = None) -> Seq
     if config is not None:
         create_missing(objects, [*ready_made_runtimes(), *queue_over(config.node_pools)])
     return [
-        *(TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW, MPI)),
+        *(TrainingController(objects, kind) for kind in (PYTORCH, TENSORFLOW)),
         MPIJobController(objects),
         TrainJobController(objects),
         JobSetController(objects),

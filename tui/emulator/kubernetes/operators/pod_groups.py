@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.batch.pods import phase_of
 from tui.emulator.kubernetes.operators.metadata import Obj, annotations_of, labels_of, namespace_of, stamp
 from tui.emulator.kubernetes.operators.training.gang import GROUP_ANNOTATION, GROUP_LABEL
@@ -41,7 +41,7 @@ class PodGroupController(Controller):
         return found
 
     def reconcile(self, key: Key) -> float | None:
-        group = carry_out.find(self.objects, key.resource, key.namespace, key.name)
+        group = store.find(self.objects, key.resource, key.namespace, key.name)
         if group is None:
             return None
         mine = (key.resource.group, key.name)
@@ -53,7 +53,7 @@ class PodGroupController(Controller):
         status["phase"] = _volcano_phase(members, least) if volcano else _phase(members, least)
         if volcano:
             self._say_why(status, members, least)
-        carry_out.set_status(self.objects, key.resource, group, status)
+        store.set_status(self.objects, key.resource, group, status)
         return None
 
     def _say_why(self, status: Obj, members: list[Obj], least: int) -> None:

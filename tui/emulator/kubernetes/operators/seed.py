@@ -12,7 +12,7 @@ from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.errors import NotFound
 from tui.emulator.kubernetes.node.pools import NodePool
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import Obj
 from tui.emulator.kubernetes.operators.resources import render
 
@@ -84,4 +84,4 @@ def create_missing(objects: Objects, found: Iterable[Obj]) -> None:
     """
     for obj in found:
         with suppress(NotFound):
-            carry_out.create(objects, obj)
+            store.create(objects, obj)

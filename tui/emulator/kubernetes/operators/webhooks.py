@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.emulator.kubernetes.errors import Forbidden
 from tui.emulator.kubernetes.objects import Admission, Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
 from tui.emulator.kubernetes.operators.kueue.job_kinds import QUEUE_LABEL, QueuedKind, queued_kinds
 from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, namespace_of
@@ -79,7 +79,7 @@ class Webhooks:
         kind = reference.get("kind") or "ClusterTrainingRuntime"
         where = namespace_of(job) if kind == "TrainingRuntime" else ""
         resource = self._objects.resource(kind, "trainer.kubeflow.org")
-        runtime = carry_out.find(self._objects, resource, where, reference["name"])
+        runtime = store.find(self._objects, resource, where, reference["name"])
         if runtime is None:
             if old is None:
                 word = kind[0].lower() + kind[1:]

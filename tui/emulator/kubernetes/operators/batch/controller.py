@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.batch.plan import Plan, plan_job
 from tui.emulator.kubernetes.operators.batch.pods import FINALIZER, is_tracked
 from tui.emulator.kubernetes.operators.metadata import (
@@ -48,31 +48,31 @@ class BatchJobController(Controller):
 
     def reconcile(self, key: Key) -> float | None:
         if key.resource == self.pods:
-            pod = carry_out.find(self.objects, *key)
+            pod = store.find(self.objects, *key)
             if pod is not None and self._job_of(pod) is None:
                 self._untrack(pod)  # nobody is left to count it
             return None
-        job = carry_out.find(self.objects, *key)
+        job = store.find(self.objects, *key)
         if job is None or job["spec"].get("managedBy") not in (None, MANAGER):
             return None
         plan = plan_job(job, self.owned.of(job, self.pods), self.objects.now())
-        self._carry_out(job, plan)
+        self._execute(job, plan)
         return plan.again
 
     def _job_of(self, pod: Obj) -> Obj | None:
         """The Job that made a pod, if it is still there."""
         for owner in owner_keys(pod, self.jobs):
-            job = carry_out.find(self.objects, *owner)
+            job = store.find(self.objects, *owner)
             if job is not None and is_controlled_by(pod, job):
                 return job
         return None
 
-    def _carry_out(self, job: Obj, plan: Plan) -> None:
-        carry_out.set_status(self.objects, self.jobs, job, plan.status)
+    def _execute(self, job: Obj, plan: Plan) -> None:
+        store.set_status(self.objects, self.jobs, job, plan.status)
         for pod in plan.untrack:
             self._untrack(pod)
         for pod in plan.delete:
-            if carry_out.delete(self.objects, self.pods, namespace_of(pod), name_of(pod)):
+            if store.delete(self.objects, self.pods, namespace_of(pod), name_of(pod)):
                 self._say(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
         for pod in plan.create:
             created = self.objects.create(self.pods, pod)
@@ -81,9 +81,7 @@ class BatchJobController(Controller):
         for each in plan.events:
             self._say(job, *each)
         if plan.delete_job:
-            carry_out.delete(
-                self.objects, self.jobs, namespace_of(job), name_of(job), propagation="Foreground"
-            )
+            store.delete(self.objects, self.jobs, namespace_of(job), name_of(job), propagation="Foreground")
 
     def _untrack(self, pod: Obj) -> None:
         if not is_tracked(pod):
@@ -95,7 +93,7 @@ class BatchJobController(Controller):
             if not left:
                 del stored["metadata"]["finalizers"]
 
-        carry_out.change(self.objects, self.pods, pod, edit)
+        store.change(self.objects, self.pods, pod, edit)
 
     def _say(self, job: Obj, kind: str, reason: str, message: str) -> None:
         self.objects.event(

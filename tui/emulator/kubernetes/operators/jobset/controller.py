@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.jobset.child_jobs import (
     MANAGER,
     claims,
@@ -50,7 +50,7 @@ class JobSetController(Controller):
         return owner_keys(event.obj, self.jobsets)
 
     def reconcile(self, key: Key) -> float | None:
-        stored = carry_out.find(self.objects, self.jobsets, key.namespace, key.name)
+        stored = store.find(self.objects, self.jobsets, key.namespace, key.name)
         if stored is None or is_terminating(stored):
             return None
         if stored["spec"].get("managedBy") not in (None, MANAGER):
@@ -58,27 +58,27 @@ class JobSetController(Controller):
         jobset = with_defaults(stored)
         jobs = self.owned.of(jobset, self.jobs)
         plan = plan_jobset(jobset, jobs, self.objects.now())
-        self._carry_out(jobset, plan)
+        self._execute(jobset, plan)
         return plan.again
 
-    def _carry_out(self, jobset: Obj, plan: Plan) -> None:
+    def _execute(self, jobset: Obj, plan: Plan) -> None:
         namespace = namespace_of(jobset)
-        carry_out.set_status(self.objects, self.jobsets, jobset, plan.status)
+        store.set_status(self.objects, self.jobsets, jobset, plan.status)
         for kind, reason, message in plan.events:
             level = "Warning" if kind == "Warning" else "Normal"
             self.objects.event(jobset, reason, message, type=level, component=self.name, action="Reconciling")  # type: ignore[arg-type]
         for job in plan.delete:
             if not is_terminating(job):
-                carry_out.delete(self.objects, self.jobs, namespace, name_of(job), propagation="Foreground")
+                store.delete(self.objects, self.jobs, namespace, name_of(job), propagation="Foreground")
         if plan.needs_service:
-            if carry_out.find(self.objects, self.services, namespace, subdomain(jobset)) is None:
-                carry_out.create(self.objects, headless_service(jobset))
+            if store.find(self.objects, self.services, namespace, subdomain(jobset)) is None:
+                store.create(self.objects, headless_service(jobset))
             for claim in claims(jobset):
-                carry_out.create(self.objects, claim)
+                store.create(self.objects, claim)
         for job in plan.create:
-            if carry_out.create(self.objects, job):
+            if store.create(self.objects, job):
                 self.owned.add(self.jobs, job)
         for job, spec in plan.respecify:
-            carry_out.set_spec(self.objects, self.jobs, job, spec)
+            store.set_spec(self.objects, self.jobs, job, spec)
         if plan.delete_jobset:
-            carry_out.delete(self.objects, self.jobsets, namespace, name_of(jobset), propagation="Foreground")
+            store.delete(self.objects, self.jobsets, namespace, name_of(jobset), propagation="Foreground")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.jobset.child_jobs import replicated_jobs
 from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as jobset_defaults
 from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
@@ -216,7 +216,7 @@ class TrainJobs(QueuedKind):
         kind = reference.get("kind") or "ClusterTrainingRuntime"
         where = namespace_of(job) if kind == "TrainingRuntime" else ""
         resource = self._objects.resource(kind, self.group)
-        runtime = carry_out.find(self._objects, resource, where, reference["name"])
+        runtime = store.find(self._objects, resource, where, reference["name"])
         if runtime is None:
             return []
         plain = {**job, "spec": {**job["spec"], "runtimePatches": _others(job)}}
@@ -254,7 +254,7 @@ class TrainJobs(QueuedKind):
         return any(each["active"] for each in (job.get("status") or {}).get("jobsStatus") or ())
 
     def pods_ready(self, job: Mapping[str, Any]) -> bool:
-        jobset = carry_out.find(
+        jobset = store.find(
             self._objects,
             self._objects.resource("jobsets", JobSets.group),
             namespace_of(job),

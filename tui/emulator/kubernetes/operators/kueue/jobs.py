@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.kueue.job_kinds import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
@@ -72,7 +72,7 @@ class QueuedJobs(Controller):
         if key.resource == self.workloads:
             self._release(key)
             return None
-        job = carry_out.find(self.objects, key.resource, key.namespace, key.name)
+        job = store.find(self.objects, key.resource, key.namespace, key.name)
         queue = labels_of(job).get(QUEUE_LABEL) if job is not None else None
         if job is not None and queue and not is_terminating(job) and not _has_parent(job):
             _QueuedJob(self, key.resource, self.kinds[key.resource], job).reconcile(queue)
@@ -80,9 +80,9 @@ class QueuedJobs(Controller):
 
     def _release(self, key: Key) -> None:
         """Let go a workload that is being deleted."""
-        workload = carry_out.find(self.objects, self.workloads, key.namespace, key.name)
+        workload = store.find(self.objects, self.workloads, key.namespace, key.name)
         if workload is not None and is_terminating(workload):
-            carry_out.change(
+            store.change(
                 self.objects,
                 self.workloads,
                 workload,
@@ -131,7 +131,7 @@ class _QueuedJob:
             self._stop(workload, "Not admitted by cluster queue")
 
     def _workload(self) -> Obj | None:
-        found = carry_out.find(self.objects, self.workloads, namespace_of(self.job), workload_name(self.job))
+        found = store.find(self.objects, self.workloads, namespace_of(self.job), workload_name(self.job))
         return found if found is not None and is_controlled_by(found, self.job) else None
 
     def _say(self, reason: str, message: str) -> None:
@@ -143,7 +143,7 @@ class _QueuedJob:
     def _create(self, queue: str) -> None:
         plain = copy.deepcopy(self.job)
         workload = new_workload(plain, queue, self.kind.pod_sets(plain), self._priority())
-        if carry_out.create(self.objects, workload):
+        if store.create(self.objects, workload):
             self._say("CreatedWorkload", f"Created Workload: {self._key(workload)}")
 
     def _priority(self) -> Obj:
@@ -154,7 +154,7 @@ class _QueuedJob:
             group, kind = "scheduling.k8s.io", "PriorityClass"
         if not named:
             return {"priority": 0}
-        found = carry_out.find(self.objects, self.objects.resource(kind, group), "", named)
+        found = store.find(self.objects, self.objects.resource(kind, group), "", named)
         value = int((found or {}).get("value") or 0)
         return {"priority": value, "priorityClassRef": {"group": group, "kind": kind, "name": named}}
 
@@ -174,12 +174,12 @@ class _QueuedJob:
             return False
         text = "No matching Workload; restoring pod templates according to existent Workload"
         self._stop(workload, text)
-        if carry_out.delete(self.objects, self.workloads, namespace_of(workload), name_of(workload)):
+        if store.delete(self.objects, self.workloads, namespace_of(workload), name_of(workload)):
             self._say("DeletedWorkload", f"Deleted not matching Workload: {self._key(workload)}")
         return False
 
     def _set_spec(self, workload: Obj, **fields: object) -> None:
-        carry_out.change(self.objects, self.workloads, workload, lambda stored: stored["spec"].update(fields))
+        store.change(self.objects, self.workloads, workload, lambda stored: stored["spec"].update(fields))
 
     def _finish(self, workload: Obj, message: str, succeeded: bool) -> None:
         if holds(workload, "Finished"):
@@ -190,7 +190,7 @@ class _QueuedJob:
         self._say("FinishedWorkload", f"Workload '{self._key(workload)}' is declared finished")
 
     def _store(self, workload: Obj, found: Conditions) -> None:
-        carry_out.set_status(self.objects, self.workloads, workload, found.status)
+        store.set_status(self.objects, self.workloads, workload, found.status)
 
     def _report_pods(self, workload: Obj) -> None:
         """The condition PodsReady."""
@@ -239,7 +239,7 @@ class _QueuedJob:
         selector: dict[str, str] = {}
         tolerations: list[Obj] = []
         for name in dict.fromkeys((assignment.get("flavors") or {}).values()):
-            spec = (carry_out.find(self.objects, self.flavors, "", name) or {}).get("spec") or {}
+            spec = (store.find(self.objects, self.flavors, "", name) or {}).get("spec") or {}
             selector.update(spec.get("nodeLabels") or {})
             tolerations += spec.get("tolerations") or []
         return PodSetInfo(assignment["name"], selector, tolerations)
@@ -257,4 +257,4 @@ class _QueuedJob:
         self._say("Stopped", message)
 
     def _change(self, edit: Callable[[Obj], None]) -> None:
-        carry_out.change(self.objects, self.resource, self.job, edit)
+        store.change(self.objects, self.resource, self.job, edit)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.kueue.queue_status import cluster_queue_status, local_queue_status
 from tui.emulator.kubernetes.operators.kueue.quota import Quotas
 from tui.emulator.kubernetes.operators.kueue.schedule import HUMAN, Decisions, Preemption, World, schedule
@@ -106,11 +106,11 @@ class QueueScheduler(Controller):
         self._say(each.victim, "Preempted", message + priorities)
 
     def _conditions(self, workload: Obj) -> Conditions:
-        stored = carry_out.find(self.objects, self.workloads, namespace_of(workload), name_of(workload))
+        stored = store.find(self.objects, self.workloads, namespace_of(workload), name_of(workload))
         return Conditions(stored or workload, self.objects.now())
 
     def _store(self, workload: Obj, found: Conditions) -> None:
-        carry_out.set_status(self.objects, self.workloads, workload, found.status)
+        store.set_status(self.objects, self.workloads, workload, found.status)
 
     def _say(self, workload: Obj, reason: str, message: str, *, warning: bool = False) -> None:
         level = "Warning" if warning else "Normal"
@@ -122,7 +122,7 @@ class QueueScheduler(Controller):
         now = self.objects.now()
         for queue in world.cluster_queues:
             status = cluster_queue_status(queue, world, quotas, now)
-            carry_out.set_status(self.objects, self.cluster_queues, queue, status)
+            store.set_status(self.objects, self.cluster_queues, queue, status)
         for queue in world.local_queues:
             status = local_queue_status(queue, world, quotas, now)
-            carry_out.set_status(self.objects, self.local_queues, queue, status)
+            store.set_status(self.objects, self.local_queues, queue, status)

@@ -1,1 +1,1 @@
-"""MPIJobs: of the Training Operator (v1) and of the MPI operator (v2beta1)."""
+"""The MPIJobs (v2beta1) of the MPI operator."""

@@ -1,4 +1,4 @@
-"""The MPI operator: MPIJobs of v2beta1."""
+"""The MPI operator's controller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.batch.pods import is_ready, phase_of
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
@@ -20,7 +20,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     namespace_of,
 )
 from tui.emulator.kubernetes.operators.mpi import objects as wanted
-from tui.emulator.kubernetes.operators.mpi.validation import errors_of_v2beta1
+from tui.emulator.kubernetes.operators.mpi.validation import validation_errors
 from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
 from tui.emulator.kubernetes.operators.training.status import Status
@@ -61,13 +61,13 @@ class MPIJobController(Controller):
         return owners
 
     def reconcile(self, key: Key) -> float | None:
-        stored = carry_out.find(self.objects, self.mpijobs, key.namespace, key.name)
+        stored = store.find(self.objects, self.mpijobs, key.namespace, key.name)
         if stored is None or is_terminating(stored):
             return None
         job = wanted.with_defaults(stored)
         if job["spec"]["runPolicy"].get("managedBy") not in (None, wanted.MANAGER):
             return None
-        errors = list(errors_of_v2beta1(job))
+        errors = list(validation_errors(job))
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             message = f"Found validation errors: {text}"[:1024]
@@ -119,20 +119,20 @@ class _OneJob:
 
     def _launcher(self) -> Obj | None:
         name = wanted.launcher_name(self.job)
-        found = carry_out.find(self.objects, self.jobs, self.namespace, name)
+        found = store.find(self.objects, self.jobs, self.namespace, name)
         return found if found is not None and is_controlled_by(found, self.job) else None
 
     def _make_objects(self) -> None:
-        carry_out.create(self.objects, wanted.service(self.job))
+        store.create(self.objects, wanted.service(self.job))
         running = [name_of(pod) for pod in self.workers if phase_of(pod) == "Running"]
         config = wanted.config_map(self.job, running)
-        if not carry_out.create(self.objects, config):
-            carry_out.change(
+        if not store.create(self.objects, config):
+            store.change(
                 self.objects, self.config_maps, config, lambda stored: stored.update(data=config["data"])
             )
         secret = f"{name_of(self.job)}-ssh"
-        if carry_out.find(self.objects, self.objects.resource("secrets"), self.namespace, secret) is None:
-            carry_out.create(self.objects, ssh_secret(self.job, secret))
+        if store.find(self.objects, self.objects.resource("secrets"), self.namespace, secret) is None:
+            store.create(self.objects, ssh_secret(self.job, secret))
         if not self.suspended:
             self._make_workers()
 
@@ -142,19 +142,19 @@ class _OneJob:
         for index in range(count):
             if wanted.worker_name(self.job, index) not in known:
                 pod = wanted.worker_pod(self.job, index)
-                if carry_out.create(self.objects, pod):
+                if store.create(self.objects, pod):
                     self.owned.add(self.pods, pod)
         shift = bool(self.job["spec"].get("runLauncherAsWorker"))
         for pod in self.workers:
             if int(labels_of(pod).get(REPLICA_INDEX, "0")) - shift >= count and not is_terminating(pod):
-                carry_out.delete(self.objects, self.pods, self.namespace, name_of(pod))
+                store.delete(self.objects, self.pods, self.namespace, name_of(pod))
 
     def _launch(self, launcher: Obj | None) -> Obj | None:
         """Make the launcher's Job when it may start; suspend and resume it with the MPIJob."""
         if launcher is None:
             ready = sum(is_ready(pod) for pod in self.workers) == wanted.workers(self.job)
             if self.job["spec"]["launcherCreationPolicy"] == "AtStartup" or ready:
-                carry_out.create(self.objects, wanted.launcher_job(self.job))
+                store.create(self.objects, wanted.launcher_job(self.job))
                 return self._launcher()
             return None
         if bool(launcher["spec"].get("suspend")) != self.suspended:
@@ -166,7 +166,7 @@ class _OneJob:
                 for field in ("nodeSelector", "tolerations", "schedulingGates"):
                     if field in template:
                         spec["template"]["spec"][field] = template[field]
-            carry_out.set_spec(self.objects, self.jobs, launcher, spec)
+            store.set_spec(self.objects, self.jobs, launcher, spec)
         return launcher
 
     def _delete_workers(self) -> None:
@@ -175,7 +175,7 @@ class _OneJob:
         for pod in self.workers:
             ended = phase_of(pod) not in ("Running", "Pending")
             if not is_terminating(pod) and not (keeps and ended):
-                carry_out.delete(self.objects, self.pods, self.namespace, name_of(pod))
+                store.delete(self.objects, self.pods, self.namespace, name_of(pod))
 
     def _report(self, launcher: Obj | None) -> None:
         self._report_suspension()
@@ -242,7 +242,7 @@ class _OneJob:
             self.objects.event(self.job, reason, message, type=level, component=self.component)
 
     def _store(self) -> None:
-        carry_out.set_status(self.objects, self.mpijobs, self.job, self.status.value)
+        store.set_status(self.objects, self.mpijobs, self.job, self.status.value)
 
 
 def _end(launcher: Obj) -> str:

@@ -1,4 +1,4 @@
-"""What the operators refuse in an MPIJob, by an event: neither has a webhook."""
+"""What the MPI operator refuses in an MPIJob, by an event: it has no webhook."""
 
 from __future__ import annotations
 
@@ -18,26 +18,7 @@ def _containers(replica: Any) -> list[Mapping[str, Any]]:
     return containers if all(isinstance(each, Mapping) for each in containers) else []
 
 
-def error_of_v1(spec: Mapping[str, Any]) -> str:
-    """Why the Training Operator does not reconcile an MPIJob; empty where it does."""
-    replicas = spec.get("mpiReplicaSpecs") or {}
-    for name, replica in replicas.items():
-        containers = _containers(replica)
-        if not containers:
-            return f"MPIReplicaSpecs is not valid: containers definition expected in {name}"
-        if name not in TYPES:
-            return f"MPIReplicaType is {name} but must be one of [{' '.join(TYPES)}]"
-        for field, word in (("image", "Image"), ("name", "ImageName")):
-            if not all(each.get(field) for each in containers):
-                return f"MPIReplicaSpec is not valid: {word} is undefined in the container of {name}"
-        if name == "Launcher" and replica.get("replicas") not in (None, 1):
-            return "MPIReplicaSpec is not valid: There must be only 1 launcher replica"
-    if "Launcher" not in replicas:
-        return "MPIReplicaSpec is not valid: Master ReplicaSpec must be present"
-    return ""
-
-
-def errors_of_v2beta1(job: Mapping[str, Any]) -> Iterator[str]:
+def validation_errors(job: Mapping[str, Any]) -> Iterator[str]:
     """What the MPI operator finds wrong in an MPIJob that has its defaults."""
     replicas = job["spec"].get("mpiReplicaSpecs") or {}
     workers = max(int((replicas.get("Worker") or {}).get("replicas") or 1), 1)

@@ -1,1 +1,1 @@
-"""The jobs of Kubeflow's Training Operator v1: PyTorchJob, TFJob and MPIJob."""
+"""The jobs of Kubeflow's Training Operator v1: PyTorchJob and TFJob."""

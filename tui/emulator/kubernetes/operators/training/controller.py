@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out
+from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
     is_controlled_by,
@@ -16,19 +15,16 @@ from tui.emulator.kubernetes.operators.metadata import (
     name_of,
     namespace_of,
 )
-from tui.emulator.kubernetes.operators.mpi.validation import error_of_v1
 from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.gang import join
 from tui.emulator.kubernetes.operators.training.kinds import (
-    MPI,
     OPERATOR,
     PYTORCH,
     TENSORFLOW,
     JobKind,
     with_defaults,
 )
-from tui.emulator.kubernetes.operators.training.mpi import conclude_mpi, reconcile_mpi
-from tui.emulator.kubernetes.operators.training.plan import Plan, Seen, plan_job
+from tui.emulator.kubernetes.operators.training.plan import Plan, Seen, Step, plan_job
 from tui.emulator.kubernetes.operators.training.replicas import (
     conclude_pytorch,
     conclude_tensorflow,
@@ -40,23 +36,8 @@ from tui.emulator.kubernetes.watching import Event
 GROUP = "kubeflow.org"
 
 
-@dataclass(frozen=True)
-class Steps:
-    """What differs between the kinds: the objects of a running job, and what its state follows from."""
-
-    reconcile: Callable[[Seen, Plan], None]
-    conclude: Callable[[Seen, Plan], None]
-    owns: tuple[tuple[str, str], ...] = ()
-    """What a job owns besides pods and services: plural of the core type, and the end of its name."""
-
-
-STEPS: dict[str, Steps] = {
-    PYTORCH.kind: Steps(reconcile_replicas, conclude_pytorch),
-    TENSORFLOW.kind: Steps(reconcile_replicas, conclude_tensorflow),
-    MPI.kind: Steps(
-        reconcile_mpi, conclude_mpi, owns=(("configmaps", "-config"), ("serviceaccounts", "-launcher"))
-    ),
-}
+CONCLUSIONS: dict[str, Step] = {PYTORCH.kind: conclude_pytorch, TENSORFLOW.kind: conclude_tensorflow}
+"""Kind → the step that derives the state of a job from its replicas."""
 
 
 class TrainingController(Controller):
@@ -65,12 +46,10 @@ class TrainingController(Controller):
     def __init__(self, objects: Objects, kind: JobKind) -> None:
         super().__init__(objects)
         self.kind = kind
-        self.steps = STEPS[kind.kind]
         self.jobs = objects.resource(kind.plural, GROUP, "v1")
         self.pods = objects.resource("pods")
         self.services = objects.resource("services")
         self.pod_groups = [each for each in objects.resources if each.kind == "PodGroup"]
-        self.others = tuple((objects.resource(plural), suffix) for plural, suffix in self.steps.owns)
         self.owned = Owned(objects)
 
     @property
@@ -87,52 +66,40 @@ class TrainingController(Controller):
         return owner_keys(event.obj, self.jobs)
 
     def reconcile(self, key: Key) -> float | None:
-        stored = carry_out.find(self.objects, self.jobs, key.namespace, key.name)
+        stored = store.find(self.objects, self.jobs, key.namespace, key.name)
         if stored is None or is_terminating(stored):
             return None
         if (stored["spec"].get("runPolicy") or {}).get("managedBy") not in (None, OPERATOR):
             return None
-        if self.kind is MPI and (error := error_of_v1(stored["spec"])):
-            text = f"MPIJob failed validation because {error}"
-            self._say(stored, "MPIJobFailedValidation", text, warning=True)
-            return None
         seen = self._see(with_defaults(self.kind, stored))
-        plan = plan_job(seen, self.steps.reconcile, self.steps.conclude)
-        self._carry_out(stored, plan)
+        plan = plan_job(seen, reconcile_replicas, CONCLUSIONS[self.kind.kind])
+        self._execute(stored, plan)
         return plan.again
 
     def _see(self, job: Obj) -> Seen:
-        namespace = namespace_of(job)
         return Seen(
             kind=self.kind,
             job=job,
             pods=self.owned.of(job, self.pods),
             services=self.owned.of(job, self.services),
-            others={
-                (resource.kind, name_of(obj)): obj
-                for resource, suffix in self.others
-                if (obj := carry_out.find(self.objects, resource, namespace, name_of(job) + suffix))
-            },
             now=self.objects.now(),
         )
 
-    def _carry_out(self, job: Obj, plan: Plan) -> None:
+    def _execute(self, job: Obj, plan: Plan) -> None:
         for each in plan.events:
             self._say(job, each.reason, each.message, warning=each.warning)
         self._keep_pod_group(job, plan)
         for obj in plan.create:
             self._create(job, obj)
-        for obj in plan.update:
-            self.objects.update(self.objects.resource(obj["kind"]), obj)
         namespace = namespace_of(job)
         for name in plan.delete_pods:
-            if carry_out.delete(self.objects, self.pods, namespace, name):
+            if store.delete(self.objects, self.pods, namespace, name):
                 self._say(job, "SuccessfulDeletePod", f"Deleted pod: {name}")
         for name in plan.delete_services:
-            if carry_out.delete(self.objects, self.services, namespace, name):
+            if store.delete(self.objects, self.services, namespace, name):
                 self._say(job, "SuccessfulDeleteService", f"Deleted service: {name}")
-        carry_out.set_status(self.objects, self.jobs, job, plan.status.value)
-        if plan.delete_job and carry_out.delete(self.objects, self.jobs, namespace, name_of(job)):
+        store.set_status(self.objects, self.jobs, job, plan.status.value)
+        if plan.delete_job and store.delete(self.objects, self.jobs, namespace, name_of(job)):
             self._say(job, "SuccessfulDeletePod", f"Deleted job: {name_of(job)}")
 
     def _keep_pod_group(self, job: Obj, plan: Plan) -> None:
@@ -142,22 +109,22 @@ class TrainingController(Controller):
             for obj in plan.create:
                 if obj["kind"] == "Pod":
                     join(obj, wanted)
-            if not carry_out.create(self.objects, wanted):
+            if not store.create(self.objects, wanted):
                 group, _, version = wanted["apiVersion"].rpartition("/")
                 resource = self.objects.resource("PodGroup", group, version)
-                carry_out.set_spec(self.objects, resource, wanted, wanted["spec"])
+                store.set_spec(self.objects, resource, wanted, wanted["spec"])
         if plan.delete_pod_group:
             for resource in self.pod_groups:
-                found = carry_out.find(self.objects, resource, namespace_of(job), name_of(job))
+                found = store.find(self.objects, resource, namespace_of(job), name_of(job))
                 if found is not None and is_controlled_by(found, job):
                     self._say(job, "JobTerminated", "Job has been terminated. Deleting PodGroup")
-                    carry_out.delete(self.objects, resource, namespace_of(job), name_of(job))
+                    store.delete(self.objects, resource, namespace_of(job), name_of(job))
                     self._say(job, "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name_of(job)}")
 
     def _create(self, job: Obj, obj: Obj) -> None:
         kind = obj["kind"]
         try:
-            created = carry_out.create(self.objects, obj)
+            created = store.create(self.objects, obj)
         except ApiError as error:
             # It is tried again later; until then nothing else of the job is made.
             if kind in ("Pod", "Service"):

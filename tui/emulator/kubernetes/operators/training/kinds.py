@@ -86,8 +86,6 @@ def with_defaults(kind: JobKind, job: Mapping[str, Any]) -> Obj:
     filled: Obj = copy.deepcopy(dict(job))
     spec = filled["spec"]
     policy = spec.setdefault("runPolicy", {})
-    if kind is MPI and policy.get("cleanPodPolicy") is None:
-        policy["cleanPodPolicy"] = spec.get("cleanPodPolicy")
     if policy.get("cleanPodPolicy") is None:
         policy["cleanPodPolicy"] = "None"
     spec[kind.replica_specs] = _camel_case(kind, spec.get(kind.replica_specs) or {})

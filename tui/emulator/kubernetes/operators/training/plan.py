@@ -39,7 +39,6 @@ class Plan:
 
     status: Status
     create: list[Obj] = field(default_factory=list)
-    update: list[Obj] = field(default_factory=list)
     delete_pods: list[str] = field(default_factory=list)
     delete_services: list[str] = field(default_factory=list)
     pod_group: Obj | None = None
@@ -72,8 +71,6 @@ class Seen:
     job: Obj
     pods: list[Obj]
     services: list[Obj]
-    others: Mapping[tuple[str, str], Obj]
-    """What else the job may own, by kind and name."""
     now: datetime
 
     @property

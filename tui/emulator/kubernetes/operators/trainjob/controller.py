@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import carry_out, conditions
+from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
     is_controlled_by,
@@ -59,7 +59,7 @@ class TrainJobController(Controller):
         return owner_keys(event.obj, self.trainjobs)
 
     def reconcile(self, key: Key) -> float | None:
-        trainjob = carry_out.find(self.objects, self.trainjobs, key.namespace, key.name)
+        trainjob = store.find(self.objects, self.trainjobs, key.namespace, key.name)
         if trainjob is None or is_terminating(trainjob):
             return None
         if trainjob["spec"].get("managedBy") not in (None, MANAGER):
@@ -73,13 +73,13 @@ class TrainJobController(Controller):
             self._build(trainjob)
         now = self.objects.now()
         _set_suspended(trainjob, status, now)
-        jobset = carry_out.find(self.objects, self.jobsets, key.namespace, key.name)
+        jobset = store.find(self.objects, self.jobsets, key.namespace, key.name)
         if jobset is not None and is_controlled_by(jobset, trainjob):
             _take_over(jobset, status, now)
         elif failed is not None and failed["reason"] != DEADLINE:
             status.setdefault("conditions", []).append(failed)  # its JobSet has gone after its time to live
         again = self._watch_deadline(trainjob, status, now)
-        carry_out.set_status(self.objects, self.trainjobs, trainjob, status)
+        store.set_status(self.objects, self.trainjobs, trainjob, status)
         return again
 
     def _build(self, trainjob: Obj) -> None:
@@ -97,7 +97,7 @@ class TrainJobController(Controller):
             )
             return
         namespace, name = namespace_of(trainjob), name_of(trainjob)
-        old = carry_out.find(self.objects, self.jobsets, namespace, name)
+        old = store.find(self.objects, self.jobsets, namespace, name)
         if old is not None and not (trainjob["spec"].get("suspend") or old["spec"].get("suspend")):
             return
         runtime = Runtime(trainjob, found)
@@ -111,27 +111,27 @@ class TrainJobController(Controller):
 
     def _apply(self, obj: Obj) -> None:
         """Create an object or set its specification."""
-        if carry_out.create(self.objects, obj):
+        if store.create(self.objects, obj):
             return
         group, _, version = obj["apiVersion"].rpartition("/")
 
         def edit(stored: Obj) -> None:
             stored.update({field: obj[field] for field in ("spec", "data") if field in obj})
 
-        carry_out.change(self.objects, self.objects.resource(obj["kind"], group, version), obj, edit)
+        store.change(self.objects, self.objects.resource(obj["kind"], group, version), obj, edit)
 
     def _runtime(self, trainjob: Obj) -> Obj | None:
         """The runtime as it was when the TrainJob was created: later changes of it do not reach the job."""
         namespace, snapshot = namespace_of(trainjob), f"{name_of(trainjob)}{SNAPSHOT_SUFFIX}"
-        kept = carry_out.find(self.objects, self.config_maps, namespace, snapshot)
+        kept = store.find(self.objects, self.config_maps, namespace, snapshot)
         if kept is not None and is_controlled_by(kept, trainjob):
             found: Obj = yaml.safe_load(kept["data"]["runtime"])
             return found
         kind, name = _reference(trainjob)
         where = namespace if kind == "TrainingRuntime" else ""
-        runtime = carry_out.find(self.objects, self.objects.resource(kind, GROUP), where, name)
+        runtime = store.find(self.objects, self.objects.resource(kind, GROUP), where, name)
         if runtime is not None:
-            carry_out.create(
+            store.create(
                 self.objects,
                 {
                     "apiVersion": "v1",
@@ -149,8 +149,8 @@ class TrainJobController(Controller):
     def _make_key(self, trainjob: Obj) -> None:
         """The key of a TrainJob under MPI. Nothing here uses it, but its pods mount it."""
         namespace, name = namespace_of(trainjob), f"{name_of(trainjob)}{KEY_SUFFIX}"
-        if carry_out.find(self.objects, self.secrets, namespace, name) is None:
-            carry_out.create(self.objects, ssh_secret(trainjob, name))
+        if store.find(self.objects, self.secrets, namespace, name) is None:
+            store.create(self.objects, ssh_secret(trainjob, name))
 
     def _watch_deadline(self, trainjob: Obj, status: Obj, now: datetime) -> float | None:
         deadline = trainjob["spec"].get("activeDeadlineSeconds")
@@ -163,7 +163,7 @@ class TrainJobController(Controller):
             return left
         message = "TrainJob exceeded its active deadline"
         conditions.put(status, "Failed", DEADLINE, message, stamp(now))
-        carry_out.delete(self.objects, self.jobsets, namespace_of(trainjob), name_of(trainjob))
+        store.delete(self.objects, self.jobsets, namespace_of(trainjob), name_of(trainjob))
         return None
 
 

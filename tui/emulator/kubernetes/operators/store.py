@@ -1,4 +1,4 @@
-"""Steps that every controller takes on the store: make what is missing, delete what is not there any more."""
+"""Reads and writes of the object store that tolerate what other controllers did meanwhile."""
 
 from __future__ import annotations
 
