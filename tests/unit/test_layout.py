@@ -1,4 +1,4 @@
-"""The layout of the tree (DESIGN.md, 'Layout'): what a newcomer relies on when looking for a place.
+"""The layout of the tree (docs/ARCHITECTURE.md): what a newcomer relies on when looking for a place.
 
 The graph holds every import: those under TYPE_CHECKING and those inside functions too. The one order of the
 layers is import-linter's contract in pyproject.toml; here is what a contract of layers can't say.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 class BackendError(Exception):
     """A call failed. `message` says what, to which thing and why; `fix` what to do next.
 
-    `exit_code` is what a verb exits with (DESIGN.md, Contracts) and `code` the word in `--json`.
+    `exit_code` is what a verb exits with (docs/JSON.md) and `code` the word in `--json`.
     """
 
     code = "INTERNAL"

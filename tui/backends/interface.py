@@ -165,7 +165,7 @@ class LaunchRequest:
     """A job to create: the resource in its REST form (camelCase), and where.
 
     The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for it
-    instead of sending again (DESIGN.md, decision 5). `mark` is unique to the launch; the backend makes one if
+    instead of sending again. `mark` is unique to the launch; the backend makes one if
     there is none. When `on_send` is called the job may exist. `title` is its name without a `displayName`.
     """
 

@@ -1,8 +1,7 @@
-"""Training progress lifted from the trainer's structured log lines.
+"""Training progress from the trainer's structured log lines.
 
-The contract with the trainer (DESIGN.md, Contracts): one JSON object a line whose `"vxtui"` object has a
-`kind` and fields in SI units. The kinds and their fields are in `docs/JSON.md`. Lines of any other trainer
-are read by `tui.domain.progress`.
+The contract with the trainer (docs/JSON.md, 'The trainer's lines'): one JSON object per line whose `"vxtui"`
+object has a `kind` and fields in SI units. `tui.domain.progress` reads the lines of other trainers.
 """
 
 from __future__ import annotations

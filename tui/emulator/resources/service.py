@@ -1,8 +1,8 @@
-"""PersistentResourceService: machines that stay, and on which custom jobs run without provisioning.
+"""PersistentResourceService: machines that stay provisioned and run custom jobs.
 
-A resource with jobs on it can't be rebooted; a deletion cancels its jobs and waits for their ends (vertex
-facts 12.2). Chosen here, not documented for Vertex: a creation or an update that lacks quota is refused at
-once; provisioning, an update and a reboot take as long as the provisioning of a job's machines.
+A resource with running jobs refuses a reboot; a deletion cancels its jobs and waits for their ends
+(docs/facts/vertex.md 12.2). Undocumented choices: a creation or update that lacks quota is refused at once;
+provisioning, an update and a reboot take as long as the provisioning of a job's machines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """RPC methods, each declared once and served over gRPC and REST.
 
 A handler takes plain protobuf and returns plain protobuf. It fails with `WireError`, which each protocol
-converts to its own form with google.rpc details (facts: clients, 'Connecting without TLS').
+converts to its own form with google.rpc details (docs/facts/clients.md 'Connecting without TLS').
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a replica's exit code means (docs/facts/vertex.md 3.8 and 13.2). Standard library only.
 
-According to the facts a "non-permanent" code restarts the worker in place and a "permanent" one ends the job;
+By the documentation a "non-permanent" code restarts the worker in place and a "permanent" one ends the job;
 they name only the transient signals. The emulator's choices for the rest:
 
 - 75 (EX_TEMPFAIL, which a trainer returns after a request to stop) and the end by a signal from outside

@@ -151,8 +151,8 @@ class Tail:
     async def _history(self) -> AsyncGenerator[tuple[LogEntry, ...], None]:
         """Stored entries, a page at a time, in order.
 
-        Only what is there now: pages of a busy log come more slowly than its lines (60 a minute, vertex
-        facts 5.3), and would have no end. What comes meanwhile is in the seam.
+        Only what is there now: pages of a busy log come more slowly than its lines (60 a minute,
+        docs/facts/vertex.md 5.3), and would have no end. What comes meanwhile is in the seam.
         """
         # By receipt: a replica's clock may be ahead, and its entries are there all the same.
         text = log_filter(self._query, since=self._lower, before=datetime.now(UTC))
