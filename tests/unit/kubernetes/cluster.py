@@ -14,7 +14,7 @@ from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.webhooks import Webhooks
 from tui.emulator.kubernetes.resources import NAMESPACES
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.watching import WatchEvent
 
 Obj = dict[str, Any]
 START = datetime(2026, 11, 25, 18, 0, tzinfo=UTC)
@@ -67,7 +67,7 @@ class Cluster:
         found: dict[Key, None] = {}
         for resource in controller.watched():
             for obj in self.objects.list(resource):
-                found.update(dict.fromkeys(controller.keys(Event("ADDED", resource, obj))))
+                found.update(dict.fromkeys(controller.keys(WatchEvent("ADDED", resource, obj))))
         return list(found)
 
     def after(self, seconds: float) -> None:

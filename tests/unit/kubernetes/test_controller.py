@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import until
 from tui.emulator.kubernetes.controller import Controller, Key, owner_keys, owner_reference
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import JOBS, PODS, Resource
+from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource
 
 
 class Recorder(Controller):
@@ -20,7 +20,7 @@ class Recorder(Controller):
         self.seen: list[str] = []
         self._act = act
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (PODS,)
 
     def reconcile(self, key: Key) -> float | None:

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions, environment
-from tui.emulator.kubernetes.mpi.command_line import Request, Slots, UsageError, parse, place, read_hostfile
+from tui.emulator.kubernetes.mpi.command_line import (
+    HostSlots,
+    MpirunRequest,
+    MpirunUsageError,
+    parse,
+    place,
+    read_hostfile,
+)
 from tui.emulator.kubernetes.mpi.mpirun import exit_code, own_pod, pod_of
 from tui.emulator.kubernetes.operators.parts import controllers
 
@@ -126,7 +133,7 @@ def test_a_command_line_is_read_as_mpirun_reads_it() -> None:
 
 @pytest.mark.parametrize("line", ["", "-n", "-n two python", "--unknown 1 python", "-n 1 a : -n 1 b"])
 def test_what_mpirun_can_not_do_is_said(line: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(MpirunUsageError):
         parse(line.split(), {})
 
 
@@ -135,12 +142,12 @@ SLOTS = st.lists(st.integers(min_value=1, max_value=4), min_size=1, max_size=4)
 
 @given(SLOTS, st.integers(min_value=1, max_value=20))
 def test_each_process_has_a_slot(slots: list[int], count: int) -> None:
-    hosts = [Slots(f"host{index}", number) for index, number in enumerate(slots)]
+    hosts = [HostSlots(f"host{index}", number) for index, number in enumerate(slots)]
     assert read_hostfile("".join(f"{each.host} slots={each.count}\n" for each in hosts)) == hosts
     assert read_hostfile("".join(f"{each.host}:{each.count}\n" for each in hosts)) == hosts
-    request = Request(command=["train"], count=count)
+    request = MpirunRequest(command=["train"], count=count)
     if count > sum(slots):
-        with pytest.raises(UsageError, match="not enough slots"):
+        with pytest.raises(MpirunUsageError, match="not enough slots"):
             place(request, hosts)
         return
     places = place(request, hosts)

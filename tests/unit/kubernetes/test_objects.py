@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
-from tui.emulator.kubernetes.database import DatabaseError
-from tui.emulator.kubernetes.errors import AlreadyExists, Conflict, Expired, Invalid, NotFound, StorageFull
+from tui.emulator.kubernetes.database import ObjectDatabaseError
+from tui.emulator.kubernetes.errors import (
+    ApiAlreadyExists,
+    ApiConflict,
+    ApiExpired,
+    ApiNotFound,
+    ApiStorageFull,
+    Invalid,
+)
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, PODS
 
@@ -33,7 +40,7 @@ async def test_a_created_object_has_what_the_server_sets(objects: Objects) -> No
     meta = created["metadata"]
     assert (created["kind"], created["apiVersion"], meta["generation"]) == ("Pod", "v1", 1)
     assert meta["uid"] and meta["creationTimestamp"].endswith("Z") and meta["resourceVersion"] == "1"
-    with pytest.raises(AlreadyExists, match='pods "a" already exists'):
+    with pytest.raises(ApiAlreadyExists, match='pods "a" already exists'):
         objects.create(PODS, pod())
     with pytest.raises(Invalid):
         objects.create(PODS, {"metadata": {"namespace": "default"}})
@@ -51,10 +58,10 @@ async def test_an_update_needs_the_version_that_was_read(objects: Objects) -> No
     first = objects.create(PODS, pod())
     second = objects.update(PODS, {**first, "spec": {"nodeName": "n"}})
     assert second["metadata"]["generation"] == 2
-    with pytest.raises(Conflict, match="the object has been modified"):
+    with pytest.raises(ApiConflict, match="the object has been modified"):
         objects.update(PODS, {**first, "spec": {"nodeName": "m"}})
     stale = {**first, "metadata": {**first["metadata"], "resourceVersion": "", "uid": "other"}}
-    with pytest.raises(Conflict, match="UID in precondition"):
+    with pytest.raises(ApiConflict, match="UID in precondition"):
         objects.update(PODS, stale)
 
 
@@ -85,7 +92,7 @@ async def test_an_object_with_finalizers_goes_with_the_last(objects: Objects) ->
     changes = objects.watch([PODS])
     objects.change(PODS, "default", "a", lambda obj: obj["metadata"].pop("finalizers"))
     assert [one.type for one in changes.take()] == ["DELETED"]
-    with pytest.raises(NotFound):
+    with pytest.raises(ApiNotFound):
         objects.get(PODS, "default", "a")
 
 
@@ -131,7 +138,7 @@ async def test_a_watch_from_an_older_version_gets_what_it_missed_or_410(objects:
     for number in range(100):
         objects.create(PODS, pod(f"p{number}"))
     assert len(objects.watch([PODS], objects.version - 100).take()) == 100
-    with pytest.raises(Expired, match="too old resource version"):
+    with pytest.raises(ApiExpired, match="too old resource version"):
         objects.watch([PODS], objects.version - 101)
 
 
@@ -145,7 +152,7 @@ async def test_everything_is_there_after_the_process(tmp_path: Path) -> None:
     second = Objects(tmp_path / "state.db")
     second.open()
     assert second.list(PODS) == [created] and second.version == 3
-    with pytest.raises(Expired):
+    with pytest.raises(ApiExpired):
         second.watch([PODS], 2)
     assert second.create(PODS, pod("c"))["metadata"]["resourceVersion"] == "4"
     first.close()
@@ -161,7 +168,7 @@ async def test_a_full_disk_refuses_a_change_and_loses_none(tmp_path: Path) -> No
     database.execute("PRAGMA max_page_count = 1")
     changes = objects.watch([PODS])
     large = pod("large", image="x" * 100_000)
-    with pytest.raises(StorageFull, match="full"):
+    with pytest.raises(ApiStorageFull, match="full"):
         objects.create(PODS, large)
     assert objects.list(PODS) == [first] and changes.take() == []
     database.execute("PRAGMA max_page_count = 1000000")
@@ -176,7 +183,7 @@ async def test_a_full_disk_refuses_a_change_and_loses_none(tmp_path: Path) -> No
 async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"no database" * 100)
-    with pytest.raises(DatabaseError, match=r"state\.db can't be read: .*; move it away"):
+    with pytest.raises(ObjectDatabaseError, match=r"state\.db can't be read: .*; move it away"):
         Objects(path).open()
     path.unlink()
     objects = Objects(path)
@@ -185,11 +192,11 @@ async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     objects.close()
     with sqlite3.connect(path) as database:
         database.execute("UPDATE objects SET data = '{'")
-    with pytest.raises(DatabaseError, match="an object of pods that can't be read"):
+    with pytest.raises(ObjectDatabaseError, match="an object of pods that can't be read"):
         Objects(path).open()
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version = 99")
-    with pytest.raises(DatabaseError, match="another version of vxtui"):
+    with pytest.raises(ObjectDatabaseError, match="another version of vxtui"):
         Objects(path).open()
 
 

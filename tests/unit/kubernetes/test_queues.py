@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions
-from tui.emulator.kubernetes.operators.kueue.quota import Quotas, tolerates
+from tui.emulator.kubernetes.operators.kueue.quota import KueueQuotas, tolerates
 from tui.emulator.kubernetes.operators.kueue.workloads import has_quota
 from tui.emulator.kubernetes.operators.parts import controllers
 from tui.emulator.kubernetes.operators.seed import create_missing, ready_made_runtimes
@@ -364,7 +364,7 @@ def test_no_more_is_admitted_than_there_is(
                 cluster.end(each["metadata"]["name"])
     objects = cluster.objects
     workloads = objects.list(objects.resource("workloads", KUEUE))
-    quotas = Quotas(
+    quotas = KueueQuotas(
         objects.list(objects.resource("clusterqueues", KUEUE)),
         objects.list(objects.resource("resourceflavors", KUEUE)), workloads,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from tui.emulator.kubernetes.errors import Invalid
 from tui.emulator.kubernetes.operators.parts import controllers
 from tui.emulator.kubernetes.operators.training.environment import pytorch_environment, tf_config
 from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW, with_defaults
-from tui.emulator.kubernetes.operators.training.status import Status
+from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus
 
 GROUP = "kubeflow.org"
 
@@ -344,7 +344,7 @@ CONDITION = st.sampled_from(["Created", "Running", "Restarting", "Suspended", "S
 
 @given(st.lists(st.tuples(CONDITION, st.booleans())))
 def test_conditions_never_contradict_each_other(changes: list[tuple[str, bool]]) -> None:
-    status = Status(PYTORCH, {}, START)
+    status = TrainingJobStatus(PYTORCH, {}, START)
     for condition, true in changes:
         failed = status.has("Failed")
         before = json.dumps(status.value)

@@ -10,7 +10,7 @@ from typing import Any
 from tests.processes import asked, running_in
 from tests.waiting import until
 from tests.wire.kubernetes.control import emulator
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.resources import EVENTS, PODS
 from tui.emulator.kubernetes.server import KubernetesEmulator
 
@@ -74,7 +74,7 @@ class Pods:
         def look() -> bool:
             try:
                 self.get(name)
-            except NotFound:
+            except ApiNotFound:
                 return True
             return False
 

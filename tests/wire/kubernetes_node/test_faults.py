@@ -7,7 +7,7 @@ import pytest
 from tests.waiting import until
 from tests.wire.kubernetes.control import needs_kubectl, program
 from tests.wire.kubernetes_node.pods import Obj, Pods, cluster, python, shell
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.node.serving.logs import LogOptions, read_log
 from tui.emulator.kubernetes.resources import NODES
 
@@ -78,7 +78,7 @@ async def test_a_reclaimed_node_ends_its_pods_goes_and_comes_back() -> None:
         def back() -> bool:
             try:
                 return bool(pods.objects.get(NODES, "", node)["metadata"]["uid"] != uid)
-            except NotFound:
+            except ApiNotFound:
                 return False
 
         await until(back, "the node to come back")

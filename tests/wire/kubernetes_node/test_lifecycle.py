@@ -7,7 +7,7 @@ import pytest
 from tests.processes import asked, running_in
 from tests.waiting import until
 from tests.wire.kubernetes_node.pods import cluster, python, shell
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.resources import NODES, PODS
 
 POLITE = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\ntime.sleep(600)"
@@ -120,7 +120,7 @@ async def test_a_deleted_node_takes_its_pods_along_and_a_tainted_one_sends_them_
         def back() -> bool:
             try:
                 return bool(pods.objects.get(NODES, "", node))
-            except NotFound:
+            except ApiNotFound:
                 return False
 
         await until(back, "the node to come back")

@@ -15,7 +15,7 @@ from tests.waiting import until
 from tests.wire.kubernetes.control import needs_kubectl, program, state_dir
 from tests.wire.kubernetes_node.pods import Pods, cluster
 from tests.wire.kubernetes_operators.manifests import Obj, container, every_kind, job, template
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.paths import KubernetesState
 from tui.emulator.kubernetes.resources import PODS
@@ -49,7 +49,7 @@ async def jobs() -> AsyncIterator[Pods]:
                 if resource.kind.endswith("Job") or resource.kind == "JobSet":
                     for each in pods.objects.list(resource):
                         meta = each["metadata"]
-                        with suppress(NotFound):
+                        with suppress(ApiNotFound):
                             pods.objects.delete(resource, meta["namespace"], meta["name"])
 
 

@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Collection, Iterable
 from typing import Any, NamedTuple
 
-from tui.emulator.kubernetes.errors import ApiError, Conflict
+from tui.emulator.kubernetes.errors import ApiConflict, ApiError
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event, Obj
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import Obj, WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ LONGEST_DELAY = 30.0
 class Key(NamedTuple):
     """What is reconciled: one object, which may be gone."""
 
-    resource: Resource
+    resource: ApiResource
     namespace: str
     name: str
 
@@ -48,10 +48,10 @@ class Controller(ABC):
         return type(self).__name__
 
     @abstractmethod
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         """The types whose changes matter."""
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         """The keys that a change concerns: by default the object's own."""
         return (key_of(event.resource, event.obj),)
 
@@ -79,7 +79,7 @@ class Controller(ABC):
             await self.started()
             for resource in resources:
                 for obj in self.objects.list(resource):
-                    self._enqueue_all(Event("ADDED", resource, obj))
+                    self._enqueue_all(WatchEvent("ADDED", resource, obj))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow(changes), name=f"{self.name}: changes")
                 tasks.create_task(self._work(), name=f"{self.name}: work")
@@ -90,7 +90,7 @@ class Controller(ABC):
         async for event in changes:
             self._enqueue_all(event)
 
-    def _enqueue_all(self, event: Event) -> None:
+    def _enqueue_all(self, event: WatchEvent) -> None:
         try:
             keys = list(self.keys(event))
         except Exception:
@@ -128,7 +128,7 @@ class Controller(ABC):
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay = min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY)
             expected = isinstance(error, ApiError)
-            if not isinstance(error, Conflict):
+            if not isinstance(error, ApiConflict):
                 log.warning(
                     "%s failed for %s %s/%s and tries again in %.2f s: %s",
                     self.name, key.resource.kind, key.namespace, key.name, delay, error,
@@ -141,13 +141,13 @@ class Controller(ABC):
             self.enqueue(key, again)
 
 
-def key_of(resource: Resource, obj: Obj) -> Key:
+def key_of(resource: ApiResource, obj: Obj) -> Key:
     """The key of an object."""
     meta = obj["metadata"]
     return Key(resource, str(meta.get("namespace") or ""), str(meta["name"]))
 
 
-def owner_keys(obj: Obj, resource: Resource) -> list[Key]:
+def owner_keys(obj: Obj, resource: ApiResource) -> list[Key]:
     """The keys of an object's owners of one type."""
     meta = obj["metadata"]
     namespace = str(meta.get("namespace") or "") if resource.namespaced else ""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tui.emulator.kubernetes.errors import StorageFull
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.errors import ApiStorageFull
+from tui.emulator.kubernetes.resources import ApiResource
 
 VERSION = 1
 _SCHEMA = """
@@ -25,12 +25,12 @@ CREATE TABLE objects (
 """
 
 
-class DatabaseError(Exception):
+class ObjectDatabaseError(Exception):
     """The file can't be opened or has another layout; the message says which file and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ObjectRow:
     """One stored object."""
 
     group: str
@@ -59,7 +59,7 @@ class ObjectDatabase:
         """Open or create the file; the last resource version.
 
         Raises:
-            DatabaseError: when it can't be used.
+            ObjectDatabaseError: when it can't be used.
         """
         try:
             self._db = db = sqlite3.connect(self.path, isolation_level=None, timeout=10)
@@ -70,7 +70,7 @@ class ObjectDatabase:
             if version == 0:
                 db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
             elif version != VERSION:
-                raise DatabaseError(
+                raise ObjectDatabaseError(
                     f"{self.path} was written by another version of vxtui (layout {version}, this one "
                     f"reads {VERSION}); use that version, or choose another state directory"
                 )
@@ -78,34 +78,34 @@ class ObjectDatabase:
             return last
         except sqlite3.Error as error:
             self.close()
-            raise DatabaseError(
+            raise ObjectDatabaseError(
                 f"{self.path} can't be read: {error}; move it away, or choose another state directory"
             ) from error
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ObjectRow]:
         """Everything that is stored."""
         assert self._db is not None
         for row in self._db.execute("SELECT grp, version, plural, data FROM objects"):
-            yield Row(*row)
+            yield ObjectRow(*row)
 
-    def read(self, row: Row) -> Stored:
-        """The object of a row. Raises DatabaseError."""
+    def read(self, row: ObjectRow) -> Stored:
+        """The object of a row. Raises ObjectDatabaseError."""
         try:
             obj = json.loads(row.data)
             return Stored(obj, row.data, int(obj["metadata"]["resourceVersion"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise DatabaseError(
+            raise ObjectDatabaseError(
                 f"{self.path} has an object of {row.plural} that can't be read: {error!r}; move it away, or "
                 "choose another state directory"
             ) from error
 
-    def put(self, resource: Resource, namespace: str, name: str, data: bytes, last: int) -> None:
-        """Insert or replace one object. Raises StorageFull, and then nothing was written."""
+    def put(self, resource: ApiResource, namespace: str, name: str, data: bytes, last: int) -> None:
+        """Insert or replace one object. Raises ApiStorageFull, and then nothing was written."""
         values = (resource.group, resource.version, resource.plural, namespace, name, data)
         self._write("INSERT OR REPLACE INTO objects VALUES (?,?,?,?,?,?)", values, last)
 
-    def remove(self, resource: Resource, namespace: str, name: str, last: int) -> None:
-        """Delete one object. Raises StorageFull, and then nothing was written."""
+    def remove(self, resource: ApiResource, namespace: str, name: str, last: int) -> None:
+        """Delete one object. Raises ApiStorageFull, and then nothing was written."""
         values = (resource.group, resource.version, resource.plural, namespace, name)
         statement = "DELETE FROM objects WHERE grp=? AND version=? AND plural=? AND namespace=? AND name=?"
         self._write(statement, values, last)
@@ -120,7 +120,7 @@ class ObjectDatabase:
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
                 self._db.execute("ROLLBACK")
-            raise StorageFull(f"can't write {self.path}: {error}") from error
+            raise ApiStorageFull(f"can't write {self.path}: {error}") from error
 
     def close(self) -> None:
         if self._db is not None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """One invalid field: its path, e.g. `spec.template.spec.containers[0].image`, and why."""
 
     field: str
@@ -57,17 +57,17 @@ class ApiError(Exception):
         }
 
 
-def _kind(resource: Resource) -> str:
+def _kind(resource: ApiResource) -> str:
     return f"{resource.kind}.{resource.group}" if resource.group else resource.kind
 
 
-def _said(causes: Sequence[Cause]) -> str:
+def _said(causes: Sequence[FieldCause]) -> str:
     """All causes in a sentence, each once."""
     said = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
 
 
-def _about(resource: Resource, name: str) -> dict[str, Any]:
+def _about(resource: ApiResource, name: str) -> dict[str, Any]:
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {key: value for key, value in details.items() if value}
 
@@ -84,17 +84,17 @@ class Forbidden(ApiError):
     code, reason = 403, "Forbidden"
 
 
-class NotFound(ApiError):
+class ApiNotFound(ApiError):
     """No object has this name, or nothing is served there."""
 
     code, reason = 404, "NotFound"
 
     @classmethod
-    def of(cls, resource: Resource, name: str) -> NotFound:
+    def of(cls, resource: ApiResource, name: str) -> ApiNotFound:
         return cls(f'{resource.qualified} "{name}" not found', details=_about(resource, name))
 
     @classmethod
-    def unserved(cls) -> NotFound:
+    def unserved(cls) -> ApiNotFound:
         """No type, version or subresource is served at the path."""
         return cls("the server could not find the requested resource", details={})
 
@@ -112,23 +112,23 @@ class NotAcceptable(ApiError):
     code, reason = 406, "NotAcceptable"
 
 
-class AlreadyExists(ApiError):
+class ApiAlreadyExists(ApiError):
     """An object has this name."""
 
     code, reason = 409, "AlreadyExists"
 
     @classmethod
-    def of(cls, resource: Resource, name: str) -> AlreadyExists:
+    def of(cls, resource: ApiResource, name: str) -> ApiAlreadyExists:
         return cls(f'{resource.qualified} "{name}" already exists', details=_about(resource, name))
 
 
-class Conflict(ApiError):
+class ApiConflict(ApiError):
     """The object is no longer what the caller read."""
 
     code, reason = 409, "Conflict"
 
     @classmethod
-    def of(cls, resource: Resource, name: str, why: str = "") -> Conflict:
+    def of(cls, resource: ApiResource, name: str, why: str = "") -> ApiConflict:
         why = why or (
             "the object has been modified; please apply your changes to the latest version and try again"
         )
@@ -138,7 +138,7 @@ class Conflict(ApiError):
         )
 
     @classmethod
-    def of_record(cls, resource: Resource, name: str, why: str) -> Conflict:
+    def of_record(cls, resource: ApiResource, name: str, why: str) -> ApiConflict:
         """The conditions of a deletion do not hold; this names the kind."""
         details = {"name": name, "group": resource.group, "kind": resource.kind}
         return cls(
@@ -147,7 +147,7 @@ class Conflict(ApiError):
         )
 
 
-class Expired(ApiError):
+class ApiExpired(ApiError):
     """The history no longer holds the resource version; the client lists again."""
 
     code, reason = 410, "Expired"
@@ -163,19 +163,19 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     @classmethod
-    def of(cls, resource: Resource, name: str, causes: Sequence[Cause]) -> Invalid:
+    def of(cls, resource: ApiResource, name: str, causes: Sequence[FieldCause]) -> Invalid:
         details = {**_about(resource, name), "kind": resource.kind}
         details["causes"] = [cause.as_dict() for cause in causes]
         return cls(f'{_kind(resource)} "{name}" is invalid: {_said(causes)}', details=details)
 
     @classmethod
-    def of_options(cls, kind: str, causes: Sequence[Cause]) -> Invalid:
+    def of_options(cls, kind: str, causes: Sequence[FieldCause]) -> Invalid:
         """Options of a request, e.g. `ListOptions`, that are not allowed."""
         details = {"group": "meta.k8s.io", "kind": kind, "causes": [one.as_dict() for one in causes]}
         return cls(f'{kind}.meta.k8s.io "" is invalid: {_said(causes)}', details=details)
 
 
-class StorageFull(ApiError):
+class ApiStorageFull(ApiError):
     """The database refused a write; nothing has changed."""
 
     code, reason = 507, "InternalError"

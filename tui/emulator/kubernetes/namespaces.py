@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tui.emulator.kubernetes.controller import Controller, Key
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import NAMESPACES, Resource
+from tui.emulator.kubernetes.resources import NAMESPACES, ApiResource
 from tui.emulator.kubernetes.watching import Obj
 
 FINALIZER = "kubernetes"
@@ -22,13 +22,13 @@ class NamespaceController(Controller):
         super().__init__(objects)
         self._contents = [one for one in objects.resources if one.namespaced]
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (NAMESPACES,)
 
     def reconcile(self, key: Key) -> float | None:
         try:
             namespace = self.objects.get(NAMESPACES, "", key.name)
-        except NotFound:
+        except ApiNotFound:
             return None
         finalizers = (namespace.get("spec") or {}).get("finalizers") or []
         if "deletionTimestamp" not in namespace["metadata"] or FINALIZER not in finalizers:

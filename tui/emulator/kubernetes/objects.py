@@ -17,16 +17,24 @@ from typing import Literal
 
 from tui.emulator.kubernetes.database import ObjectDatabase, Stored
 from tui.emulator.kubernetes.errors import (
-    AlreadyExists,
+    ApiAlreadyExists,
+    ApiConflict,
+    ApiNotFound,
     BadRequest,
-    Cause,
-    Conflict,
+    FieldCause,
     Invalid,
-    NotFound,
 )
 from tui.emulator.kubernetes.lifetimes import desired, grace_of, is_gone, keep_identity
-from tui.emulator.kubernetes.resources import DEFINITIONS, EVENTS, NAMESPACES, PODS, RESOURCES, Resource, find
-from tui.emulator.kubernetes.watching import Event, EventBus, EventType, Obj, Subscription
+from tui.emulator.kubernetes.resources import (
+    DEFINITIONS,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    RESOURCES,
+    ApiResource,
+    find,
+)
+from tui.emulator.kubernetes.watching import EventBus, EventType, Obj, Subscription, WatchEvent
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FOREGROUND = "foregroundDeletion"
@@ -41,7 +49,7 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 Record = Callable[[Obj, Obj | None], None]
 """Notes in the object that is stored, beside the earlier one, who changed what."""
-Admission = Callable[[Resource, Obj, Obj | None], None]
+Admission = Callable[[ApiResource, Obj, Obj | None], None]
 """Completes and checks an object before it is stored; gets the stored one too. Raises ApiError."""
 
 
@@ -69,7 +77,7 @@ class Objects:
         self,
         path: Path,
         *,
-        resources: Iterable[Resource] = RESOURCES,
+        resources: Iterable[ApiResource] = RESOURCES,
         admit: Admission = lambda _resource, _obj, _old: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         history: int = HISTORY,
@@ -78,7 +86,7 @@ class Objects:
         self.admit = admit
         self.now = now
         self._database = ObjectDatabase(path)
-        self._tables: dict[Resource, dict[tuple[str, str], Stored]] = {one: {} for one in self.resources}
+        self._tables: dict[ApiResource, dict[tuple[str, str], Stored]] = {one: {} for one in self.resources}
         self._bus = EventBus(history)
         self._counted: dict[tuple[str, ...], tuple[str, str]] = {}
         """The key of what an Event says → its namespace and name."""
@@ -102,30 +110,30 @@ class Objects:
         self._bus.close()
         self._database.close()
 
-    def resource(self, plural_or_kind: str, group: str = "", version: str = "") -> Resource:
+    def resource(self, plural_or_kind: str, group: str = "", version: str = "") -> ApiResource:
         """The type of this plural or kind, the preferred one where no version is given.
 
         Raises:
-            NotFound: where no such type is served.
+            ApiNotFound: where no such type is served.
         """
         found = find(self.resources, plural_or_kind, group, version)
         if found is None:
-            raise NotFound.unserved()
+            raise ApiNotFound.unserved()
         return found
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Obj:
-        """One object; the namespace of a type without namespaces is "". Raises NotFound."""
+    def get(self, resource: ApiResource, namespace: str, name: str) -> Obj:
+        """One object; the namespace of a type without namespaces is "". Raises ApiNotFound."""
         return self.stored(resource, namespace, name).obj
 
-    def stored(self, resource: Resource, namespace: str, name: str) -> Stored:
-        """One object with its JSON. Raises NotFound."""
+    def stored(self, resource: ApiResource, namespace: str, name: str) -> Stored:
+        """One object with its JSON. Raises ApiNotFound."""
         found = self._tables[resource].get((namespace, name))
         if found is None:
-            raise NotFound.of(resource, name)
+            raise ApiNotFound.of(resource, name)
         return found
 
     def list(
-        self, resource: Resource, namespace: str = "", labels: Mapping[str, str] | None = None
+        self, resource: ApiResource, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> ObjList:
         """The objects with these labels, of one namespace or of all, in order of namespace and name."""
         found = (one.obj for one in self.all_stored(resource, namespace))
@@ -134,7 +142,7 @@ class Objects:
         wanted = labels.items()
         return [obj for obj in found if wanted <= (obj["metadata"].get("labels") or {}).items()]
 
-    def all_stored(self, resource: Resource, namespace: str = "") -> StoredList:
+    def all_stored(self, resource: ApiResource, namespace: str = "") -> StoredList:
         """The same with their JSON."""
         table = self._tables[resource]
         return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
@@ -147,7 +155,7 @@ class Objects:
                 counts[resource.plural] = counts.get(resource.plural, 0) + len(table)
         return counts
 
-    def stored_at(self, resource: Resource, namespace: str, version: int) -> StoredList:
+    def stored_at(self, resource: ApiResource, namespace: str, version: int) -> StoredList:
         """What `all_stored` had at an earlier version. Raises Expired where the history is too short."""
         table = dict(self._tables[resource])
         for event in reversed(self._bus.newer(version)):
@@ -161,12 +169,12 @@ class Objects:
         return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
 
     def create(
-        self, resource: Resource, obj: Obj, *, dry_run: bool = False, record: Record = _no_record
+        self, resource: ApiResource, obj: Obj, *, dry_run: bool = False, record: Record = _no_record
     ) -> Obj:
         """Store a new object: as given, with defaults, uid, times and versions.
 
         Raises:
-            AlreadyExists: when an object has its name.
+            ApiAlreadyExists: when an object has its name.
             Invalid: when admission refuses it.
         """
         new: Obj = json.loads(_encode(obj))
@@ -189,12 +197,12 @@ class Objects:
         self.admit(resource, new, None)
         record(new, None)
         if _key(new) in self._tables[resource]:
-            raise AlreadyExists.of(resource, meta["name"])
+            raise ApiAlreadyExists.of(resource, meta["name"])
         return self._save("ADDED", resource, new, None, dry_run=dry_run)
 
     def update(
         self,
-        resource: Resource,
+        resource: ApiResource,
         obj: Obj,
         *,
         status: bool = False,
@@ -207,8 +215,8 @@ class Objects:
         being deleted goes with its last finalizer.
 
         Raises:
-            NotFound: when there is none of this name.
-            Conflict: when it gives another resourceVersion or uid than that of the stored object.
+            ApiNotFound: when there is none of this name.
+            ApiConflict: when it gives another resourceVersion or uid than that of the stored object.
             Invalid: when admission refuses it.
         """
         meta = obj.get("metadata") or {}
@@ -216,7 +224,7 @@ class Objects:
         stored = self.stored(resource, str(meta.get("namespace") or "") if resource.namespaced else "", name)
         given = str(meta.get("resourceVersion") or "")
         if given and given != str(stored.version):
-            raise Conflict.of(resource, name)
+            raise ApiConflict.of(resource, name)
         old = stored.obj
         uid = meta.get("uid")
         if uid and uid != old["metadata"]["uid"]:
@@ -224,23 +232,23 @@ class Objects:
             why = (
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
             )
-            raise Conflict.of(resource, name, why + _other_uid(uid, old))
+            raise ApiConflict.of(resource, name, why + _other_uid(uid, old))
         new = json.loads(_encode(obj))
         return self._replace(resource, stored, new, status=status, dry_run=dry_run, record=record)
 
     def change(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str,
         name: str,
         edit: Callable[[Obj], None],
         *,
         status: bool = False,
     ) -> Obj:
-        """Let `edit` change a copy of the stored object, and store it; never a Conflict.
+        """Let `edit` change a copy of the stored object, and store it; never a ApiConflict.
 
         Raises:
-            NotFound: when there is none of this name.
+            ApiNotFound: when there is none of this name.
             Invalid: when admission refuses it.
         """
         stored = self.stored(resource, namespace, name)
@@ -250,7 +258,7 @@ class Objects:
 
     def delete(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str,
         name: str,
         *,
@@ -265,13 +273,13 @@ class Objects:
         containers and deletes it with `grace=0`.
 
         Raises:
-            NotFound: when there is none of this name.
-            Conflict: when its uid is not `uid`.
+            ApiNotFound: when there is none of this name.
+            ApiConflict: when its uid is not `uid`.
         """
         stored = self.stored(resource, namespace, name)
         old = stored.obj
         if uid and uid != old["metadata"]["uid"]:
-            raise Conflict.of(resource, name, _other_uid(uid, old))
+            raise ApiConflict.of(resource, name, _other_uid(uid, old))
         new: Obj = json.loads(stored.raw)
         meta = new["metadata"]
         self._mark(resource, new, grace)
@@ -294,7 +302,7 @@ class Objects:
             meta["generation"] += 1
         return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
 
-    def watch(self, resources: Collection[Resource], since: int | None = None) -> Subscription:
+    def watch(self, resources: Collection[ApiResource], since: int | None = None) -> Subscription:
         """Changes of objects of these types from now on, or all after version `since`.
 
         Raises:
@@ -358,7 +366,7 @@ class Objects:
 
     def _replace(
         self,
-        resource: Resource,
+        resource: ApiResource,
         stored: Stored,
         new: Obj,
         *,
@@ -392,7 +400,7 @@ class Objects:
             return self._remove(resource, new, old, dry_run=dry_run)
         return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
 
-    def _mark(self, resource: Resource, obj: Obj, grace: float | None) -> None:
+    def _mark(self, resource: ApiResource, obj: Obj, grace: float | None) -> None:
         """Set the time of the deletion; a second deletion can only make it earlier."""
         meta = obj["metadata"]
         seconds = 0
@@ -410,7 +418,9 @@ class Objects:
         if resource is NAMESPACES:
             obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
 
-    def _save(self, type: EventType, resource: Resource, obj: Obj, old: Obj | None, *, dry_run: bool) -> Obj:
+    def _save(
+        self, type: EventType, resource: ApiResource, obj: Obj, old: Obj | None, *, dry_run: bool
+    ) -> Obj:
         if dry_run:
             return obj
         version = self.version + 1
@@ -422,10 +432,10 @@ class Objects:
         self._database.put(resource, *key, raw, version)
         self.version = version
         self._tables[resource][key] = Stored(obj, raw, version)
-        self._bus.publish(Event(type, resource, obj, old, version, raw))
+        self._bus.publish(WatchEvent(type, resource, obj, old, version, raw))
         return obj
 
-    def _remove(self, resource: Resource, obj: Obj, old: Obj, *, dry_run: bool) -> Obj:
+    def _remove(self, resource: ApiResource, obj: Obj, old: Obj, *, dry_run: bool) -> Obj:
         if dry_run:
             return obj
         version = self.version + 1
@@ -435,12 +445,12 @@ class Objects:
         self._database.remove(resource, *key, version)
         self.version = version
         del self._tables[resource][key]
-        self._bus.publish(Event("DELETED", resource, obj, old, version, raw))
+        self._bus.publish(WatchEvent("DELETED", resource, obj, old, version, raw))
         return obj
 
-    def _check_name(self, resource: Resource, meta: Obj) -> None:
+    def _check_name(self, resource: ApiResource, meta: Obj) -> None:
         if not meta.get("name"):
-            cause = Cause(
+            cause = FieldCause(
                 "metadata.name", "Required value: name or generateName is required", "FieldValueRequired"
             )
             raise Invalid.of(resource, "", [cause])

@@ -13,7 +13,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """A type of object in one version of its API group."""
 
     group: str
@@ -59,20 +59,20 @@ class Resource:
         return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
 
 
-def _core(plural: str, kind: str, *short: str, namespaced: bool = True, status: bool = False) -> Resource:
+def _core(plural: str, kind: str, *short: str, namespaced: bool = True, status: bool = False) -> ApiResource:
     categories = ("all",) if plural in {"pods", "services"} else ()
     subresources = STATUS if status else frozenset()
     # Nobody deletes all namespaces at once.
     verbs = tuple(verb for verb in VERBS if (plural, verb) != ("namespaces", "deletecollection"))
-    return Resource("", "v1", plural, kind, namespaced, subresources, short, categories, False, verbs)
+    return ApiResource("", "v1", plural, kind, namespaced, subresources, short, categories, False, verbs)
 
 
 def _built_in(
     group: str, version: str, plural: str, kind: str, *short: str, status: bool = False
-) -> Resource:
+) -> ApiResource:
     categories = ("all",) if group == "batch" else ()
     subresources = STATUS if status else frozenset()
-    return Resource(group, version, plural, kind, True, subresources, short, categories, custom=False)
+    return ApiResource(group, version, plural, kind, True, subresources, short, categories, custom=False)
 
 
 REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs"}
@@ -86,7 +86,7 @@ EVENTS = _core("events", "Event", "ev")
 SERVICES = _core("services", "Service", "svc", status=True)
 JOBS = _built_in("batch", "v1", "jobs", "Job", status=True)
 
-DEFINITIONS = Resource(
+DEFINITIONS = ApiResource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, STATUS,
     ("crd", "crds"), ("api-extensions",), custom=False, verbs=("get", "list", "watch"),
 )  # fmt: skip
@@ -95,7 +95,7 @@ _KUBEFLOW = "kubeflow.org"
 _TRAINER = "trainer.kubeflow.org"
 _KUEUE = "kueue.x-k8s.io"
 
-RESOURCES: tuple[Resource, ...] = (
+RESOURCES: tuple[ApiResource, ...] = (
     NAMESPACES,
     NODES,
     PODS,
@@ -110,33 +110,33 @@ RESOURCES: tuple[Resource, ...] = (
     JOBS,
     DEFINITIONS,
     _built_in("coordination.k8s.io", "v1", "leases", "Lease"),
-    Resource(
+    ApiResource(
         "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, short=("pc",), custom=False,
         singular_name="priorityclass",
     ),
-    Resource(_KUBEFLOW, "v1", "pytorchjobs", "PyTorchJob", subresources=SCALED),
-    Resource(_KUBEFLOW, "v1", "tfjobs", "TFJob", subresources=STATUS),
-    Resource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
-    Resource(_TRAINER, "v1alpha1", "trainjobs", "TrainJob", subresources=STATUS),
-    Resource(_TRAINER, "v1alpha1", "trainingruntimes", "TrainingRuntime"),
-    Resource(_TRAINER, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False),
-    Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", subresources=STATUS),
-    Resource(
+    ApiResource(_KUBEFLOW, "v1", "pytorchjobs", "PyTorchJob", subresources=SCALED),
+    ApiResource(_KUBEFLOW, "v1", "tfjobs", "TFJob", subresources=STATUS),
+    ApiResource(_KUBEFLOW, "v2beta1", "mpijobs", "MPIJob", subresources=STATUS),
+    ApiResource(_TRAINER, "v1alpha1", "trainjobs", "TrainJob", subresources=STATUS),
+    ApiResource(_TRAINER, "v1alpha1", "trainingruntimes", "TrainingRuntime"),
+    ApiResource(_TRAINER, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False),
+    ApiResource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", subresources=STATUS),
+    ApiResource(
         _KUEUE, "v1beta2", "workloads", "Workload", subresources=STATUS,
         short=("kwl", "kueueworkload", "kueueworkloads"),
     ),
-    Resource(
+    ApiResource(
         _KUEUE, "v1beta2", "localqueues", "LocalQueue", subresources=STATUS, short=("queue", "queues", "lq")
     ),
-    Resource(_KUEUE, "v1beta2", "clusterqueues", "ClusterQueue", False, STATUS, ("cq",)),
-    Resource(
+    ApiResource(_KUEUE, "v1beta2", "clusterqueues", "ClusterQueue", False, STATUS, ("cq",)),
+    ApiResource(
         _KUEUE, "v1beta2", "resourceflavors", "ResourceFlavor", False, short=("flavor", "flavors", "rf")
     ),
-    Resource(_KUEUE, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", False),
-    Resource(
+    ApiResource(_KUEUE, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", False),
+    ApiResource(
         "scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", subresources=STATUS, short=("pg", "pgs")
     ),
-    Resource(
+    ApiResource(
         "scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", subresources=STATUS,
         short=("podgroup-v1beta1",),
     ),
@@ -145,8 +145,8 @@ RESOURCES: tuple[Resource, ...] = (
 
 
 def find(
-    resources: Iterable[Resource], plural_or_kind: str, group: str = "", version: str = ""
-) -> Resource | None:
+    resources: Iterable[ApiResource], plural_or_kind: str, group: str = "", version: str = ""
+) -> ApiResource | None:
     """The first type of this plural or kind; an empty group or version stands for any."""
     for resource in resources:
         named = plural_or_kind in {resource.plural, resource.kind}

@@ -21,9 +21,9 @@ from tui import __version__
 from tui.emulator import process
 from tui.emulator.kubernetes.admission.admit import Admission
 from tui.emulator.kubernetes.admission.definitions import store_definitions
-from tui.emulator.kubernetes.api.admin import Admin
+from tui.emulator.kubernetes.api.admin import KubernetesAdmin
 from tui.emulator.kubernetes.api.app import Api
-from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.checks.faults import ApiFaults
 from tui.emulator.kubernetes.certificates import (
     ensure_certificates,
     ensure_token,
@@ -31,7 +31,7 @@ from tui.emulator.kubernetes.certificates import (
     write_private,
 )
 from tui.emulator.kubernetes.config import KubernetesConfig, load_kubernetes_config
-from tui.emulator.kubernetes.database import DatabaseError
+from tui.emulator.kubernetes.database import ObjectDatabaseError
 from tui.emulator.kubernetes.namespaces import NamespaceController
 from tui.emulator.kubernetes.node.parts import Part
 from tui.emulator.kubernetes.node.parts import build as node_parts
@@ -61,7 +61,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         self.config = config or KubernetesConfig.model_validate({})
         self.objects = Objects(state.database, history=self.config.history)
         self.objects.admit = Webhooks(self.objects, Admission(self.objects))
-        self.faults = Faults()
+        self.faults = ApiFaults()
         self.node = node_parts(self.objects, self.config, state)
         self.buckets = BucketServer(state, "0")
         self.url = ""
@@ -111,7 +111,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         write_kubeconfig(state, self.url, token)
         routes = NodeRoutes(self.node).routes()
         api = Api(self.objects, self.config, token, faults=self.faults, routes=routes)
-        admin = Admin(self.objects, self.faults, self.info, self.node.faults.verbs())
+        admin = KubernetesAdmin(self.objects, self.faults, self.info, self.node.faults.verbs())
         for controller in self._controllers():
             self._run(controller)
         self._spawn(self._expire_events(), "expiry of events")
@@ -201,4 +201,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tui.emulator.kubernetes", description=__doc__)
     parser.add_argument("--state-dir", type=Path, required=True, help="directory of this server's state")
     state = KubernetesState(parser.parse_args(arguments).state_dir.absolute())
-    return process.run(state, lambda: serve(state), DatabaseError)
+    return process.run(state, lambda: serve(state), ObjectDatabaseError)

@@ -8,19 +8,19 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tui.emulator.kubernetes.errors import Expired
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.errors import ApiExpired
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     """One change. `obj` is the object after it, or the last of a deleted one."""
 
     type: EventType
-    resource: Resource
+    resource: ApiResource
     obj: Obj
     old: Obj | None = None
     """The object before a modification."""
@@ -32,17 +32,17 @@ class Event:
 class Subscription:
     """An async iterator over events; it loses none, however slow its reader is."""
 
-    def __init__(self, bus: EventBus, resources: Collection[Resource]) -> None:
+    def __init__(self, bus: EventBus, resources: Collection[ApiResource]) -> None:
         self._bus = bus
         self.resources = frozenset(resources)
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[WatchEvent] = deque()
         self._ready = asyncio.Event()
         self._closed = False
 
     def __aiter__(self) -> Subscription:
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> WatchEvent:
         while not self._waiting:
             if self._closed:
                 raise StopAsyncIteration
@@ -50,7 +50,7 @@ class Subscription:
             await self._ready.wait()
         return self._waiting.popleft()
 
-    def take(self) -> list[Event]:
+    def take(self) -> list[WatchEvent]:
         """The events that are there already, without waiting."""
         taken = list(self._waiting)
         self._waiting.clear()
@@ -72,7 +72,7 @@ class Subscription:
         self._closed = True
         self._ready.set()
 
-    def push(self, event: Event) -> None:
+    def push(self, event: WatchEvent) -> None:
         self._waiting.append(event)
         self._ready.set()
 
@@ -81,7 +81,7 @@ class EventBus:
     """Delivers each change to its subscriptions, and keeps the newest `room` of them."""
 
     def __init__(self, room: int) -> None:
-        self._history: deque[Event] = deque(maxlen=room)
+        self._history: deque[WatchEvent] = deque(maxlen=room)
         self._subscriptions: list[Subscription] = []
         self._oldest = 0
         """Changes up to this version are forgotten."""
@@ -91,7 +91,7 @@ class EventBus:
         self._history.clear()
         self._oldest = version
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: WatchEvent) -> None:
         if self._history.maxlen == len(self._history) and self._history:
             self._oldest = self._history[0].version
         self._history.append(event)
@@ -99,11 +99,11 @@ class EventBus:
             if event.resource in subscription.resources:
                 subscription.push(event)
 
-    def subscribe(self, resources: Collection[Resource], since: int | None = None) -> Subscription:
+    def subscribe(self, resources: Collection[ApiResource], since: int | None = None) -> Subscription:
         """Events from now on, or those after version `since` first.
 
         Raises:
-            Expired: when the changes after `since` are no longer all known.
+            ApiExpired: when the changes after `since` are no longer all known.
         """
         subscription = Subscription(self, resources)
         if since is not None:
@@ -113,11 +113,11 @@ class EventBus:
         self._subscriptions.append(subscription)
         return subscription
 
-    def newer(self, since: int) -> list[Event]:
-        """The changes after a version, oldest first. Raises Expired where they are not all known."""
+    def newer(self, since: int) -> list[WatchEvent]:
+        """The changes after a version, oldest first. Raises ApiExpired where they are not all known."""
         if since < self._oldest:
-            raise Expired(f"too old resource version: {since} ({self._oldest})")
-        found: list[Event] = []
+            raise ApiExpired(f"too old resource version: {since} ({self._oldest})")
+        found: list[WatchEvent] = []
         for event in reversed(self._history):
             if event.version <= since:
                 break

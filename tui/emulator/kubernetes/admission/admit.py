@@ -16,12 +16,12 @@ from tui.emulator.kubernetes.admission.names import (
     subdomain_problems,
     value_problem,
 )
-from tui.emulator.kubernetes.errors import Cause, Forbidden, Invalid
+from tui.emulator.kubernetes.errors import FieldCause, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, SERVICES, Resource
+from tui.emulator.kubernetes.resources import EVENTS, NAMESPACES, SERVICES, ApiResource
 
 Obj = dict[str, Any]
-_UNCHECKED = Cause(
+_UNCHECKED = FieldCause(
     "<nil>",
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation",
@@ -40,7 +40,7 @@ class Admission:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    def __call__(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
+    def __call__(self, resource: ApiResource, obj: Obj, old: Obj | None) -> None:
         """Raises Invalid, NotFound for a missing namespace, Forbidden for one that ends."""
         if old is None:
             self._check_namespace(resource, obj)
@@ -60,7 +60,7 @@ class Admission:
         if causes:
             raise Invalid.of(resource, str(obj["metadata"].get("name", "")), causes)
 
-    def _check_namespace(self, resource: Resource, obj: Obj) -> None:
+    def _check_namespace(self, resource: ApiResource, obj: Obj) -> None:
         if not resource.namespaced or NAMESPACES not in self._objects.resources:
             return
         name, namespace = obj["metadata"].get("name", ""), str(obj["metadata"]["namespace"])
@@ -76,7 +76,9 @@ class Admission:
             raise Forbidden(f'{resource.qualified} "{name}" is forbidden: {why}', details=details)
 
 
-def _by_schema(resource: Resource, obj: Obj, old: Obj | None, schema: Mapping[str, Any]) -> list[Cause]:
+def _by_schema(
+    resource: ApiResource, obj: Obj, old: Obj | None, schema: Mapping[str, Any]
+) -> list[FieldCause]:
     """Fill in the defaults, and check what has changed."""
     before = old or {}
     changed = {
@@ -100,8 +102,8 @@ def _by_schema(resource: Resource, obj: Obj, old: Obj | None, schema: Mapping[st
     required = schema.get("required") or () if resource.custom else ()
     missing = [key for key in required if obj.get(key) is None]
     causes = [
-        *(Cause(key, "Required value", "FieldValueRequired") for key in missing),
-        *(Cause(one.field, one.message, one.reason) for one in found),
+        *(FieldCause(key, "Required value", "FieldValueRequired") for key in missing),
+        *(FieldCause(one.field, one.message, one.reason) for one in found),
     ]
     if resource.custom:
         causes += list(rule_causes(resource, obj)) if not causes else []
@@ -109,12 +111,12 @@ def _by_schema(resource: Resource, obj: Obj, old: Obj | None, schema: Mapping[st
     return causes
 
 
-def _not_by_rule(causes: list[Cause]) -> bool:
+def _not_by_rule(causes: list[FieldCause]) -> bool:
     """Whether the object does not fit its schema so much that its rules are not asked."""
     return any(cause.reason in _BLOCKING for cause in causes)
 
 
-def metadata_causes(resource: Resource, meta: Obj, *, new: bool) -> Iterator[Cause]:
+def metadata_causes(resource: ApiResource, meta: Obj, *, new: bool) -> Iterator[FieldCause]:
     """What is invalid in an object's metadata."""
     if new:
         yield from _name_causes(resource, meta)
@@ -123,46 +125,46 @@ def metadata_causes(resource: Resource, meta: Obj, *, new: bool) -> Iterator[Cau
     if isinstance(labels, Mapping):
         yield from label_causes(labels, "metadata.labels")
     else:
-        yield Cause("metadata.labels", "Invalid value: must be a map of texts")
+        yield FieldCause("metadata.labels", "Invalid value: must be a map of texts")
     if not isinstance(annotations, Mapping):
-        yield Cause("metadata.annotations", "Invalid value: must be a map of texts")
+        yield FieldCause("metadata.annotations", "Invalid value: must be a map of texts")
         return
     for key, value in annotations.items():
         problem = "" if isinstance(value, str) else f"the value of {key} must be a text"
         problem = problem or key_problem(key.lower())
         if problem:
-            yield Cause("metadata.annotations", f'Invalid value: "{key}": {problem}')
+            yield FieldCause("metadata.annotations", f'Invalid value: "{key}": {problem}')
     yield from _owner_causes(meta.get("ownerReferences") or [])
     finalizers = meta.get("finalizers") or []
     if not isinstance(finalizers, list):
-        yield Cause("metadata.finalizers", "Invalid value: must be a list of names")
+        yield FieldCause("metadata.finalizers", "Invalid value: must be a list of names")
         return
     for number, name in enumerate(finalizers if not resource.custom else []):
         if "/" not in str(name) and name not in _STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
-            yield Cause(f"metadata.finalizers[{number}]", f'Invalid value: "{name}": {why}')
+            yield FieldCause(f"metadata.finalizers[{number}]", f'Invalid value: "{name}": {why}')
 
 
-def _late_finalizers(meta: Obj, before: Obj) -> Iterator[Cause]:
+def _late_finalizers(meta: Obj, before: Obj) -> Iterator[FieldCause]:
     late = [one for one in meta.get("finalizers") or [] if one not in (before.get("finalizers") or [])]
     if late and "deletionTimestamp" in before:
         shown = ", ".join(f'"{one}"' for one in late)
         why = "no new finalizers can be added if the object is being deleted, found new finalizers"
         said = f"Forbidden: {why} []string{{{shown}}}"
-        yield Cause("metadata.finalizers", said, "FieldValueForbidden")
+        yield FieldCause("metadata.finalizers", said, "FieldValueForbidden")
 
 
-def _name_causes(resource: Resource, meta: Obj) -> Iterator[Cause]:
+def _name_causes(resource: ApiResource, meta: Obj) -> Iterator[FieldCause]:
     of = label_problems if resource in {NAMESPACES, SERVICES} else subdomain_problems
     name, prefix = str(meta.get("name") or ""), str(meta.get("generateName") or "")
     # What is put behind it can end a prefix with a dash.
     for problem in of(f"{prefix.removesuffix('-')}a") if prefix else []:
-        yield Cause("metadata.generateName", f'Invalid value: "{prefix}": {problem}')
+        yield FieldCause("metadata.generateName", f'Invalid value: "{prefix}": {problem}')
     for problem in of(name):
-        yield Cause("metadata.name", f'Invalid value: "{name}": {problem}')
+        yield FieldCause("metadata.name", f'Invalid value: "{name}": {problem}')
 
 
-def label_causes(labels: Mapping[str, Any], field: str) -> Iterator[Cause]:
+def label_causes(labels: Mapping[str, Any], field: str) -> Iterator[FieldCause]:
     """What is invalid in labels, or in a selector that is a map of them."""
     for key, value in labels.items():
         for shown, problem in (
@@ -170,14 +172,14 @@ def label_causes(labels: Mapping[str, Any], field: str) -> Iterator[Cause]:
             (value, value_problem(value) if isinstance(value, str) else f"the value of {key} must be a text"),
         ):
             if problem:
-                yield Cause(field, f'Invalid value: "{shown}": {problem}')
+                yield FieldCause(field, f'Invalid value: "{shown}": {problem}')
 
 
-def _owner_causes(owners: Any) -> Iterator[Cause]:
+def _owner_causes(owners: Any) -> Iterator[FieldCause]:
     for owner in owners if isinstance(owners, list) else []:
         for key, why in (
             ("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
             ("name", "must not be empty"), ("uid", "must not be empty"),
         ):  # fmt: skip
             if not owner.get(key):
-                yield Cause(f"metadata.ownerReferences.{key}", f'Invalid value: "": {why}')
+                yield FieldCause(f"metadata.ownerReferences.{key}", f'Invalid value: "": {why}')

@@ -8,8 +8,16 @@ from typing import Any
 
 from tui.emulator.kubernetes.admission.job_checks import job_causes
 from tui.emulator.kubernetes.admission.pod_checks import pod_causes, pod_change
-from tui.emulator.kubernetes.errors import Cause
-from tui.emulator.kubernetes.resources import CONFIG_MAPS, EVENTS, JOBS, NAMESPACES, PODS, SERVICES, Resource
+from tui.emulator.kubernetes.errors import FieldCause
+from tui.emulator.kubernetes.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    SERVICES,
+    ApiResource,
+)
 
 Obj = dict[str, Any]
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -27,7 +35,7 @@ _CONTAINER_DEFAULTS = {
 }  # fmt: skip
 
 
-def complete(resource: Resource, obj: Obj) -> None:
+def complete(resource: ApiResource, obj: Obj) -> None:
     """What a new object has that its creator did not say."""
     if resource == NAMESPACES:
         obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
@@ -133,7 +141,7 @@ def _qos(spec: Obj) -> str:
     return "Guaranteed" if full else "Burstable"
 
 
-def built_in_causes(resource: Resource, obj: Obj, old: Obj | None) -> Iterator[Cause]:
+def built_in_causes(resource: ApiResource, obj: Obj, old: Obj | None) -> Iterator[FieldCause]:
     """What is invalid in an object of a built-in type that its schema allows."""
     spec = obj.get("spec") or {}
     if resource == PODS:
@@ -146,10 +154,10 @@ def built_in_causes(resource: Resource, obj: Obj, old: Obj | None) -> Iterator[C
     elif resource == CONFIG_MAPS:
         yield from _config_map_causes(obj, old)
     elif resource == EVENTS and not (obj.get("involvedObject") or {}).get("name"):
-        yield Cause("involvedObject.name", "Required value", "FieldValueRequired")
+        yield FieldCause("involvedObject.name", "Required value", "FieldValueRequired")
 
 
-def _config_map_causes(obj: Obj, old: Obj | None) -> Iterator[Cause]:
+def _config_map_causes(obj: Obj, old: Obj | None) -> Iterator[FieldCause]:
     for field in ("data", "binaryData"):
         for key in obj.get(field) or {}:
             if not _DATA_KEY.fullmatch(key) or key in {".", ".."}:
@@ -158,9 +166,9 @@ def _config_map_causes(obj: Obj, old: Obj | None) -> Iterator[Cause]:
                     "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
                     "'[-._a-zA-Z0-9]+')"
                 )
-                yield Cause(f"{field}[{key}]", f'Invalid value: "{key}": {why}')
+                yield FieldCause(f"{field}[{key}]", f'Invalid value: "{key}": {why}')
     if (old or {}).get("immutable"):
         for field in ("immutable", "data", "binaryData"):
             if obj.get(field) != (old or {}).get(field):
                 why = "Forbidden: field is immutable when `immutable` is set"
-                yield Cause(field, why, "FieldValueForbidden")
+                yield FieldCause(field, why, "FieldValueForbidden")

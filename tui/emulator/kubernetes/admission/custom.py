@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui.domain.kubernetes.schema.language import UNCHANGED
-from tui.emulator.kubernetes.errors import Cause
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.errors import FieldCause
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 TRAINER = "trainer.kubeflow.org"
@@ -24,13 +24,13 @@ def has_rules(schema: Mapping[str, Any]) -> bool:
     return any(has_rules(one) for one in (schema.get("properties") or {}).values())
 
 
-def rule_causes(resource: Resource, obj: Obj) -> Iterator[Cause]:
+def rule_causes(resource: ApiResource, obj: Obj) -> Iterator[FieldCause]:
     """What the rules of a type refuse in an object that fits its schema."""
     if resource.kind == "TrainJob" and resource.group == TRAINER:
         yield from _train_job(obj)
 
 
-def _train_job(job: Obj) -> Iterator[Cause]:
+def _train_job(job: Obj) -> Iterator[FieldCause]:
     name, spec = str(job["metadata"].get("name") or ""), job.get("spec") or {}
     if not _NAME.fullmatch(name):
         yield _broken("<nil>", "object", "metadata.name must match RFC 1035 DNS label format")
@@ -45,5 +45,5 @@ def _train_job(job: Obj) -> Iterator[Cause]:
         yield _broken("spec.managedBy", "string", f"ManagedBy must be {' or '.join(_MANAGERS)} if set")
 
 
-def _broken(field: str, kind: str, why: str) -> Cause:
-    return Cause(field, f'Invalid value: "{kind}": {why}')
+def _broken(field: str, kind: str, why: str) -> FieldCause:
+    return FieldCause(field, f'Invalid value: "{kind}": {why}')

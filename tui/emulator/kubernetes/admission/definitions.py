@@ -8,13 +8,13 @@ from typing import Any
 
 from tui.domain.kubernetes.schema.registry import schema_of
 from tui.emulator.kubernetes.objects import Objects, rfc3339
-from tui.emulator.kubernetes.resources import DEFINITIONS, REPLICA_SPECS, Resource
+from tui.emulator.kubernetes.resources import DEFINITIONS, REPLICA_SPECS, ApiResource
 from tui.emulator.kubernetes.watching import Obj
 
 
 def store_definitions(objects: Objects) -> None:
     """Create them, or bring those of an earlier version of vxtui up to date."""
-    groups: dict[str, list[Resource]] = {}
+    groups: dict[str, list[ApiResource]] = {}
     for resource in objects.resources:
         if resource.custom:
             groups.setdefault(f"{resource.plural}.{resource.group}", []).append(resource)
@@ -30,7 +30,7 @@ def store_definitions(objects: Objects) -> None:
 
 
 @cache
-def _spec(versions: tuple[Resource, ...]) -> Obj:
+def _spec(versions: tuple[ApiResource, ...]) -> Obj:
     first = versions[0]
     return {
         "group": first.group,
@@ -41,7 +41,7 @@ def _spec(versions: tuple[Resource, ...]) -> Obj:
     }
 
 
-def _names(resource: Resource) -> Obj:
+def _names(resource: ApiResource) -> Obj:
     return {
         "plural": resource.plural, "singular": resource.singular, "kind": resource.kind,
         "listKind": resource.list_kind,
@@ -49,7 +49,7 @@ def _names(resource: Resource) -> Obj:
     }  # fmt: skip
 
 
-def _version(resource: Resource, *, storage: bool) -> Obj:
+def _version(resource: ApiResource, *, storage: bool) -> Obj:
     schema = schema_of(resource.api_version, resource.kind) or {
         "type": "object", "x-kubernetes-preserve-unknown-fields": True
     }  # fmt: skip
@@ -70,7 +70,7 @@ def _version(resource: Resource, *, storage: bool) -> Obj:
     }  # fmt: skip
 
 
-def _status(versions: Iterable[Resource], now: str) -> Obj:
+def _status(versions: Iterable[ApiResource], now: str) -> Obj:
     first = next(iter(versions))
     conditions = [
         {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}

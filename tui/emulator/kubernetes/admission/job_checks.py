@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.emulator.kubernetes.admission.names import value_problem
 from tui.emulator.kubernetes.admission.pod_checks import pod_causes, unsupported
-from tui.emulator.kubernetes.errors import Cause
+from tui.emulator.kubernetes.errors import FieldCause
 
 Obj = dict[str, Any]
 _NOT_NEGATIVE = (
@@ -31,7 +31,7 @@ _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _PLACES = {"nodeSelector", "tolerations", "affinity", "schedulingGates"}
 
 
-def job_causes(job: Obj, old: Obj | None) -> Iterator[Cause]:
+def job_causes(job: Obj, old: Obj | None) -> Iterator[FieldCause]:
     """What is invalid in a job, or in its change."""
     spec, before = job["spec"], (old or {}).get("spec")
     yield from _numbers(spec)
@@ -40,12 +40,12 @@ def job_causes(job: Obj, old: Obj | None) -> Iterator[Cause]:
         label = str(job["metadata"].get("name") or "")
         problem = value_problem(label) if not spec.get("manualSelector") else ""
         if problem:
-            yield Cause("spec.template.labels", f'Invalid value: "{label}": {problem}')
+            yield FieldCause("spec.template.labels", f'Invalid value: "{label}": {problem}')
         yield from pod_causes(spec["template"].get("spec") or {}, "spec.template.spec", job=True)
     policy = (spec["template"].get("spec") or {}).get("restartPolicy")
     if policy not in {"OnFailure", "Never"}:
         why = 'Required value: valid values: "OnFailure", "Never"'
-        yield Cause("spec.template.spec.restartPolicy", why, "FieldValueRequired")
+        yield FieldCause("spec.template.spec.restartPolicy", why, "FieldValueRequired")
     for field, supported in _ENUMS:
         value = spec.get(field)
         if value is not None and value not in supported:
@@ -53,54 +53,56 @@ def job_causes(job: Obj, old: Obj | None) -> Iterator[Cause]:
     yield from _failure_rules((spec.get("podFailurePolicy") or {}).get("rules") or [])
     if spec.get("backoffLimitPerIndex") is not None and spec.get("completionMode") != "Indexed":
         why = f"Invalid value: {spec['backoffLimitPerIndex']}: requires indexed completion mode"
-        yield Cause("spec.backoffLimitPerIndex", why)
+        yield FieldCause("spec.backoffLimitPerIndex", why)
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         why = "Required value: when completion mode is Indexed"
-        yield Cause("spec.completions", why, "FieldValueRequired")
+        yield FieldCause("spec.completions", why, "FieldValueRequired")
     if before is not None:
         yield from _changes(spec, before)
 
 
-def _numbers(spec: Obj) -> Iterator[Cause]:
+def _numbers(spec: Obj) -> Iterator[FieldCause]:
     for field in _NOT_NEGATIVE:
         value = spec.get(field)
         if isinstance(value, int) and value < 0:
-            yield Cause(f"spec.{field}", f"Invalid value: {value}: must be greater than or equal to 0")
+            yield FieldCause(f"spec.{field}", f"Invalid value: {value}: must be greater than or equal to 0")
 
 
-def _selector(job: Obj) -> Iterator[Cause]:
+def _selector(job: Obj) -> Iterator[FieldCause]:
     spec, labels = job["spec"], (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
     wanted = (spec.get("selector") or {}).get("matchLabels") or {}
     if spec.get("manualSelector"):
         if not wanted:
-            yield Cause("spec.selector", "Required value", "FieldValueRequired")
+            yield FieldCause("spec.selector", "Required value", "FieldValueRequired")
     elif set(wanted) - {"batch.kubernetes.io/controller-uid", "controller-uid"}:
         shown = json.dumps(spec["selector"], separators=(",", ":"))
-        yield Cause("spec.selector", f"Invalid value: {shown}: `selector` not auto-generated")
+        yield FieldCause("spec.selector", f"Invalid value: {shown}: `selector` not auto-generated")
     if not wanted or not wanted.items() <= labels.items():
         shown = json.dumps(labels, separators=(",", ":"), sort_keys=True) if labels else "null"
         why = f"Invalid value: {shown}: `selector` does not match template `labels`"
-        yield Cause("spec.template.metadata.labels", why)
+        yield FieldCause("spec.template.metadata.labels", why)
 
 
-def _failure_rules(rules: list[Obj]) -> Iterator[Cause]:
+def _failure_rules(rules: list[Obj]) -> Iterator[FieldCause]:
     for number, rule in enumerate(rules):
         at = f"spec.podFailurePolicy.rules[{number}]"
         if rule.get("action") not in _ACTIONS:
             yield unsupported(f"{at}.action", rule.get("action", ""), _ACTIONS)
         if not rule.get("onExitCodes") and not rule.get("onPodConditions"):
             why = "specifying one of OnExitCodes and OnPodConditions is required"
-            yield Cause(at, f"Invalid value: {why}")
+            yield FieldCause(at, f"Invalid value: {why}")
 
 
-def _changes(spec: Obj, before: Obj) -> Iterator[Cause]:
+def _changes(spec: Obj, before: Obj) -> Iterator[FieldCause]:
     completions = spec.get("completions")
     if completions != before.get("completions"):
         if spec.get("completionMode") != "Indexed":
-            yield Cause("spec.completions", f"Invalid value: {json.dumps(completions)}: field is immutable")
+            yield FieldCause(
+                "spec.completions", f"Invalid value: {json.dumps(completions)}: field is immutable"
+            )
         elif completions != spec.get("parallelism"):
             why = "can only be modified in tandem with spec.parallelism"
-            yield Cause("spec.completions", f"Invalid value: {json.dumps(completions)}: {why}")
+            yield FieldCause("spec.completions", f"Invalid value: {json.dumps(completions)}: {why}")
     for field in _IMMUTABLE:
         changed = spec.get(field) != before.get(field)
         if field == "template" and before.get("suspend"):
@@ -108,7 +110,7 @@ def _changes(spec: Obj, before: Obj) -> Iterator[Cause]:
             changed = _apart_from_places(spec["template"]) != _apart_from_places(before["template"])
         if changed:
             shown = json.dumps(spec.get(field), separators=(",", ":"), sort_keys=True)
-            yield Cause(f"spec.{field}", f"Invalid value: {shown}: field is immutable")
+            yield FieldCause(f"spec.{field}", f"Invalid value: {shown}: field is immutable")
 
 
 def _apart_from_places(template: Obj) -> Obj:

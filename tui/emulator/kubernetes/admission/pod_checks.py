@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.domain.kubernetes import quantity
 from tui.emulator.kubernetes.admission.names import label_problems, value_problem
-from tui.emulator.kubernetes.errors import Cause
+from tui.emulator.kubernetes.errors import FieldCause
 
 Obj = dict[str, Any]
 _STANDARD = {"cpu", "memory", "ephemeral-storage"}
@@ -20,12 +20,12 @@ _CHANGEABLE = {"tolerations", "activeDeadlineSeconds", "schedulingGates", "nodeN
 """The node is the scheduler's to set."""
 
 
-def pod_causes(spec: Obj, at: str, *, job: bool = False) -> Iterator[Cause]:
+def pod_causes(spec: Obj, at: str, *, job: bool = False) -> Iterator[FieldCause]:
     """What is invalid in a new pod, or in a template at a path; that of a job has its own restart policy."""
     volumes = {one.get("name") for one in spec.get("volumes") or []}
     yield from _volumes(spec.get("volumes") or [], at)
     if not spec.get("containers"):
-        yield Cause(f"{at}.containers", "Required value", "FieldValueRequired")
+        yield FieldCause(f"{at}.containers", "Required value", "FieldValueRequired")
     for field in ("initContainers", "containers"):
         names: set[str] = set()
         for number, container in enumerate(spec.get(field) or []):
@@ -33,132 +33,132 @@ def pod_causes(spec: Obj, at: str, *, job: bool = False) -> Iterator[Cause]:
             yield from _container(container, here, volumes)
             name = str(container.get("name") or "")
             if name and name in names:
-                yield Cause(f"{here}.name", f'Duplicate value: "{name}"', "FieldValueDuplicate")
+                yield FieldCause(f"{here}.name", f'Duplicate value: "{name}"', "FieldValueDuplicate")
             names.add(name)
     policy = spec.get("restartPolicy")
     if policy not in (None, *_RESTARTS) and not job:
         yield unsupported(f"{at}.restartPolicy", policy, _RESTARTS)
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 1 <= deadline <= _MOST:
-        yield Cause(f"{at}.activeDeadlineSeconds", f"Invalid value: {deadline}: {_between(1, _MOST)}")
+        yield FieldCause(f"{at}.activeDeadlineSeconds", f"Invalid value: {deadline}: {_between(1, _MOST)}")
     for value in (spec.get("nodeSelector") or {}).values():
         problem = value_problem(str(value))
         if problem:
-            yield Cause(f"{at}.nodeSelector", f'Invalid value: "{value}": {problem}')
+            yield FieldCause(f"{at}.nodeSelector", f'Invalid value: "{value}": {problem}')
     for field in ("hostname", "subdomain"):
         for problem in label_problems(spec[field]) if spec.get(field) else []:
-            yield Cause(f"{at}.{field}", f'Invalid value: "{spec[field]}": {problem}')
+            yield FieldCause(f"{at}.{field}", f'Invalid value: "{spec[field]}": {problem}')
     for number, toleration in enumerate(spec.get("tolerations") or []):
         yield from _toleration(toleration, f"{at}.tolerations[{number}].operator")
 
 
-def _volumes(volumes: list[Obj], at: str) -> Iterator[Cause]:
+def _volumes(volumes: list[Obj], at: str) -> Iterator[FieldCause]:
     for number, volume in enumerate(volumes):
         kinds = sorted(set(volume) - {"name"})
         for kind in kinds[1:]:
             why = "Forbidden: may not specify more than 1 volume type"
-            yield Cause(f"{at}.volumes[{number}].{kind}", why, "FieldValueForbidden")
+            yield FieldCause(f"{at}.volumes[{number}].{kind}", why, "FieldValueForbidden")
 
 
-def _toleration(toleration: Obj, at: str) -> Iterator[Cause]:
+def _toleration(toleration: Obj, at: str) -> Iterator[FieldCause]:
     operator, value = toleration.get("operator") or "Equal", toleration.get("value")
     if operator == "Exists" and value:
-        yield Cause(at, f"Invalid value: \"{value}\": value must be empty when `operator` is 'Exists'")
+        yield FieldCause(at, f"Invalid value: \"{value}\": value must be empty when `operator` is 'Exists'")
     elif operator not in {"Equal", "Exists"}:
         yield unsupported(at, operator, ("Equal", "Exists"))
 
 
-def _container(container: Obj, at: str, volumes: set[Any]) -> Iterator[Cause]:
+def _container(container: Obj, at: str, volumes: set[Any]) -> Iterator[FieldCause]:
     name, image = str(container.get("name") or ""), str(container.get("image") or "")
     if not name:
-        yield Cause(f"{at}.name", "Required value", "FieldValueRequired")
+        yield FieldCause(f"{at}.name", "Required value", "FieldValueRequired")
     for problem in label_problems(name) if name else []:
-        yield Cause(f"{at}.name", f'Invalid value: "{name}": {problem}')
+        yield FieldCause(f"{at}.name", f'Invalid value: "{name}": {problem}')
     if not image:
-        yield Cause(f"{at}.image", "Required value", "FieldValueRequired")
+        yield FieldCause(f"{at}.image", "Required value", "FieldValueRequired")
     elif image != image.strip():
         why = "must not have leading or trailing whitespace"
-        yield Cause(f"{at}.image", f'Invalid value: "{image}": {why}')
+        yield FieldCause(f"{at}.image", f'Invalid value: "{image}": {why}')
     yield from _ports(container.get("ports") or [], at)
     yield from _environment(container.get("env") or [], at)
     for number, mount in enumerate(container.get("volumeMounts") or []):
         here = f"{at}.volumeMounts[{number}]"
         if mount.get("name") not in volumes:
-            yield Cause(f"{here}.name", f'Not found: "{mount.get("name")}"', "FieldValueNotFound")
+            yield FieldCause(f"{here}.name", f'Not found: "{mount.get("name")}"', "FieldValueNotFound")
         if not mount.get("mountPath"):
-            yield Cause(f"{here}.mountPath", "Required value", "FieldValueRequired")
+            yield FieldCause(f"{here}.mountPath", "Required value", "FieldValueRequired")
     policy = container.get("imagePullPolicy")
     if policy not in (None, *_PULLS):
         yield unsupported(f"{at}.imagePullPolicy", policy, _PULLS)
     yield from _resources(container.get("resources") or {}, f"{at}.resources")
 
 
-def _ports(ports: list[Obj], at: str) -> Iterator[Cause]:
+def _ports(ports: list[Obj], at: str) -> Iterator[FieldCause]:
     names: set[str] = set()
     for number, port in enumerate(ports):
         here, name, value = f"{at}.ports[{number}]", port.get("name"), port.get("containerPort")
         if name and name in names:
-            yield Cause(f"{here}.name", f'Duplicate value: "{name}"', "FieldValueDuplicate")
+            yield FieldCause(f"{here}.name", f'Duplicate value: "{name}"', "FieldValueDuplicate")
         names.add(str(name or ""))
         if isinstance(value, int) and not 1 <= value <= 65535:
-            yield Cause(f"{here}.containerPort", f"Invalid value: {value}: {_between(1, 65535)}")
+            yield FieldCause(f"{here}.containerPort", f"Invalid value: {value}: {_between(1, 65535)}")
 
 
-def _environment(variables: list[Obj], at: str) -> Iterator[Cause]:
+def _environment(variables: list[Obj], at: str) -> Iterator[FieldCause]:
     for number, variable in enumerate(variables):
         here, name = f"{at}.env[{number}]", str(variable.get("name") or "")
         if not name:
-            yield Cause(f"{here}.name", "Required value", "FieldValueRequired")
+            yield FieldCause(f"{here}.name", "Required value", "FieldValueRequired")
         elif "=" in name or not (name.isascii() and name.isprintable()):
             why = (
                 "a valid environment variable name must consist only of printable ASCII characters other "
                 "than '='"
             )
-            yield Cause(f"{here}.name", f'Invalid value: "{name}": {why}')
+            yield FieldCause(f"{here}.name", f'Invalid value: "{name}": {why}')
         if variable.get("value") and variable.get("valueFrom"):
             why = "may not be specified when `value` is not empty"
-            yield Cause(f"{here}.valueFrom", f'Invalid value: "": {why}')
+            yield FieldCause(f"{here}.valueFrom", f'Invalid value: "": {why}')
 
 
-def _resources(resources: Obj, at: str) -> Iterator[Cause]:
+def _resources(resources: Obj, at: str) -> Iterator[FieldCause]:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
         for key, amount in amounts.items():
             here = f"{at}.{part}[{key}]"
             if "/" not in key and key not in _STANDARD and not key.startswith("hugepages-"):
                 for why in ("resource type or fully qualified", "resource for containers"):
-                    yield Cause(here, f'Invalid value: "{key}": must be a standard {why}')
+                    yield FieldCause(here, f'Invalid value: "{key}": must be a standard {why}')
             yield from _amount(key, amount, here)
     for key in requests:
         if _extended(key) and key not in limits:
             why = "Required value: Limit must be set for non overcommitable resources"
-            yield Cause(f"{at}.limits", why, "FieldValueRequired")
+            yield FieldCause(f"{at}.limits", why, "FieldValueRequired")
     for key, amount in requests.items():
         if key in limits:
             yield from _against_limit(key, amount, limits, f"{at}.requests")
 
 
-def _amount(key: str, amount: Any, at: str) -> Iterator[Cause]:
+def _amount(key: str, amount: Any, at: str) -> Iterator[FieldCause]:
     try:
         value = quantity.parse(str(amount))
     except ValueError:
         return
     if value < 0:
-        yield Cause(at, f'Invalid value: "{amount}": must be greater than or equal to 0')
+        yield FieldCause(at, f'Invalid value: "{amount}": must be greater than or equal to 0')
     if _extended(key) and Fraction(value).denominator != 1:
-        yield Cause(at, f'Invalid value: "{_milli(value)}": must be an integer')
+        yield FieldCause(at, f'Invalid value: "{_milli(value)}": must be an integer')
 
 
-def _against_limit(key: str, amount: Any, limits: Mapping[str, Any], at: str) -> Iterator[Cause]:
+def _against_limit(key: str, amount: Any, limits: Mapping[str, Any], at: str) -> Iterator[FieldCause]:
     try:
         asked, most = quantity.parse(str(amount)), quantity.parse(str(limits[key]))
     except ValueError:
         return
     if _extended(key) and asked != most:
-        yield Cause(at, f'Invalid value: "{amount}": must be equal to {key} limit of {limits[key]}')
+        yield FieldCause(at, f'Invalid value: "{amount}": must be equal to {key} limit of {limits[key]}')
     elif asked > most:
         why = f"must be less than or equal to {key} limit of {limits[key]}"
-        yield Cause(at, f'Invalid value: "{amount}": {why}')
+        yield FieldCause(at, f'Invalid value: "{amount}": {why}')
 
 
 def _extended(key: str) -> bool:
@@ -174,14 +174,14 @@ def _between(least: int, most: int) -> str:
     return f"must be between {least} and {most}, inclusive"
 
 
-def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> Cause:
+def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> FieldCause:
     """A value that is none of those there are."""
     words = ", ".join(f'"{one}"' for one in supported)
     said = f"Unsupported value: {json.dumps(value)}: supported values: {words}"
-    return Cause(field, said, "FieldValueNotSupported")
+    return FieldCause(field, said, "FieldValueNotSupported")
 
 
-def pod_change(new: Obj, old: Obj) -> Iterator[Cause]:
+def pod_change(new: Obj, old: Obj) -> Iterator[FieldCause]:
     """What can't change in a pod."""
 
     def fixed(spec: Obj) -> Obj:
@@ -195,7 +195,7 @@ def pod_change(new: Obj, old: Obj) -> Iterator[Cause]:
         return kept
 
     if fixed(new) != fixed(old):
-        yield Cause(
+        yield FieldCause(
             "spec",
             "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
             "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions "

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.checks.faults import ApiFaults
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
 
@@ -28,7 +28,7 @@ Asked = dict[str, Any]
 AdminVerb = Callable[[Asked], Asked]
 
 
-class Admin:
+class KubernetesAdmin:
     """Answers on the Unix socket. `more` are the requests that other parts answer, by the word of `do`.
 
     An answer that raises ValueError refuses the request.
@@ -37,7 +37,7 @@ class Admin:
     def __init__(
         self,
         objects: Objects,
-        faults: Faults,
+        faults: ApiFaults,
         info: Callable[[], Asked],
         more: Mapping[str, AdminVerb] | None = None,
     ) -> None:

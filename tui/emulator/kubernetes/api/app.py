@@ -13,20 +13,20 @@ from starlette.routing import BaseRoute, Route
 
 from tui.emulator.kubernetes.api import openapi_protobuf
 from tui.emulator.kubernetes.api.checks.access import REVIEWS, Access
-from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.checks.faults import ApiFaults
 from tui.emulator.kubernetes.api.checks.gate import Gate, error_response
 from tui.emulator.kubernetes.api.discovery import Discovery
 from tui.emulator.kubernetes.api.forms import encode
 from tui.emulator.kubernetes.api.openapi import OpenApi
-from tui.emulator.kubernetes.api.read import Reader, json_response
+from tui.emulator.kubernetes.api.read import ObjectReader, json_response
 from tui.emulator.kubernetes.api.request import ACCEPTED, Target, is_dry_run, read_object, target_of
 from tui.emulator.kubernetes.api.subresources import evict, pending_workloads
 from tui.emulator.kubernetes.api.writing.scale import Scales
-from tui.emulator.kubernetes.api.writing.write import Writer
+from tui.emulator.kubernetes.api.writing.write import ObjectWriter
 from tui.emulator.kubernetes.config import KubernetesConfig
-from tui.emulator.kubernetes.errors import ApiError, MethodNotAllowed, NotAcceptable, NotFound
+from tui.emulator.kubernetes.errors import ApiError, ApiNotFound, MethodNotAllowed, NotAcceptable
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 VERSION = {
     "major": "1", "minor": "32", "gitVersion": "v1.32.0+vxtui", "gitCommit": "", "gitTreeState": "clean",
@@ -45,13 +45,13 @@ class Api:
         config: KubernetesConfig,
         token: str,
         *,
-        faults: Faults,
+        faults: ApiFaults,
         routes: Sequence[BaseRoute] = (),
     ) -> None:
         self._objects, self._faults = objects, faults
         self._access = Access(lambda: [*config.denied, *faults.denied()], objects.resources)
-        self._reader = Reader(objects, config.bookmark_seconds)
-        self._writer = Writer(objects)
+        self._reader = ObjectReader(objects, config.bookmark_seconds)
+        self._writer = ObjectWriter(objects)
         self._scales = Scales(objects, self._writer)
         self._discovery, self._openapi = Discovery(objects.resources), OpenApi(objects.resources)
         self._by_path = {(one.group, one.version, one.plural): one for one in objects.resources}
@@ -99,7 +99,7 @@ class Api:
         reads = {"get": self._reader.get, "list": self._reader.list}
         if target.verb in reads:
             return reads[target.verb](request, resource, target)
-        writes: dict[str, Callable[[Request, Resource, Target], Awaitable[Response]]] = {
+        writes: dict[str, Callable[[Request, ApiResource, Target], Awaitable[Response]]] = {
             "create": self._writer.create,
             "update": self._writer.update,
             "patch": self._writer.patch,
@@ -111,7 +111,7 @@ class Api:
             raise MethodNotAllowed
         return await writes[target.verb](request, resource, target)
 
-    async def _answer_subresource(self, request: Request, resource: Resource, target: Target) -> Response:
+    async def _answer_subresource(self, request: Request, resource: ApiResource, target: Target) -> Response:
         if resource.plural == "pods" and target.subresource == "eviction" and target.verb == "create":
             asked, dry_run = await read_object(request), is_dry_run(request.query_params)
             return json_response(encode(evict(self._objects, target, asked, dry_run=dry_run)), 201)
@@ -119,8 +119,8 @@ class Api:
             return await self._writer.update(request, resource, target)
         if target.subresource not in resource.subresources:
             if resource.custom and target.name:
-                raise NotFound.of(resource, target.name)
-            raise NotFound.unserved()
+                raise ApiNotFound.of(resource, target.name)
+            raise ApiNotFound.unserved()
         if target.subresource == "scale":
             return await self._scales.answer(request, resource, target)
         if target.verb == "get":
@@ -189,7 +189,7 @@ def _nowhere(group: str | None) -> Response:
     """The reply for what is not served: a `Status` below the groups that are built in, else a text."""
     built_in = group in {"", "apps", "autoscaling", "batch", "policy"}
     if group is not None and (built_in or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))):
-        raise NotFound.unserved()
+        raise ApiNotFound.unserved()
     return PlainTextResponse("404 page not found\n", 404)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DiscoveredResource:
     """A type as discovery shows it: one that is stored, or one that only answers."""
 
     group: str
@@ -28,8 +28,8 @@ class Listed:
     """Name, kind as `GROUP/VERSION/KIND`, and verbs of each."""
 
 
-def _review(group: str, plural: str, kind: str) -> Listed:
-    return Listed(group, "v1", plural, kind, False, ("create",))
+def _review(group: str, plural: str, kind: str) -> DiscoveredResource:
+    return DiscoveredResource(group, "v1", plural, kind, False, ("create",))
 
 
 _PROXY = ("create", "delete", "get", "patch", "update")
@@ -51,13 +51,13 @@ ANSWERS = (
     _review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
     _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
-    Listed("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, ("get", "list")),
-    Listed("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", True, ("get", "list")),
-    Listed(
+    DiscoveredResource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, ("get", "list")),
+    DiscoveredResource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", True, ("get", "list")),
+    DiscoveredResource(
         "visibility.kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False, (),
         subresources=(("pendingworkloads", "/v1beta2/PendingWorkloadsSummary", ("get",)),),
     ),
-    Listed(
+    DiscoveredResource(
         "visibility.kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", True, (),
         subresources=(("pendingworkloads", "/v1beta2/PendingWorkloadsSummary", ("get",)),),
     ),
@@ -68,7 +68,9 @@ ANSWERS = (
 class Discovery:
     """Answers under `/api` and `/apis`."""
 
-    def __init__(self, resources: Iterable[Resource], answers: Sequence[Listed] = ANSWERS) -> None:
+    def __init__(
+        self, resources: Iterable[ApiResource], answers: Sequence[DiscoveredResource] = ANSWERS
+    ) -> None:
         self._listed = [*map(_listed, resources), *answers]
 
     def versions(self) -> Obj:
@@ -145,7 +147,7 @@ class Discovery:
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _listed(resource: Resource) -> Listed:
+def _listed(resource: ApiResource) -> DiscoveredResource:
     scale = ("scale", "autoscaling/v1/Scale", _STATUS_VERBS)
     own = f"{resource.group}/{resource.version}/{resource.kind}"
     subresources: list[tuple[str, str, tuple[str, ...]]] = [
@@ -154,13 +156,13 @@ def _listed(resource: Resource) -> Listed:
     if not resource.group:
         subresources += _SUBRESOURCES.get(resource.plural, ())
     verbs = tuple(sorted(resource.verbs, key=_ORDER.index)) if resource.custom else resource.verbs
-    return Listed(
+    return DiscoveredResource(
         resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, verbs,
         resource.singular, resource.short, resource.categories, tuple(subresources),
     )  # fmt: skip
 
 
-def _item(one: Listed) -> Obj:
+def _item(one: DiscoveredResource) -> Obj:
     return {
         "name": one.plural, "singularName": one.singular or one.kind.lower(), "namespaced": one.namespaced,
         "kind": one.kind, "verbs": list(one.verbs),
@@ -169,7 +171,7 @@ def _item(one: Listed) -> Obj:
     }  # fmt: skip
 
 
-def _sub_item(one: Listed, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
+def _sub_item(one: DiscoveredResource, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
     group, version, kind = kind.split("/")
     other = {"group": group, "version": version} if (group, version) != (one.group, one.version) else {}
     return {
@@ -178,7 +180,7 @@ def _sub_item(one: Listed, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
     }  # fmt: skip
 
 
-def _aggregated(one: Listed) -> Obj:
+def _aggregated(one: DiscoveredResource) -> Obj:
     # The API server does not repeat the group and version of a built-in type.
     own = (one.group, one.version) if "." in one.group and not one.group.endswith(".k8s.io") else ("", "")
     own = (one.group, one.version) if one.group.endswith(".x-k8s.io") else own
@@ -195,7 +197,9 @@ def _aggregated(one: Listed) -> Obj:
     }
 
 
-def _aggregated_sub(one: Listed, own: tuple[str, str], name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
+def _aggregated_sub(
+    one: DiscoveredResource, own: tuple[str, str], name: str, kind: str, verbs: tuple[str, ...]
+) -> Obj:
     group, version, kind = kind.split("/")
     if (group, version) == (one.group, one.version):
         group, version = own

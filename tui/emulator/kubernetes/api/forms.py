@@ -11,7 +11,7 @@ from tui.emulator.kubernetes.api.request import ACCEPTED
 from tui.emulator.kubernetes.api.tables.columns import cells, columns_of
 from tui.emulator.kubernetes.errors import BadRequest, NotAcceptable
 from tui.emulator.kubernetes.objects import Stored
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 _META = {"v1": "meta.k8s.io/v1", "v1beta1": "meta.k8s.io/v1beta1"}
@@ -28,7 +28,7 @@ class Form:
     listed: bool = False
     """Whether a list was asked for."""
 
-    def one(self, resource: Resource, stored: Stored) -> bytes:
+    def one(self, resource: ApiResource, stored: Stored) -> bytes:
         """One object."""
         if self.kind == "Table":
             return self._table(resource, [stored.obj], stored.version, {}, stored.obj)
@@ -36,7 +36,9 @@ class Form:
             return encode(_metadata(stored.obj, _META[self.version]))
         return stored.raw
 
-    def all(self, resource: Resource, items: Sequence[Stored], version: int, more: dict[str, Any]) -> bytes:
+    def all(
+        self, resource: ApiResource, items: Sequence[Stored], version: int, more: dict[str, Any]
+    ) -> bytes:
         """A list; `more` is what its metadata has beside the resource version."""
         if self.kind == "Table":
             return self._table(resource, [one.obj for one in items], version, more, None)
@@ -58,7 +60,7 @@ class Form:
         return b"".join((head, b",".join(parts), b"]}"))
 
     def _table(
-        self, resource: Resource, items: Sequence[Obj], version: int, more: Obj, only: Obj | None
+        self, resource: ApiResource, items: Sequence[Obj], version: int, more: Obj, only: Obj | None
     ) -> bytes:
         columns = columns_of(resource)
         meta = dict(only["metadata"]) if only is not None else {}
@@ -107,7 +109,7 @@ def encode(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _without_type(resource: Resource, stored: Stored) -> bytes:
+def _without_type(resource: ApiResource, stored: Stored) -> bytes:
     """An object in a list of a built-in type, whose items do not say their type."""
     head = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
     if stored.raw.startswith(head):

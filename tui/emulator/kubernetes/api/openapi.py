@@ -10,7 +10,7 @@ from typing import Any
 
 from tui.domain.kubernetes.schema.registry import components
 from tui.emulator.kubernetes.api import openapi_protobuf
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 _PREFIX = "#/components/schemas/"
@@ -28,8 +28,8 @@ _INFO = {"title": "Kubernetes", "version": "v1.32.0"}
 class OpenApi:
     """The documents, each made when it is asked for."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
-        self._groups: dict[str, list[Resource]] = {}
+    def __init__(self, resources: Iterable[ApiResource]) -> None:
+        self._groups: dict[str, list[ApiResource]] = {}
         for resource in resources:
             self._groups.setdefault(_place(resource), []).append(resource)
         self._documents: dict[str, bytes] = {}
@@ -76,7 +76,7 @@ class OpenApi:
         return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}
 
 
-def _document(resources: Sequence[Resource]) -> Obj:
+def _document(resources: Sequence[ApiResource]) -> Obj:
     schemas = {name: dict(schema) for name, schema in components(resources[0].api_version).items()}
     paths: Obj = {}
     for resource in resources:
@@ -99,7 +99,7 @@ def _document(resources: Sequence[Resource]) -> Obj:
     return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": schemas}}
 
 
-def _paths(resource: Resource) -> Obj:
+def _paths(resource: ApiResource) -> Obj:
     namespace = "{namespace}" if resource.namespaced else ""
     collection, item = resource.path(namespace), resource.path(namespace, "{name}")
     found = {
@@ -119,7 +119,7 @@ def _paths(resource: Resource) -> Obj:
     return found
 
 
-def _item_path(resource: Resource) -> Obj:
+def _item_path(resource: ApiResource) -> Obj:
     return {
         "get": _operation(resource, "get", resource.kind, ()),
         "put": _operation(resource, "put", resource.kind, _WRITES, sends=True),
@@ -129,7 +129,7 @@ def _item_path(resource: Resource) -> Obj:
 
 
 def _operation(
-    resource: Resource, action: str, kind: str, parameters: Sequence[str], *, sends: bool = False
+    resource: ApiResource, action: str, kind: str, parameters: Sequence[str], *, sends: bool = False
 ) -> Obj:
     schema = {"$ref": f"{_PREFIX}{kind}"} if kind else {"type": "object"}
     media: Sequence[str] = ("application/json",)
@@ -169,17 +169,17 @@ def _swagger_path(item: Obj, prefix: str) -> Obj:
     return found
 
 
-def _definition_prefix(resource: Resource) -> str:
+def _definition_prefix(resource: ApiResource) -> str:
     if not resource.custom:
         return f"io.k8s.api.{(resource.group or 'core').partition('.')[0]}.{resource.version}."
     return f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}."
 
 
-def _kind(resource: Resource) -> Obj:
+def _kind(resource: ApiResource) -> Obj:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _place(resource: Resource) -> str:
+def _place(resource: ApiResource) -> str:
     return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
 
 

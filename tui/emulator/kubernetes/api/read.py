@@ -16,24 +16,24 @@ from tui.emulator.kubernetes.api.label_selector import parse_labels
 from tui.emulator.kubernetes.api.request import Target, is_true, version_of, whole
 from tui.emulator.kubernetes.api.selectors import Matches, both, parse_fields
 from tui.emulator.kubernetes.api.watches import Watch, WatchStream
-from tui.emulator.kubernetes.errors import ApiError, BadRequest, Expired
+from tui.emulator.kubernetes.errors import ApiError, ApiExpired, BadRequest
 from tui.emulator.kubernetes.objects import Objects, Stored, StoredList
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 
-class Reader:
+class ObjectReader:
     """Answers reads."""
 
     def __init__(self, objects: Objects, bookmark_seconds: float) -> None:
         self._objects, self._bookmark_seconds = objects, bookmark_seconds
         self._streams: WeakSet[WatchStream] = WeakSet()
 
-    def get(self, request: Request, resource: Resource, target: Target) -> Response:
+    def get(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """One object."""
         stored = self._objects.stored(resource, target.namespace, target.name)
         return json_response(_form(request).one(resource, stored))
 
-    def list(self, request: Request, resource: Resource, target: Target) -> Response:
+    def list(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """A list, or its next part."""
         query = request.query_params
         check_list(query, watch=False)
@@ -52,7 +52,9 @@ class Reader:
             more |= {} if matches else {"remainingItemCount": rest}  # type: ignore[dict-item]
         return json_response(_form(request).all(resource, found, version, more))
 
-    def watch(self, request: Request, resource: Resource, target: Target, cut_after: float = 0.0) -> Response:
+    def watch(
+        self, request: Request, resource: ApiResource, target: Target, cut_after: float = 0.0
+    ) -> Response:
         """A stream of changes, ended after `cut_after` seconds if given."""
         query = request.query_params
         check_list(query, watch=True)
@@ -97,13 +99,13 @@ class Reader:
         exact = query.get("resourceVersionMatch") == "Exact"
         return (version if exact else newest), None
 
-    def _stored(self, resource: Resource, namespace: str, version: int) -> StoredList:
+    def _stored(self, resource: ApiResource, namespace: str, version: int) -> StoredList:
         if version == self._objects.version:
             return self._objects.all_stored(resource, namespace)
         try:
             return self._objects.stored_at(resource, namespace, version)
-        except Expired as error:
-            raise Expired(
+        except ApiExpired as error:
+            raise ApiExpired(
                 "The provided continue parameter is too old to display a consistent list result. You must "
                 "start a new list without the continue parameter."
             ) from error
@@ -129,11 +131,11 @@ def _form(request: Request) -> Form:
     return form_of(request.headers.get("accept", ""), request.query_params.get("includeObject", ""))
 
 
-def _selection(query: Mapping[str, str], resource: Resource) -> Matches | None:
+def _selection(query: Mapping[str, str], resource: ApiResource) -> Matches | None:
     return selection(query.get("labelSelector", ""), query.get("fieldSelector", ""), resource)
 
 
-def selection(labels: str, fields: str, resource: Resource) -> Matches | None:
+def selection(labels: str, fields: str, resource: ApiResource) -> Matches | None:
     """The filter of both selectors. Raises BadRequest."""
     return both(parse_labels(labels), parse_fields(fields, resource))
 

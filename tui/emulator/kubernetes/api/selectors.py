@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tui.emulator.kubernetes.errors import BadRequest
-from tui.emulator.kubernetes.resources import EVENTS, JOBS, NAMESPACES, NODES, PODS, Resource
+from tui.emulator.kubernetes.resources import EVENTS, JOBS, NAMESPACES, NODES, PODS, ApiResource
 
 Obj = dict[str, Any]
 Matches = Callable[[Obj], bool]
@@ -31,7 +31,7 @@ _FIELDS = {
 _FIELD = re.compile(r"([A-Za-z0-9_.\[\]]+)(==|=|!=)(.*)")
 
 
-def parse_fields(text: str, resource: Resource) -> Matches | None:
+def parse_fields(text: str, resource: ApiResource) -> Matches | None:
     """The filter of a field selector; `None` where it selects everything.
 
     Raises:
@@ -51,7 +51,7 @@ def parse_fields(text: str, resource: Resource) -> Matches | None:
     return lambda obj: all((_text(obj, path) == value) is same for path, same, value in requirements)
 
 
-def _unknown_field(path: str, resource: Resource) -> str:
+def _unknown_field(path: str, resource: ApiResource) -> str:
     """The API server has a sentence for types without fields of their own, another for Jobs, and one more."""
     if resource == JOBS:
         return f'field label "{path}" not supported for Job'

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target, whole
-from tui.emulator.kubernetes.errors import BadRequest, NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound, BadRequest
 from tui.emulator.kubernetes.objects import Objects, rfc3339
 from tui.emulator.kubernetes.operators.kueue.workloads import turn
 from tui.emulator.kubernetes.resources import PODS
@@ -50,7 +50,7 @@ def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]
     """The workloads that wait in a LocalQueue or a ClusterQueue, in the order of their turn.
 
     Raises:
-        NotFound: when there is no such queue.
+        ApiNotFound: when there is no such queue.
     """
     cluster_queue, local = target.name, target.plural == "localqueues"
     local_queues = objects.resource("localqueues", _KUEUE)
@@ -61,7 +61,7 @@ def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]
         one["metadata"]["name"] == cluster_queue
         for one in objects.list(objects.resource("clusterqueues", _KUEUE))
     ):
-        raise NotFound.of(objects.resource("clusterqueues", _KUEUE), cluster_queue)
+        raise ApiNotFound.of(objects.resource("clusterqueues", _KUEUE), cluster_queue)
     served = {
         (one["metadata"]["namespace"], one["metadata"]["name"])
         for one in objects.list(local_queues)

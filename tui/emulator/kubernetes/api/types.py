@@ -10,19 +10,19 @@ from tui.domain.kubernetes.schema.check import Path, shown, unknown_fields
 from tui.domain.kubernetes.schema.registry import schema_of
 from tui.emulator.kubernetes.api.writing.fields import Schema, child
 from tui.emulator.kubernetes.api.writing.patches import MergeKey
-from tui.emulator.kubernetes.errors import BadRequest, Cause, Invalid
-from tui.emulator.kubernetes.resources import NODES, Resource
+from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Invalid
+from tui.emulator.kubernetes.resources import NODES, ApiResource
 
 Obj = dict[str, Any]
 _NO_SCHEMA: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def schema(resource: Resource) -> Schema:
+def schema(resource: ApiResource) -> Schema:
     """The type's schema, OpenAPI v3 without references."""
     return schema_of(resource.api_version, resource.kind) or _NO_SCHEMA
 
 
-def merge_key(resource: Resource) -> MergeKey:
+def merge_key(resource: ApiResource) -> MergeKey:
     """How a strategic merge patch treats the lists of a type."""
 
     def key(path: tuple[str, ...]) -> str | None:
@@ -37,7 +37,7 @@ def merge_key(resource: Resource) -> MergeKey:
 
 
 def drop_unknown_fields(
-    resource: Resource, obj: Obj, query: Mapping[str, str], *, patched: bool = False
+    resource: ApiResource, obj: Obj, query: Mapping[str, str], *, patched: bool = False
 ) -> list[str]:
     """Take away the fields that the type does not have; the warnings about them.
 
@@ -50,7 +50,9 @@ def drop_unknown_fields(
     said = [f'unknown field "{shown(path)}"' for path in unknown]
     if said and mode == "Strict" and patched:
         shown_object = json.dumps(json.dumps(obj, separators=(",", ":"), sort_keys=True))
-        cause = Cause("patch", f"Invalid value: {shown_object}: strict decoding error: {', '.join(said)}")
+        cause = FieldCause(
+            "patch", f"Invalid value: {shown_object}: strict decoding error: {', '.join(said)}"
+        )
         sentence = f' "" is invalid: {cause.field}: {cause.message}'
         raise Invalid(sentence, details={"causes": [cause.as_dict()]})
     if said and mode == "Strict":
@@ -62,7 +64,7 @@ def drop_unknown_fields(
     return said if mode == "Warn" else []
 
 
-def prepare_create(resource: Resource, obj: Obj) -> None:
+def prepare_create(resource: ApiResource, obj: Obj) -> None:
     """Take away what a client can't set when it creates an object."""
     if "status" in resource.subresources and resource != NODES:
         obj.pop("status", None)

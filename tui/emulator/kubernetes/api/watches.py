@@ -12,8 +12,8 @@ from tui.emulator.kubernetes.api.forms import Form, encode
 from tui.emulator.kubernetes.api.selectors import Matches
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects, Stored
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event, Subscription
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import Subscription, WatchEvent
 
 LEAST_SECONDS = 1800
 """A watch without a limit ends after this time to twice of it, as with the API server's default."""
@@ -24,7 +24,7 @@ INITIAL_END = "k8s.io/initial-events-end"
 class Watch:
     """What a client watches."""
 
-    resource: Resource
+    resource: ApiResource
     namespace: str
     matches: Matches | None
     form: Form
@@ -95,7 +95,7 @@ class WatchStream:
         finally:
             self.close()
 
-    def _event(self, event: Event) -> bytes | None:
+    def _event(self, event: WatchEvent) -> bytes | None:
         watch = self._watch
         meta = event.obj["metadata"]
         if watch.namespace and meta.get("namespace") != watch.namespace:

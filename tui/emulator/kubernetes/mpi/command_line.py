@@ -24,12 +24,12 @@ _TWO_VALUES = {"-mca", "--mca", "-gmca", "--gmca", "-genv", "--prtemca", "--pmix
 _HYDRA_SLOTS = re.compile(r"(.+):(\d+)")
 
 
-class UsageError(Exception):
+class MpirunUsageError(Exception):
     """The command line says what can't be done here; the message says what and why."""
 
 
 @dataclass(frozen=True)
-class Slots:
+class HostSlots:
     """A host and how many processes it takes."""
 
     host: str
@@ -37,22 +37,22 @@ class Slots:
 
 
 @dataclass
-class Request:
+class MpirunRequest:
     """What mpirun is asked for."""
 
     command: list[str] = field(default_factory=list)
     count: int | None = None
     per_node: int | None = None
     hostfile: str = ""
-    hosts: list[Slots] = field(default_factory=list)
+    hosts: list[HostSlots] = field(default_factory=list)
     exported: dict[str, str] = field(default_factory=dict)
     """Variables of `-x`."""
     oversubscribe: bool = False
 
 
-def parse(words: Sequence[str], env: Mapping[str, str]) -> Request:
+def parse(words: Sequence[str], env: Mapping[str, str]) -> MpirunRequest:
     """The request of a command line. Raises UsageError."""
-    request = Request()
+    request = MpirunRequest()
     left = list(words)
     while left:
         word = left.pop(0)
@@ -61,21 +61,21 @@ def parse(words: Sequence[str], env: Mapping[str, str]) -> Request:
             break
         _take(request, word, left, env)
     if ":" in request.command:
-        raise UsageError("several programs in one command line (`:`) are not started here; start one")
+        raise MpirunUsageError("several programs in one command line (`:`) are not started here; start one")
     if not request.command:
-        raise UsageError("no program is named: mpirun -n COUNT PROGRAM [ARGUMENT…]")
+        raise MpirunUsageError("no program is named: mpirun -n COUNT PROGRAM [ARGUMENT…]")
     request.hostfile = request.hostfile or next((env[name] for name in HOSTFILES if env.get(name)), "")
     return request
 
 
-def _take(request: Request, word: str, left: list[str], env: Mapping[str, str]) -> None:
+def _take(request: MpirunRequest, word: str, left: list[str], env: Mapping[str, str]) -> None:
     """Take one option with its values."""
     if word in _ALONE:
         request.oversubscribe |= word.endswith("oversubscribe") and not word.endswith("nooversubscribe")
         return
     taken = 2 if word in _TWO_VALUES else 1
     if len(left) < taken:
-        raise UsageError(f"the option {word} has no value")
+        raise MpirunUsageError(f"the option {word} has no value")
     value = left.pop(0)
     if taken == 2:
         second = left.pop(0)
@@ -95,21 +95,21 @@ def _take(request: Request, word: str, left: list[str], env: Mapping[str, str]) 
         if given or name in env:
             request.exported[name] = text if given else env[name]
     elif word not in _ONE_VALUE:
-        raise UsageError(f"the option {word} is not known here")
+        raise MpirunUsageError(f"the option {word} is not known here")
 
 
 def _number(option: str, text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise UsageError(f"{option} {text}: give a whole number of at least 1")
+        raise MpirunUsageError(f"{option} {text}: give a whole number of at least 1")
     return int(text)
 
 
-def _host(text: str) -> Slots:
+def _host(text: str) -> HostSlots:
     match = _HYDRA_SLOTS.fullmatch(text)
-    return Slots(match[1], int(match[2])) if match else Slots(text, 1)
+    return HostSlots(match[1], int(match[2])) if match else HostSlots(text, 1)
 
 
-def read_hostfile(text: str) -> list[Slots]:
+def read_hostfile(text: str) -> list[HostSlots]:
     """The hosts of a hostfile of Open MPI (`HOST slots=N`) or of MPICH and Intel MPI (`HOST:N`)."""
     found = []
     for line in text.splitlines():
@@ -117,7 +117,7 @@ def read_hostfile(text: str) -> list[Slots]:
         if words:
             slots = next((each.partition("=")[2] for each in words[1:] if each.startswith("slots=")), "")
             host = _host(words[0])
-            found.append(Slots(host.host, int(slots)) if slots.isdigit() else host)
+            found.append(HostSlots(host.host, int(slots)) if slots.isdigit() else host)
     return found
 
 
@@ -132,19 +132,19 @@ class Place:
     node: int
 
 
-def place(request: Request, hosts: Sequence[Slots]) -> list[Place]:
+def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[Place]:
     """A host for each process, by slot. Raises UsageError when there are too few."""
-    hosts = [Slots(each.host, request.per_node or each.count) for each in hosts]
+    hosts = [HostSlots(each.host, request.per_node or each.count) for each in hosts]
     room = sum(each.count for each in hosts)
     wanted = room if request.count is None else request.count
     if wanted > room and not request.oversubscribe:
-        raise UsageError(
+        raise MpirunUsageError(
             f"There are not enough slots available in the system to satisfy the {wanted} slots that were "
             f"requested by the application: {request.command[0]}. The hostfile has {room}: set "
             "slotsPerWorker or the number of workers, or pass --oversubscribe"
         )
     if not room:
-        raise UsageError("there is no host to start processes on: the hostfile names none")
+        raise MpirunUsageError("there is no host to start processes on: the hostfile names none")
     slots = [node for node, each in enumerate(hosts) for _ in range(each.count)]
     nodes = sorted(slots[index % room] for index in range(wanted))
     sizes = {node: nodes.count(node) for node in set(nodes)}
@@ -155,7 +155,7 @@ def place(request: Request, hosts: Sequence[Slots]) -> list[Place]:
     return places
 
 
-def variables(each: Place, size: int, request: Request, address: tuple[str, int]) -> dict[str, str]:
+def variables(each: Place, size: int, request: MpirunRequest, address: tuple[str, int]) -> dict[str, str]:
     """The variables that a process gets: Open MPI's, those of `-x`, and where rank 0 is met."""
     return {
         "OMPI_COMM_WORLD_RANK": str(each.rank),

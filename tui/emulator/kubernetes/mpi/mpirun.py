@@ -26,10 +26,10 @@ import yaml
 from httpx_ws import HTTPXWSException, WebSocketDisconnect, WebSocketSession, connect_ws
 
 from tui.emulator.kubernetes.mpi.command_line import (
+    HostSlots,
+    MpirunRequest,
+    MpirunUsageError,
     Place,
-    Request,
-    Slots,
-    UsageError,
     parse,
     place,
     read_hostfile,
@@ -85,7 +85,7 @@ def pod_of(host: str, own: Mapping[str, Any], pods: Sequence[Mapping[str, Any]])
 class Run:
     """The processes of one mpirun."""
 
-    def __init__(self, cluster: Cluster, namespace: str, request: Request) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, request: MpirunRequest) -> None:
         self.cluster, self.namespace, self.request = cluster, namespace, request
         self.code = 0
         self.ended: set[int] = set()
@@ -194,7 +194,9 @@ def fail(message: str) -> NoReturn:
     sys.exit(FAILED)
 
 
-def find_pods(cluster: Cluster, hosts: Sequence[Slots], paths: Sequence[str]) -> tuple[str, dict[str, str]]:
+def find_pods(
+    cluster: Cluster, hosts: Sequence[HostSlots], paths: Sequence[str]
+) -> tuple[str, dict[str, str]]:
     """The namespace, and the running pod of each host; waits for pods that are on their way."""
     waited = threading.Event()
     for _ in range(int(_WAIT_SECONDS)):
@@ -218,7 +220,7 @@ def main(words: Sequence[str]) -> int:
         if not hosts and request.hostfile:
             hosts = read_hostfile(Path(request.hostfile).read_text(encoding="utf-8"))
         places = place(request, hosts)
-    except (UsageError, OSError) as error:
+    except (MpirunUsageError, OSError) as error:
         fail(str(error))
     cluster = Cluster(Path(words[0]))
     used = {each.host for each in places}

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Literal
 
-from tui.emulator.kubernetes.errors import AlreadyExists, ApiError, NotFound
+from tui.emulator.kubernetes.errors import ApiAlreadyExists, ApiError, ApiNotFound
 from tui.emulator.kubernetes.node.disruption import NODE_GONE, SHUTDOWN, TAINT, condition, disrupt
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.pod import PodWorker
@@ -17,7 +17,7 @@ from tui.emulator.kubernetes.node.pools import Machine, conditions, node_object
 from tui.emulator.kubernetes.node.scheduling import fit
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.watching import WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -71,13 +71,13 @@ class Nodes:
     def _register(self, machine: Machine) -> None:
         try:
             made = self._objects.create(NODES, node_object(machine, rfc3339()))
-        except AlreadyExists:
+        except ApiAlreadyExists:
             return
         self._event(made, "Starting", "Starting kubelet.", component="kubelet")
         text = f"Node {machine.name} event: Registered Node {machine.name} in Controller"
         self._event(made, "RegisteredNode", text)
 
-    def _see(self, event: Event) -> None:
+    def _see(self, event: WatchEvent) -> None:
         if event.type == "DELETED":
             name = event.obj["metadata"]["name"]
             text = f"Node {name} event: Removing Node {name} from Controller"
@@ -145,7 +145,7 @@ class Nodes:
 
     def preempt(self, name: str, notice: float, back: float | None) -> None:
         """Reclaim a node: its pods end within half of `notice` seconds, then the node goes, and it comes back
-        `back` seconds later (None: it stays away). Raises NotFound."""
+        `back` seconds later (None: it stays away). Raises ApiNotFound."""
         self._objects.get(NODES, "", name)
         if name in self._kubelet.shutting_down:
             return
@@ -177,7 +177,7 @@ class Nodes:
             await asyncio.sleep(back)
             kubelet.shutting_down.discard(name)
             self._register(kubelet.services.machines[name])
-        except NotFound:
+        except ApiNotFound:
             # It was deleted meanwhile.
             pass
         finally:

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from tui.emulator.kubernetes.errors import ApiError, BadRequest, NotFound
+from tui.emulator.kubernetes.errors import ApiError, ApiNotFound, BadRequest
 from tui.emulator.kubernetes.node.parts import NodeParts
 from tui.emulator.kubernetes.node.serving import usage
 from tui.emulator.kubernetes.node.serving.exec_socket import place_of, run_attach, run_exec
@@ -99,7 +99,7 @@ class NodeRoutes:
         found = usage.pod_metrics(self._kubelet, pod)
         if found is None:
             where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            raise NotFound(f'podmetrics.metrics.k8s.io "{where}" not found')
+            raise ApiNotFound(f'podmetrics.metrics.k8s.io "{where}" not found')
         return JSONResponse(found)
 
     async def cadvisor(self, request: Request) -> Response:

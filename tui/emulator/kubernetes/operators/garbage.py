@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.objects import FOREGROUND, ORPHAN, Objects
 from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, uid_of
-from tui.emulator.kubernetes.resources import EVENTS, Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import EVENTS, ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 
 class GarbageCollector(Controller):
@@ -25,10 +25,10 @@ class GarbageCollector(Controller):
     def name(self) -> str:
         return "garbage-collector"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return [resource for resource in self.objects.resources if resource != EVENTS]
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         key, uid = key_of(event.resource, event.obj), uid_of(event.obj)
         references = event.obj["metadata"].get("ownerReferences") or ()
         for reference in references:
@@ -99,7 +99,7 @@ class GarbageCollector(Controller):
 
         store.change(self.objects, key.resource, obj, edit)
 
-    def _dependents(self, owner: Obj) -> list[tuple[Resource, Obj]]:
+    def _dependents(self, owner: Obj) -> list[tuple[ApiResource, Obj]]:
         """What names this object as an owner, as the store has it now."""
         found = []
         for key in sorted(self._owned.get(uid_of(owner), ()), key=str):
@@ -113,7 +113,7 @@ class GarbageCollector(Controller):
         group, _, version = str(reference["apiVersion"]).rpartition("/")
         try:
             resource = self.objects.resource(reference["kind"], group, version)
-        except NotFound:
+        except ApiNotFound:
             return None
         return Key(resource, key.namespace if resource.namespaced else "", reference["name"])
 
@@ -136,7 +136,7 @@ def _blocks(obj: Obj, owner: str) -> bool:
     return any(each["uid"] == owner and each.get("blockOwnerDeletion") for each in references)
 
 
-def _forget_owner(objects: Objects, resource: Resource, obj: Obj, owner: str) -> None:
+def _forget_owner(objects: Objects, resource: ApiResource, obj: Obj, owner: str) -> None:
     def edit(stored: Obj) -> None:
         references = stored["metadata"].get("ownerReferences") or ()
         stored["metadata"]["ownerReferences"] = [each for each in references if each["uid"] != owner]

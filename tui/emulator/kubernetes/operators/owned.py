@@ -10,8 +10,8 @@ from tui.emulator.kubernetes.controller import Key, key_of
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.metadata import Obj, controller_of, is_controlled_by, uid_of
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 
 class Owned:
@@ -21,7 +21,7 @@ class Owned:
         self._objects = objects
         self._keys: dict[str, dict[Key, None]] = {}
 
-    def see(self, event: Event) -> None:
+    def see(self, event: WatchEvent) -> None:
         """Take note of a change."""
         if event.type == "DELETED":
             owner = controller_of(event.obj)
@@ -35,13 +35,13 @@ class Owned:
         else:
             self.add(event.resource, event.obj)
 
-    def add(self, resource: Resource, obj: Obj) -> None:
+    def add(self, resource: ApiResource, obj: Obj) -> None:
         """Take note of an object."""
         owner = controller_of(obj)
         if owner is not None:
             self._keys.setdefault(owner["uid"], {})[key_of(resource, obj)] = None
 
-    def of(self, owner: Obj, resource: Resource) -> list[Obj]:
+    def of(self, owner: Obj, resource: ApiResource) -> list[Obj]:
         """What `owner` has of a type, in the order of the names."""
         keys = sorted(key for key in self._keys.get(uid_of(owner), ()) if key.resource == resource)
         found = (store.find(self._objects, *key) for key in keys)

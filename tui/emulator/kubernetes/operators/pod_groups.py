@@ -11,8 +11,8 @@ from tui.emulator.kubernetes.operators import conditions, store
 from tui.emulator.kubernetes.operators.batch.pods import phase_of
 from tui.emulator.kubernetes.operators.metadata import Obj, annotations_of, labels_of, namespace_of, stamp
 from tui.emulator.kubernetes.operators.training.gang import GROUP_ANNOTATION, GROUP_LABEL
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 COSCHEDULING, VOLCANO = "scheduling.x-k8s.io", "scheduling.volcano.sh"
 
@@ -29,10 +29,10 @@ class PodGroupController(Controller):
     def name(self) -> str:
         return "podgroup-controller"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (*self.groups.values(), self.pods)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource != self.pods:
             return (key_of(event.resource, event.obj),)
         found = []

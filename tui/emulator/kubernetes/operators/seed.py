@@ -9,7 +9,7 @@ from contextlib import suppress
 import yaml
 
 from tui.domain.kubernetes import quantity
-from tui.emulator.kubernetes.errors import NotFound
+from tui.emulator.kubernetes.errors import ApiNotFound
 from tui.emulator.kubernetes.node.pools import NodePool
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
@@ -83,5 +83,5 @@ def create_missing(objects: Objects, found: Iterable[Obj]) -> None:
     One of a namespace that the settings leave out is left out too.
     """
     for obj in found:
-        with suppress(NotFound):
+        with suppress(ApiNotFound):
             store.create(objects, obj)

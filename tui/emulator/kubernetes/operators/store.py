@@ -6,17 +6,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from tui.emulator.kubernetes.errors import AlreadyExists, NotFound
+from tui.emulator.kubernetes.errors import ApiAlreadyExists, ApiNotFound
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 
-def find(objects: Objects, resource: Resource, namespace: str, name: str) -> Obj | None:
+def find(objects: Objects, resource: ApiResource, namespace: str, name: str) -> Obj | None:
     """The object of this name, if there is one."""
     try:
         return objects.get(resource, namespace, name)
-    except NotFound:
+    except ApiNotFound:
         return None
 
 
@@ -25,21 +25,21 @@ def create(objects: Objects, obj: Obj) -> bool:
     group, _, version = obj["apiVersion"].rpartition("/")
     try:
         objects.create(objects.resource(obj["kind"], group, version), obj)
-    except AlreadyExists:
+    except ApiAlreadyExists:
         return False
     return True
 
 
-def delete(objects: Objects, resource: Resource, namespace: str, name: str, **how: Any) -> bool:
+def delete(objects: Objects, resource: ApiResource, namespace: str, name: str, **how: Any) -> bool:
     """Delete an object; False where there is none."""
     try:
         objects.delete(resource, namespace, name, **how)
-    except NotFound:
+    except ApiNotFound:
         return False
     return True
 
 
-def set_status(objects: Objects, resource: Resource, obj: Obj, status: Obj) -> None:
+def set_status(objects: Objects, resource: ApiResource, obj: Obj, status: Obj) -> None:
     """Store a new status of an object that may have gone meanwhile."""
 
     def edit(stored: Obj) -> None:
@@ -48,7 +48,7 @@ def set_status(objects: Objects, resource: Resource, obj: Obj, status: Obj) -> N
     change(objects, resource, obj, edit, status=True)
 
 
-def set_spec(objects: Objects, resource: Resource, obj: Obj, spec: Obj) -> None:
+def set_spec(objects: Objects, resource: ApiResource, obj: Obj, spec: Obj) -> None:
     """Store a new specification of an object that may have gone meanwhile."""
 
     def edit(stored: Obj) -> None:
@@ -58,8 +58,8 @@ def set_spec(objects: Objects, resource: Resource, obj: Obj, spec: Obj) -> None:
 
 
 def change(
-    objects: Objects, resource: Resource, obj: Obj, edit: Callable[[Obj], None], *, status: bool = False
+    objects: Objects, resource: ApiResource, obj: Obj, edit: Callable[[Obj], None], *, status: bool = False
 ) -> None:
     """Change an object that may have gone meanwhile."""
-    with suppress(NotFound):
+    with suppress(ApiNotFound):
         objects.change(resource, namespace_of(obj), name_of(obj), edit, status=status)

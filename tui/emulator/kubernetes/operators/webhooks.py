@@ -14,7 +14,7 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import with_defaults as
 from tui.emulator.kubernetes.operators.kueue.job_kinds import QUEUE_LABEL, QueuedKind, queued_kinds
 from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, namespace_of
 from tui.emulator.kubernetes.operators.training.kinds import OPERATOR, PYTORCH, TENSORFLOW, JobKind
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 RESERVED = {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
@@ -55,7 +55,7 @@ class Webhooks:
             ),
         }
 
-    def __call__(self, resource: Resource, obj: Obj, old: Obj | None) -> None:
+    def __call__(self, resource: ApiResource, obj: Obj, old: Obj | None) -> None:
         """Raises what the API raises, and Forbidden."""
         key = (resource.group, resource.plural)
         queued = self._queued.get(key)

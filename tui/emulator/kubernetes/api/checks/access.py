@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target
-from tui.emulator.kubernetes.errors import BadRequest, Cause, Forbidden, Invalid
+from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Forbidden, Invalid
 from tui.emulator.kubernetes.objects import rfc3339
 from tui.emulator.kubernetes.paths import CLUSTER
-from tui.emulator.kubernetes.resources import VERBS, Resource
+from tui.emulator.kubernetes.resources import VERBS, ApiResource
 
 Obj = dict[str, Any]
 USER = {"username": CLUSTER, "groups": ["system:masters", "system:authenticated"]}
@@ -34,7 +34,7 @@ _KINDS = {
 class Access:
     """Decides; `denied` gives the current rules (`KubernetesConfig.denied`)."""
 
-    def __init__(self, denied: Callable[[], Sequence[str]], resources: Sequence[Resource]) -> None:
+    def __init__(self, denied: Callable[[], Sequence[str]], resources: Sequence[ApiResource]) -> None:
         self._denied, self._resources = denied, resources
 
     def check(self, target: Target) -> None:
@@ -119,11 +119,11 @@ def _one_of(other: Obj | None) -> Invalid:
     """A review asks for a resource, or for a path."""
     if other is None:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        cause = Cause("spec.resourceAttributes", f"Invalid value: null: {why}")
+        cause = FieldCause("spec.resourceAttributes", f"Invalid value: null: {why}")
     else:
         shown = json.dumps({key.title(): other[key] for key in sorted(other)}, separators=(",", ":"))
         why = "cannot be specified in combination with resourceAttributes"
-        cause = Cause("spec.nonResourceAttributes", f"Invalid value: {shown}: {why}")
+        cause = FieldCause("spec.nonResourceAttributes", f"Invalid value: {shown}: {why}")
     details = {"group": "authorization.k8s.io", "causes": [cause.as_dict()]}
     return Invalid(f'.authorization.k8s.io "" is invalid: {cause.field}: {cause.message}', details=details)
 

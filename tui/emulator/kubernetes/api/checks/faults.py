@@ -64,7 +64,7 @@ class Fault:
         }  # fmt: skip
 
 
-class Faults:
+class ApiFaults:
     """The faults in force."""
 
     def __init__(self) -> None:

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tui.emulator.kubernetes.api.checks.access import Access
-from tui.emulator.kubernetes.api.checks.faults import Faults
+from tui.emulator.kubernetes.api.checks.faults import ApiFaults
 from tui.emulator.kubernetes.api.forms import encode
 from tui.emulator.kubernetes.api.request import target_of
-from tui.emulator.kubernetes.errors import ApiError, Expired, Forbidden, Unauthorized
+from tui.emulator.kubernetes.errors import ApiError, ApiExpired, Forbidden, Unauthorized
 
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that anyone may read."""
@@ -24,7 +24,7 @@ _LOOPBACK = {"127.0.0.1", "localhost", "[::1]", "kubernetes", "kubernetes.defaul
 class Gate:
     """An ASGI application before `inner`."""
 
-    def __init__(self, inner: ASGIApp, token: str, access: Access, faults: Faults) -> None:
+    def __init__(self, inner: ASGIApp, token: str, access: Access, faults: ApiFaults) -> None:
         self._inner, self._token = inner, token.encode()
         self._access, self._faults = access, faults
 
@@ -50,7 +50,7 @@ class Gate:
             if fault is not None and fault.kind == "error":
                 raise fault.error()
             if fault is not None and fault.kind == "expired":
-                raise Expired("too old resource version: the history was compacted")
+                raise ApiExpired("too old resource version: the history was compacted")
         except ApiError as error:
             await _refuse(error, scope, receive, send)
             return

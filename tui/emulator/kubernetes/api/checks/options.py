@@ -9,9 +9,9 @@ from typing import Any
 from starlette.requests import Request
 
 from tui.emulator.kubernetes.api.request import is_true, read_body
-from tui.emulator.kubernetes.errors import ApiError, BadRequest, Cause, Invalid
+from tui.emulator.kubernetes.errors import ApiError, BadRequest, FieldCause, Invalid
 from tui.emulator.kubernetes.objects import Propagation
-from tui.emulator.kubernetes.resources import JOBS, Resource
+from tui.emulator.kubernetes.resources import JOBS, ApiResource
 
 Obj = dict[str, Any]
 MOST_MANAGER = 128
@@ -31,25 +31,29 @@ def check_write(kind: str, query: Mapping[str, str], *, apply: bool | None = Non
         raise Invalid.of_options(kind, causes)
 
 
-def _write_causes(query: Mapping[str, str], apply: bool | None) -> Iterator[Cause]:
+def _write_causes(query: Mapping[str, str], apply: bool | None) -> Iterator[FieldCause]:
     force, manager = is_true(query, "force"), query.get("fieldManager", "")
     if apply is False and force:
-        yield Cause("force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden")
+        yield FieldCause(
+            "force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden"
+        )
     if apply and not manager:
-        yield Cause("fieldManager", "Required value: is required for apply patch", "FieldValueRequired")
+        yield FieldCause("fieldManager", "Required value: is required for apply patch", "FieldValueRequired")
     if len(manager.encode()) > MOST_MANAGER:
         why = f"Too long: may not be more than {MOST_MANAGER} bytes"
-        yield Cause("fieldManager", why, "FieldValueTooLong")
+        yield FieldCause("fieldManager", why, "FieldValueTooLong")
     elif not manager.isprintable():
         place, odd = next((at, each) for at, each in enumerate(manager) if not each.isprintable())
         why = f"invalid character U+{ord(odd):04X} (at position {place})"
-        yield Cause("fieldManager", f"Invalid value: {json.dumps(manager)}: {why}")
+        yield FieldCause("fieldManager", f"Invalid value: {json.dumps(manager)}: {why}")
     if query.get("dryRun", "") not in {"", "All"}:
         yield _dry_run([query["dryRun"]])
     mode = query.get("fieldValidation", "")
     if mode not in {"", "Strict", "Warn", "Ignore"}:
         supported = 'supported values: "", "Ignore", "Strict", "Warn"'
-        yield Cause("fieldValidation", f'Unsupported value: "{mode}": {supported}', "FieldValueNotSupported")
+        yield FieldCause(
+            "fieldValidation", f'Unsupported value: "{mode}": {supported}', "FieldValueNotSupported"
+        )
 
 
 def check_list(query: Mapping[str, str], *, watch: bool) -> None:
@@ -59,16 +63,16 @@ def check_list(query: Mapping[str, str], *, watch: bool) -> None:
         raise Invalid.of_options("ListOptions", causes)
 
 
-def _list_causes(query: Mapping[str, str], watch: bool) -> Iterator[Cause]:
+def _list_causes(query: Mapping[str, str], watch: bool) -> Iterator[FieldCause]:
     match, initial = query.get("resourceVersionMatch", ""), query.get("sendInitialEvents")
     field = "resourceVersionMatch"
 
-    def forbidden(why: str, at: str = field) -> Cause:
-        return Cause(at, f"Forbidden: {why}", "FieldValueForbidden")
+    def forbidden(why: str, at: str = field) -> FieldCause:
+        return FieldCause(at, f"Forbidden: {why}", "FieldValueForbidden")
 
-    def supported(values: str) -> Cause:
+    def supported(values: str) -> FieldCause:
         said = f'Unsupported value: "{match}": supported values: {values}'
-        return Cause(field, said, "FieldValueNotSupported")
+        return FieldCause(field, said, "FieldValueNotSupported")
 
     if watch and initial is not None:
         if match != "NotOlderThan":
@@ -109,7 +113,7 @@ async def delete_options(request: Request) -> Obj:
     return found
 
 
-def propagation(options: Obj, resource: Resource) -> Propagation:
+def propagation(options: Obj, resource: ApiResource) -> Propagation:
     """What becomes of the dependents."""
     given = options.get("propagationPolicy")
     if given in _PROPAGATIONS:
@@ -162,20 +166,20 @@ def _from_query(query: Mapping[str, str]) -> Obj:
     return found
 
 
-def _delete_causes(options: Obj) -> Iterator[Cause]:
+def _delete_causes(options: Obj) -> Iterator[FieldCause]:
     given = options.get("propagationPolicy")
     if given is not None and "orphanDependents" in options:
         why = "orphanDependents and deletionPropagation cannot be both set"
-        yield Cause("propagationPolicy", f'Invalid value: "{given}": {why}')
+        yield FieldCause("propagationPolicy", f'Invalid value: "{given}": {why}')
     elif given is not None and given not in _PROPAGATIONS:
         supported = ", ".join(f'"{one}"' for one in (*_PROPAGATIONS, "nil"))
         said = f'Unsupported value: "{given}": supported values: {supported}'
-        yield Cause("propagationPolicy", said, "FieldValueNotSupported")
+        yield FieldCause("propagationPolicy", said, "FieldValueNotSupported")
     dry_run = options.get("dryRun") or []
     if dry_run not in ([], ["All"]):
         yield _dry_run(dry_run)
 
 
-def _dry_run(given: list[str]) -> Cause:
+def _dry_run(given: list[str]) -> FieldCause:
     said = f"Unsupported value: {json.dumps(given)}: {_ALL}"
-    return Cause("dryRun", said, "FieldValueNotSupported")
+    return FieldCause("dryRun", said, "FieldValueNotSupported")

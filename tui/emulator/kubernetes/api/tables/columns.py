@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tui.emulator.kubernetes.api.tables import pod_cells
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 _NONE = "<none>"
@@ -18,7 +18,7 @@ _YEAR = 365 * _DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column; those of priority 1 are for `-o wide`."""
 
     name: str
@@ -37,13 +37,13 @@ class Column:
         }
 
 
-def columns_of(resource: Resource) -> Sequence[Column]:
+def columns_of(resource: ApiResource) -> Sequence[TableColumn]:
     """The columns of a type; name and age where nothing else is known."""
     usual = (_NAME, _CUSTOM_AGE if resource.custom else _AGE)
     return _COLUMNS.get((resource.group, resource.plural), usual)
 
 
-def cells(columns: Sequence[Column], obj: Obj) -> list[Any]:
+def cells(columns: Sequence[TableColumn], obj: Obj) -> list[Any]:
     """One row."""
     return [column.value(obj) for column in columns]
 
@@ -212,103 +212,105 @@ def _capacity(obj: Obj) -> str:
     return str(((obj.get("status") or {}).get("capacity") or {}).get("storage", ""))
 
 
-_NAME = Column("Name", _at("metadata.name"))
-_AGE = Column("Age", lambda obj: age(obj["metadata"].get("creationTimestamp")))
-_CUSTOM_AGE = Column(_AGE.name, _AGE.value, "date")
+_NAME = TableColumn("Name", _at("metadata.name"))
+_AGE = TableColumn("Age", lambda obj: age(obj["metadata"].get("creationTimestamp")))
+_CUSTOM_AGE = TableColumn(_AGE.name, _AGE.value, "date")
 """As the definitions of custom types declare it."""
-_STATE = (_NAME, Column("State", _last_condition), _CUSTOM_AGE)
+_STATE = (_NAME, TableColumn("State", _last_condition), _CUSTOM_AGE)
 _POD_GROUP = (
     _NAME,
-    Column("Status", _at("status.phase")),
-    Column("minMember", _at("spec.minMember", None), "integer"),
-    Column("Runnings", _at("status.running", None), "integer"),
+    TableColumn("Status", _at("status.phase")),
+    TableColumn("minMember", _at("spec.minMember", None), "integer"),
+    TableColumn("Runnings", _at("status.running", None), "integer"),
     _AGE,
 )
 
-_COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+_COLUMNS: dict[tuple[str, str], tuple[TableColumn, ...]] = {
     ("", "pods"): (
         _NAME,
-        Column("Ready", pod_cells.ready),
-        Column("Status", pod_cells.status),
-        Column("Restarts", lambda obj: pod_cells.restarts(obj, age)),
+        TableColumn("Ready", pod_cells.ready),
+        TableColumn("Status", pod_cells.status),
+        TableColumn("Restarts", lambda obj: pod_cells.restarts(obj, age)),
         _AGE,
-        Column("IP", _at("status.podIP", _NONE), priority=1),
-        Column("Node", _at("spec.nodeName", _NONE), priority=1),
-        Column("Nominated Node", _at("status.nominatedNodeName", _NONE), priority=1),
-        Column("Readiness Gates", lambda _: _NONE, priority=1),
+        TableColumn("IP", _at("status.podIP", _NONE), priority=1),
+        TableColumn("Node", _at("spec.nodeName", _NONE), priority=1),
+        TableColumn("Nominated Node", _at("status.nominatedNodeName", _NONE), priority=1),
+        TableColumn("Readiness Gates", lambda _: _NONE, priority=1),
     ),
-    ("", "namespaces"): (_NAME, Column("Status", _at("status.phase")), _AGE),
+    ("", "namespaces"): (_NAME, TableColumn("Status", _at("status.phase")), _AGE),
     ("", "nodes"): (
         _NAME,
-        Column("Status", _node_status),
-        Column("Roles", _node_roles),
+        TableColumn("Status", _node_status),
+        TableColumn("Roles", _node_roles),
         _AGE,
-        Column("Version", _at("status.nodeInfo.kubeletVersion")),
-        Column("Internal-IP", _node_address("InternalIP"), priority=1),
-        Column("External-IP", _node_address("ExternalIP"), priority=1),
-        Column("OS-Image", _at("status.nodeInfo.osImage", _UNKNOWN), priority=1),
-        Column("Kernel-Version", _at("status.nodeInfo.kernelVersion", _UNKNOWN), priority=1),
-        Column("Container-Runtime", _at("status.nodeInfo.containerRuntimeVersion", _UNKNOWN), priority=1),
+        TableColumn("Version", _at("status.nodeInfo.kubeletVersion")),
+        TableColumn("Internal-IP", _node_address("InternalIP"), priority=1),
+        TableColumn("External-IP", _node_address("ExternalIP"), priority=1),
+        TableColumn("OS-Image", _at("status.nodeInfo.osImage", _UNKNOWN), priority=1),
+        TableColumn("Kernel-Version", _at("status.nodeInfo.kernelVersion", _UNKNOWN), priority=1),
+        TableColumn(
+            "Container-Runtime", _at("status.nodeInfo.containerRuntimeVersion", _UNKNOWN), priority=1
+        ),
     ),
     ("", "services"): (
         _NAME,
-        Column("Type", _at("spec.type", "ClusterIP")),
-        Column("Cluster-IP", _at("spec.clusterIP", _NONE)),
-        Column("External-IP", lambda _: _NONE),
-        Column("Port(s)", _service_ports),
+        TableColumn("Type", _at("spec.type", "ClusterIP")),
+        TableColumn("Cluster-IP", _at("spec.clusterIP", _NONE)),
+        TableColumn("External-IP", lambda _: _NONE),
+        TableColumn("Port(s)", _service_ports),
         _AGE,
-        Column("Selector", _selector, priority=1),
+        TableColumn("Selector", _selector, priority=1),
     ),
     ("", "events"): (
-        Column("Last Seen", _event_seen),
-        Column("Type", _at("type")),
-        Column("Reason", _at("reason")),
-        Column("Object", _event_object),
-        Column("Subobject", _at("involvedObject.fieldPath"), priority=1),
-        Column("Source", _at("source.component"), priority=1),
-        Column("Message", _at("message")),
-        Column("First Seen", lambda obj: age(obj.get("firstTimestamp")), priority=1),
-        Column("Count", _at("count", None), priority=1),
-        Column("Name", _at("metadata.name"), priority=1),
+        TableColumn("Last Seen", _event_seen),
+        TableColumn("Type", _at("type")),
+        TableColumn("Reason", _at("reason")),
+        TableColumn("Object", _event_object),
+        TableColumn("Subobject", _at("involvedObject.fieldPath"), priority=1),
+        TableColumn("Source", _at("source.component"), priority=1),
+        TableColumn("Message", _at("message")),
+        TableColumn("First Seen", lambda obj: age(obj.get("firstTimestamp")), priority=1),
+        TableColumn("Count", _at("count", None), priority=1),
+        TableColumn("Name", _at("metadata.name"), priority=1),
     ),
-    ("", "configmaps"): (_NAME, Column("Data", _count("data")), _AGE),
-    ("", "secrets"): (_NAME, Column("Type", _at("type")), Column("Data", _count("data")), _AGE),
-    ("", "serviceaccounts"): (_NAME, Column("Secrets", _count("secrets")), _AGE),
+    ("", "configmaps"): (_NAME, TableColumn("Data", _count("data")), _AGE),
+    ("", "secrets"): (_NAME, TableColumn("Type", _at("type")), TableColumn("Data", _count("data")), _AGE),
+    ("", "serviceaccounts"): (_NAME, TableColumn("Secrets", _count("secrets")), _AGE),
     ("", "persistentvolumeclaims"): (
         _NAME,
-        Column("Status", _at("status.phase")),
-        Column("Volume", _at("spec.volumeName")),
-        Column("Capacity", _capacity),
-        Column("Access Modes", _joined("spec.accessModes")),
-        Column("StorageClass", _at("spec.storageClassName")),
+        TableColumn("Status", _at("status.phase")),
+        TableColumn("Volume", _at("spec.volumeName")),
+        TableColumn("Capacity", _capacity),
+        TableColumn("Access Modes", _joined("spec.accessModes")),
+        TableColumn("StorageClass", _at("spec.storageClassName")),
         _AGE,
     ),
     ("", "resourcequotas"): (
         _NAME,
-        Column("Request", _quota("", "requests")),
-        Column("Limit", _quota("", "limits")),
+        TableColumn("Request", _quota("", "requests")),
+        TableColumn("Limit", _quota("", "limits")),
         _AGE,
     ),
-    ("", "limitranges"): (_NAME, Column("Created At", _at("metadata.creationTimestamp"))),
+    ("", "limitranges"): (_NAME, TableColumn("Created At", _at("metadata.creationTimestamp"))),
     ("batch", "jobs"): (
         _NAME,
-        Column("Status", _job_status),
-        Column("Completions", _job_completions),
-        Column("Duration", _job_duration),
+        TableColumn("Status", _job_status),
+        TableColumn("Completions", _job_completions),
+        TableColumn("Duration", _job_duration),
         _AGE,
-        Column("Containers", _containers("name"), priority=1),
-        Column("Images", _containers("image"), priority=1),
-        Column("Selector", _selector, priority=1),
+        TableColumn("Containers", _containers("name"), priority=1),
+        TableColumn("Images", _containers("image"), priority=1),
+        TableColumn("Selector", _selector, priority=1),
     ),
     ("apiextensions.k8s.io", "customresourcedefinitions"): (
         _NAME,
-        Column("Created At", _at("metadata.creationTimestamp")),
+        TableColumn("Created At", _at("metadata.creationTimestamp")),
     ),
-    ("coordination.k8s.io", "leases"): (_NAME, Column("Holder", _at("spec.holderIdentity")), _AGE),
+    ("coordination.k8s.io", "leases"): (_NAME, TableColumn("Holder", _at("spec.holderIdentity")), _AGE),
     ("scheduling.k8s.io", "priorityclasses"): (
         _NAME,
-        Column("Value", _at("value", 0), "integer"),
-        Column("Global-Default", _at("globalDefault", False), "boolean"),
+        TableColumn("Value", _at("value", 0), "integer"),
+        TableColumn("Global-Default", _at("globalDefault", False), "boolean"),
         _AGE,
     ),
     ("kubeflow.org", "pytorchjobs"): _STATE,
@@ -317,38 +319,38 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("trainer.kubeflow.org", "trainjobs"): _STATE,
     ("jobset.x-k8s.io", "jobsets"): (
         _NAME,
-        Column("TerminalState", _at("status.terminalState")),
-        Column("Restarts", _at("status.restarts", None)),
-        Column("Completed", _condition("Completed")),
-        Column("Suspended", _at("spec.suspend", None)),
+        TableColumn("TerminalState", _at("status.terminalState")),
+        TableColumn("Restarts", _at("status.restarts", None)),
+        TableColumn("Completed", _condition("Completed")),
+        TableColumn("Suspended", _at("spec.suspend", None)),
         _CUSTOM_AGE,
     ),
     ("kueue.x-k8s.io", "workloads"): (
         _NAME,
-        Column("Queue", _at("spec.queueName")),
-        Column("Reserved in", _at("status.admission.clusterQueue")),
-        Column("Admitted", _condition("Admitted")),
-        Column("Finished", _condition("Finished")),
+        TableColumn("Queue", _at("spec.queueName")),
+        TableColumn("Reserved in", _at("status.admission.clusterQueue")),
+        TableColumn("Admitted", _condition("Admitted")),
+        TableColumn("Finished", _condition("Finished")),
         _CUSTOM_AGE,
     ),
     ("kueue.x-k8s.io", "localqueues"): (
         _NAME,
-        Column("ClusterQueue", _at("spec.clusterQueue")),
-        Column("Pending Workloads", _at("status.pendingWorkloads", None), "integer"),
-        Column("Admitted Workloads", _at("status.admittedWorkloads", None), "integer"),
+        TableColumn("ClusterQueue", _at("spec.clusterQueue")),
+        TableColumn("Pending Workloads", _at("status.pendingWorkloads", None), "integer"),
+        TableColumn("Admitted Workloads", _at("status.admittedWorkloads", None), "integer"),
     ),
     ("kueue.x-k8s.io", "clusterqueues"): (
         _NAME,
-        Column("Cohort", _at("spec.cohortName")),
-        Column("Strategy", _at("spec.queueingStrategy"), priority=1),
-        Column("Pending Workloads", _at("status.pendingWorkloads", None), "integer"),
-        Column("Admitted Workloads", _at("status.admittedWorkloads", None), "integer", priority=1),
+        TableColumn("Cohort", _at("spec.cohortName")),
+        TableColumn("Strategy", _at("spec.queueingStrategy"), priority=1),
+        TableColumn("Pending Workloads", _at("status.pendingWorkloads", None), "integer"),
+        TableColumn("Admitted Workloads", _at("status.admittedWorkloads", None), "integer", priority=1),
     ),
-    ("kueue.x-k8s.io", "workloadpriorityclasses"): (_NAME, Column("Value", _at("value", 0), "integer")),
+    ("kueue.x-k8s.io", "workloadpriorityclasses"): (_NAME, TableColumn("Value", _at("value", 0), "integer")),
     ("scheduling.x-k8s.io", "podgroups"): _POD_GROUP,
     ("scheduling.volcano.sh", "podgroups"): (
         *_POD_GROUP[:-1],
         _AGE,
-        Column("Queue", _at("spec.queue"), priority=1),
+        TableColumn("Queue", _at("spec.queue"), priority=1),
     ),
 }

@@ -21,7 +21,7 @@ from tui.emulator.kubernetes.api.writing.fields import (
 )
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import rfc3339
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 
@@ -71,7 +71,7 @@ def record_update(
 
 
 def apply_configuration(
-    resource: Resource,
+    resource: ApiResource,
     live: Obj | None,
     applied: Obj,
     *,
@@ -144,7 +144,7 @@ def _own(managers: list[_Manager], name: str, operation: str, subresource: str) 
     return new
 
 
-def _conflict(resource: Resource, applied: Obj, conflicts: list[tuple[_Manager, Path]]) -> ApiError:
+def _conflict(resource: ApiResource, applied: Obj, conflicts: list[tuple[_Manager, Path]]) -> ApiError:
     def sentence(one: _Manager) -> str:
         status = f' with subresource "{one.subresource}"' if one.subresource else ""
         using = f" using {one.entry.get('apiVersion', '')}" if one.operation == "Update" else ""

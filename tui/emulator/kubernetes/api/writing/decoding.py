@@ -10,8 +10,8 @@ import yaml
 
 from tui.domain.kubernetes.schema.check import Path, problems
 from tui.emulator.kubernetes.api import types
-from tui.emulator.kubernetes.errors import BadRequest, Cause, Invalid
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Invalid
+from tui.emulator.kubernetes.resources import ApiResource
 
 Obj = dict[str, Any]
 SHOWN = 30
@@ -26,7 +26,7 @@ _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 _TEXTS = ("labels", "annotations")
 
 
-def unrecognized(resource: Resource, body: bytes, error: Exception) -> BadRequest:
+def unrecognized(resource: ApiResource, body: bytes, error: Exception) -> BadRequest:
     """A body that is no object of any type."""
     if isinstance(error, yaml.MarkedYAMLError):
         line = error.problem_mark.line if error.problem_mark is not None else 1
@@ -51,7 +51,7 @@ def json_problem(body: bytes) -> str:
     return f"json: cannot unmarshal {_WORDS[type(found)]} into Go value of type {_TYPE_META}"
 
 
-def check_type(resource: Resource, obj: Obj) -> None:
+def check_type(resource: ApiResource, obj: Obj) -> None:
     """The type that an object says it has. Raises BadRequest."""
     kind, version = obj.setdefault("kind", resource.kind), obj.setdefault("apiVersion", resource.api_version)
     if (kind, version) == (resource.kind, resource.api_version):
@@ -69,7 +69,7 @@ def check_type(resource: Resource, obj: Obj) -> None:
     )
 
 
-def check_fields(resource: Resource, obj: Obj) -> None:
+def check_fields(resource: ApiResource, obj: Obj) -> None:
     """That the fields of a built-in type have the types that Go decodes. Raises BadRequest."""
     if resource.custom:
         return
@@ -79,7 +79,7 @@ def check_fields(resource: Resource, obj: Obj) -> None:
         )
 
 
-def check_patched(resource: Resource, obj: Obj) -> None:
+def check_patched(resource: ApiResource, obj: Obj) -> None:
     """The same of an object that a patch has made. Raises Invalid."""
     if not resource.custom:
         for why in _misfits(resource, obj):
@@ -93,11 +93,11 @@ def check_patched(resource: Resource, obj: Obj) -> None:
 def bad_patch(obj: Any, why: str) -> Invalid:
     """A patch whose result can't be read; the message has all of it."""
     shown = json.dumps(json.dumps(obj, separators=(",", ":"), sort_keys=True))
-    cause = Cause("patch", f"Invalid value: {shown}: {why}")
+    cause = FieldCause("patch", f"Invalid value: {shown}: {why}")
     return Invalid(f' "" is invalid: {cause.field}: {cause.message}', details={"causes": [cause.as_dict()]})
 
 
-def _misfits(resource: Resource, obj: Obj) -> Iterator[str]:
+def _misfits(resource: ApiResource, obj: Obj) -> Iterator[str]:
     schema = types.schema(resource)
     for text in _TEXTS:
         for value in (obj.get("metadata") or {}).get(text, {}).values():
@@ -111,7 +111,7 @@ def _misfits(resource: Resource, obj: Obj) -> Iterator[str]:
             yield _QUANTITY
 
 
-def _misfit(resource: Resource, path: Path, value: Any, wanted: str) -> str:
+def _misfit(resource: ApiResource, path: Path, value: Any, wanted: str) -> str:
     names = [part for part in path if isinstance(part, str)]
     # Of a map Go names the field, not the key.
     above = _schema_at(types.schema(resource), names[:-1])

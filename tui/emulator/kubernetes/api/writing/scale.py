@@ -12,10 +12,10 @@ from tui.emulator.kubernetes.api.read import json_response
 from tui.emulator.kubernetes.api.request import Target, media_type, read_body, read_object
 from tui.emulator.kubernetes.api.writing.decoding import bad_patch
 from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, read_patch
-from tui.emulator.kubernetes.api.writing.write import Writer
-from tui.emulator.kubernetes.errors import ApiError, Cause, Invalid, UnsupportedMediaType
+from tui.emulator.kubernetes.api.writing.write import ObjectWriter
+from tui.emulator.kubernetes.errors import ApiError, FieldCause, Invalid, UnsupportedMediaType
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.resources import REPLICA_SPECS, Resource
+from tui.emulator.kubernetes.resources import REPLICA_SPECS, ApiResource
 
 Obj = dict[str, Any]
 
@@ -23,10 +23,10 @@ Obj = dict[str, Any]
 class Scales:
     """Answers GET, PUT and PATCH of a scale."""
 
-    def __init__(self, objects: Objects, writer: Writer) -> None:
+    def __init__(self, objects: Objects, writer: ObjectWriter) -> None:
         self._objects, self._writer = objects, writer
 
-    async def answer(self, request: Request, resource: Resource, target: Target) -> Response:
+    async def answer(self, request: Request, resource: ApiResource, target: Target) -> Response:
         obj = self._objects.get(resource, target.namespace, target.name)
         path = f".spec.{REPLICA_SPECS[resource.kind]}.Worker.replicas"
         if request.method in {"GET", "HEAD"}:
@@ -42,7 +42,7 @@ class Scales:
             raise bad_patch(wanted, why)
         if replicas < 0:
             why = f"Invalid value: {replicas}: should be a non-negative integer"
-            raise Invalid.of(resource, target.name, [Cause(path, why)])
+            raise Invalid.of(resource, target.name, [FieldCause(path, why)])
         version = (wanted.get("metadata") or {}).get("resourceVersion")
 
         def edit(new: Obj) -> None:
@@ -68,7 +68,7 @@ class Scales:
         return found if isinstance(found, dict) else {}
 
 
-def _scale(resource: Resource, obj: Obj) -> Obj:
+def _scale(resource: ApiResource, obj: Obj) -> Obj:
     meta = obj["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     workers = ((obj.get("spec") or {}).get(REPLICA_SPECS[resource.kind]) or {}).get("Worker") or {}

@@ -30,16 +30,16 @@ from tui.emulator.kubernetes.api.writing.decoding import (
 )
 from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, read_patch, strategic_merge
 from tui.emulator.kubernetes.errors import (
+    ApiConflict,
     ApiError,
+    ApiNotFound,
     BadRequest,
-    Cause,
-    Conflict,
+    FieldCause,
     Invalid,
-    NotFound,
     UnsupportedMediaType,
 )
 from tui.emulator.kubernetes.objects import Objects, Record, Stored
-from tui.emulator.kubernetes.resources import JOBS, PODS, Resource
+from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource
 
 Obj = dict[str, Any]
 _ORPHANS = (
@@ -52,13 +52,13 @@ _PATCHES = (
 )  # fmt: skip
 
 
-class Writer:
+class ObjectWriter:
     """Answers requests that change objects."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    async def create(self, request: Request, resource: Resource, target: Target) -> Response:
+    async def create(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """POST to a collection."""
         check_write("CreateOptions", request.query_params)
         obj = await self._read(request, resource)
@@ -74,7 +74,7 @@ class Writer:
         created = self._objects.create(resource, obj, dry_run=dry_run, record=record)
         return self._reply(request, resource, created, 201, warnings)
 
-    async def _read(self, request: Request, resource: Resource) -> Obj:
+    async def _read(self, request: Request, resource: ApiResource) -> Obj:
         obj = await read_object(request, lambda body, error: unrecognized(resource, body, error))
         check_type(resource, obj)
         if obj.get("metadata") is None:
@@ -82,7 +82,7 @@ class Writer:
         check_fields(resource, obj)
         return obj
 
-    async def update(self, request: Request, resource: Resource, target: Target) -> Response:
+    async def update(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """PUT of an object, or of its status."""
         check_write("UpdateOptions", request.query_params)
         obj = await self._read(request, resource)
@@ -98,13 +98,13 @@ class Writer:
         if resource.custom and not meta.get("resourceVersion"):
             why = "Invalid value: 0: must be specified for an update"
             named = replace(resource, kind=resource.plural)
-            raise Invalid.of(named, target.name, [Cause("metadata.resourceVersion", why)])
+            raise Invalid.of(named, target.name, [FieldCause("metadata.resourceVersion", why)])
         record = self._record(request, resource, target.subresource)
         dry_run = is_dry_run(request.query_params)
         updated = self._objects.update(resource, obj, status=status, dry_run=dry_run, record=record)
         return self._reply(request, resource, updated, 200, warnings)
 
-    async def patch(self, request: Request, resource: Resource, target: Target) -> Response:
+    async def patch(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """PATCH of an object, or of its status; an apply patch may create it."""
         kind, body, query = media_type(request), await read_body(request), request.query_params
         if kind not in _PATCHES:
@@ -138,14 +138,14 @@ class Writer:
                 f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})"
             )
         if meta.get("uid") != old["metadata"]["uid"] and meta.get("uid"):
-            cause = Cause("metadata.uid", f'Invalid value: "{meta["uid"]}": field is immutable')
+            cause = FieldCause("metadata.uid", f'Invalid value: "{meta["uid"]}": field is immutable')
             raise Invalid.of(resource, target.name, [cause])
         warnings = types.drop_unknown_fields(resource, new, query, patched=not resource.custom)
         record = self._record(request, resource, target.subresource)
         updated = self._objects.update(resource, deepcopy(new), status=status, dry_run=dry_run, record=record)
         return self._reply(request, resource, updated, 200, warnings)
 
-    async def delete(self, request: Request, resource: Resource, target: Target) -> Response:
+    async def delete(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """DELETE of one object."""
         options = await delete_options(request)
         old = self._objects.stored(resource, target.namespace, target.name)
@@ -160,7 +160,7 @@ class Writer:
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
         }))  # fmt: skip
 
-    async def delete_all(self, request: Request, resource: Resource, target: Target) -> Response:
+    async def delete_all(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """DELETE of a collection."""
         options, query = await delete_options(request), request.query_params
         labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
@@ -173,7 +173,7 @@ class Writer:
         return json_response(Form().all(resource, chosen, self._objects.version, {}))
 
     async def change(
-        self, request: Request, resource: Resource, target: Target, edit: Callable[[Obj], None]
+        self, request: Request, resource: ApiResource, target: Target, edit: Callable[[Obj], None]
     ) -> Obj:
         """Change an object on behalf of a subresource."""
         old = self._objects.get(resource, target.namespace, target.name)
@@ -183,7 +183,7 @@ class Writer:
         dry_run = is_dry_run(request.query_params)
         return self._objects.update(resource, new, dry_run=dry_run, record=record)
 
-    def _apply(self, request: Request, resource: Resource, target: Target, applied: Any) -> Response:
+    def _apply(self, request: Request, resource: ApiResource, target: Target, applied: Any) -> Response:
         query = request.query_params
         manager = query.get("fieldManager", "")
         given = {"apiVersion": applied.get("apiVersion", ""), "kind": applied.get("kind", "")}
@@ -206,23 +206,23 @@ class Writer:
         dry_run = is_dry_run(query)
         if live is None:
             if status:
-                raise NotFound.of(resource, target.name)
+                raise ApiNotFound.of(resource, target.name)
             types.prepare_create(resource, merged)
             created = self._objects.create(resource, merged, dry_run=dry_run)
             return self._reply(request, resource, created, 201, warnings)
         updated = self._objects.update(resource, merged, status=status, dry_run=dry_run)
         return self._reply(request, resource, updated, 200, warnings)
 
-    def _live(self, resource: Resource, target: Target) -> Obj | None:
+    def _live(self, resource: ApiResource, target: Target) -> Obj | None:
         try:
             return self._objects.get(resource, target.namespace, target.name)
-        except NotFound:
+        except ApiNotFound:
             return None
 
-    def _present(self, resource: Resource, namespace: str, name: str) -> bool:
+    def _present(self, resource: ApiResource, namespace: str, name: str) -> bool:
         return self._live(resource, Target("", "", namespace=namespace, name=name)) is not None
 
-    def _record(self, request: Request, resource: Resource, subresource: str = "") -> Record:
+    def _record(self, request: Request, resource: ApiResource, subresource: str = "") -> Record:
         schema, manager, now = types.schema(resource), self._manager(request), self._objects.now()
 
         def record(new: Obj, old: Obj | None) -> None:
@@ -234,7 +234,7 @@ class Writer:
         given = request.query_params.get("fieldManager", "")
         return given or request.headers.get("user-agent", "unknown").partition("/")[0][:128]
 
-    def _delete(self, resource: Resource, stored: Stored, options: Obj) -> Obj:
+    def _delete(self, resource: ApiResource, stored: Stored, options: Obj) -> Obj:
         meta = stored.obj["metadata"]
         conditions = options.get("preconditions") or {}
         wanted = conditions.get("resourceVersion")
@@ -243,14 +243,14 @@ class Writer:
                 f"the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in "
                 f"record ({meta['resourceVersion']}). The object might have been modified"
             )
-            raise Conflict.of_record(resource, meta["name"], why)
+            raise ApiConflict.of_record(resource, meta["name"], why)
         uid = conditions.get("uid")
         if uid and uid != meta["uid"]:
             why = (
                 f"the UID in the precondition ({uid}) does not match the UID in record ({meta['uid']}). The "
                 "object might have been deleted and then recreated"
             )
-            raise Conflict.of_record(resource, meta["name"], why)
+            raise ApiConflict.of_record(resource, meta["name"], why)
         return self._objects.delete(
             resource, str(meta.get("namespace") or ""), meta["name"],
             propagation=propagation(options, resource), grace=options.get("gracePeriodSeconds"),
@@ -258,7 +258,7 @@ class Writer:
         )  # fmt: skip
 
     def _reply(
-        self, request: Request, resource: Resource, obj: Obj, code: int, warnings: list[str]
+        self, request: Request, resource: ApiResource, obj: Obj, code: int, warnings: list[str]
     ) -> Response:
         stored = Stored(obj, encode(obj), self._objects.version)
         reply = json_response(form_of(request.headers.get("accept", "")).one(resource, stored), code)
@@ -275,7 +275,7 @@ def _check_version(meta: Obj) -> None:
         raise ApiError(f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="")
 
 
-def _take_namespace(resource: Resource, meta: Obj, target: Target) -> None:
+def _take_namespace(resource: ApiResource, meta: Obj, target: Target) -> None:
     if not resource.namespaced:
         meta.pop("namespace", None)
         return

@@ -16,7 +16,7 @@ from tui.emulator.kubernetes.node.kubelet.services import PodServices
 from tui.emulator.kubernetes.node.kubelet.status import Place, Verdict
 from tui.emulator.kubernetes.node.kubelet.times import rfc3339
 from tui.emulator.kubernetes.resources import PODS
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.watching import WatchEvent
 from tui.emulator.shells.left_behind import end_left_programs
 
 log = logging.getLogger(__name__)
@@ -65,14 +65,14 @@ class Kubelet:
         except (OSError, ValueError) as error:
             log.error("the ports of running pods are not known: %s", error)
         for pod in pods:
-            self._see(Event("ADDED", PODS, pod))
+            self._see(WatchEvent("ADDED", PODS, pod))
         if not self.services.folder.pods.is_dir():
             return
         for path in self.services.folder.pods.iterdir():
             if path.name not in known:
                 self._spawn(path.name, self._remove_stray(path))
 
-    def _see(self, event: Event) -> None:
+    def _see(self, event: WatchEvent) -> None:
         pod, uid = event.obj, str(event.obj["metadata"]["uid"])
         worker = self.workers.get(uid)
         if event.type == "DELETED":

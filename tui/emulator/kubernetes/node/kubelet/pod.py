@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, Literal
 
-from tui.emulator.kubernetes.errors import NotFound, StorageFull
+from tui.emulator.kubernetes.errors import ApiNotFound, ApiStorageFull
 from tui.emulator.kubernetes.node.kubelet import hostnames, status, volumes
 from tui.emulator.kubernetes.node.kubelet.container import Container
 from tui.emulator.kubernetes.node.kubelet.environment import Site, requested_gpus
@@ -270,9 +270,9 @@ class PodWorker:
 
         try:
             self.obj = self.services.objects.change(PODS, self.namespace, self.name, edit, status=True)
-        except NotFound:
+        except ApiNotFound:
             self.gone = True
-        except StorageFull as error:
+        except ApiStorageFull as error:
             log.error("the status of pod %s can't be stored: %s", self.title, error)
             asyncio.get_running_loop().call_later(PUBLISH_RETRY, self.publish)
 
@@ -287,9 +287,9 @@ class PodWorker:
             return
         try:
             self.services.objects.delete(PODS, self.namespace, self.name, grace=0, uid=self.uid)
-        except NotFound:
+        except ApiNotFound:
             self.gone = True
-        except StorageFull as error:
+        except ApiStorageFull as error:
             log.error("pod %s can't be deleted: %s", self.title, error)
             asyncio.get_running_loop().call_later(PUBLISH_RETRY, self._confirm_deletion)
 

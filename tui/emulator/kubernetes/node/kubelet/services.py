@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from tui.emulator.kubernetes.errors import NotFound, StorageFull
+from tui.emulator.kubernetes.errors import ApiNotFound, ApiStorageFull
 from tui.emulator.kubernetes.node.kubelet import volumes
 from tui.emulator.kubernetes.node.kubelet.folders import NodeFolder
 from tui.emulator.kubernetes.node.kubelet.hostnames import Host, LocalPorts
@@ -48,7 +48,7 @@ class PodServices:
         """The Node object; an empty one where it was deleted."""
         try:
             return self.objects.get(NODES, "", name)
-        except NotFound:
+        except ApiNotFound:
             return {}
 
     def simulates(self, node: str) -> bool:
@@ -68,7 +68,7 @@ class PodServices:
                 return True
             try:
                 self.objects.get(SERVICES, host.namespace, host.label)
-            except NotFound:
+            except ApiNotFound:
                 return False
             return True
 
@@ -87,7 +87,7 @@ class PodServices:
     def event(self, about: Obj, reason: str, message: str, kind: Literal["Normal", "Warning"]) -> None:
         try:
             self.objects.event(about, reason, message, type=kind, component="kubelet")
-        except StorageFull as error:
+        except ApiStorageFull as error:
             log.error("event %s of %s: %s", reason, about["metadata"]["name"], error)
 
     # -- addresses and devices
@@ -163,7 +163,7 @@ class NamespaceLookup:
     def _find(self, plural: str, name: str) -> Obj | None:
         try:
             return self._objects.get(self._objects.resource(plural), self.namespace, name)
-        except NotFound:
+        except ApiNotFound:
             return None
 
 

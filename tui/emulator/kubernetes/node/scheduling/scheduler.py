@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tui.domain.kubernetes.quantity import NotAQuantity
-from tui.emulator.kubernetes.errors import ApiError, NotFound
+from tui.emulator.kubernetes.errors import ApiError, ApiNotFound
 from tui.emulator.kubernetes.node.kubelet.times import rfc3339
 from tui.emulator.kubernetes.node.scheduling import fit, gang
 from tui.emulator.kubernetes.node.scheduling.fit import NodeRoom
 from tui.emulator.kubernetes.node.scheduling.gang import Attempt, GroupKey
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.watching import WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Scheduler:
         try:
             for resource in (NODES, PODS):
                 for obj in self._objects.list(resource):
-                    self._see(Event("ADDED", resource, obj))
+                    self._see(WatchEvent("ADDED", resource, obj))
             while not changes.closed:
                 began = time.perf_counter()
                 try:
@@ -78,7 +78,7 @@ class Scheduler:
         finally:
             changes.close()
 
-    def _see(self, event: Event) -> bool:
+    def _see(self, event: WatchEvent) -> bool:
         """Take note of a change; True when it may make a pod schedulable."""
         if event.resource is NODES:
             if not _node_matters(event):
@@ -89,7 +89,7 @@ class Scheduler:
         self._freed = True
         return True
 
-    def _note_node(self, event: Event) -> None:
+    def _note_node(self, event: WatchEvent) -> None:
         name = str(event.obj["metadata"]["name"])
         if event.type == "DELETED":
             self._rooms.pop(name, None)
@@ -99,7 +99,7 @@ class Scheduler:
             if pod["spec"]["nodeName"] == name:
                 room.add(pod)
 
-    def _note_pod(self, event: Event) -> bool:
+    def _note_pod(self, event: WatchEvent) -> bool:
         pod, uid = event.obj, str(event.obj["metadata"]["uid"])
         if event.type == "DELETED" or (pod.get("status") or {}).get("phase") in TERMINAL:
             self._said.pop(uid, None)
@@ -178,7 +178,7 @@ class Scheduler:
         """Bind enough pods of a group at once, or none."""
         try:
             group = self._objects.get(self._groups[key.group], key.namespace, key.name)
-        except NotFound:
+        except ApiNotFound:
             for pod in ready:
                 self._refuse(pod, f"PodGroup not found: {key.namespace}/{key.name}")
             return
@@ -239,7 +239,7 @@ class Scheduler:
                 continue
             try:
                 found = self._objects.get(self._claims, pod["metadata"]["namespace"], claim["claimName"])
-            except NotFound:
+            except ApiNotFound:
                 return f'persistentvolumeclaim "{claim["claimName"]}" not found'
             if "deletionTimestamp" in found["metadata"]:
                 return f'persistentvolumeclaim "{claim["claimName"]}" is being deleted'
@@ -259,7 +259,7 @@ class Scheduler:
             # The condition first: whoever sees the node sees the pod scheduled.
             self._objects.change(PODS, namespace, name, scheduled, status=True)
             changed = self._objects.change(PODS, namespace, name, bound)
-        except NotFound:
+        except ApiNotFound:
             return
         self._note_bound(changed)
         text = f"Successfully assigned {namespace}/{name} to {node}"
@@ -286,7 +286,7 @@ class Scheduler:
         try:
             changed = self._objects.change(PODS, meta["namespace"], meta["name"], edit, status=True)
             self._pending[meta["uid"]] = changed
-        except NotFound:
+        except ApiNotFound:
             self._pending.pop(meta["uid"], None)
 
 
@@ -327,7 +327,7 @@ def _wants(pod: Obj) -> tuple[Any, ...]:
     return pod["spec"], pod["metadata"].get("labels"), pod["metadata"].get("annotations")
 
 
-def _node_matters(event: Event) -> bool:
+def _node_matters(event: WatchEvent) -> bool:
     """Whether a change of a node can matter: heartbeats don't."""
     if event.type != "MODIFIED" or event.old is None:
         return True

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tui.emulator.kubernetes.errors import BadRequest, Cause, Invalid
+from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Invalid
 from tui.emulator.kubernetes.node.kubelet.container import Container
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.times import NANOSECONDS, parse, rfc3339_nano
 from tui.emulator.kubernetes.node.log_files import Line, RunLog
-from tui.emulator.kubernetes.resources import Resource
+from tui.emulator.kubernetes.resources import ApiResource
 from tui.emulator.paths import AttemptDir
 
 FOLLOW_SECONDS = 0.1
@@ -22,7 +22,7 @@ FOLLOW_SECONDS = 0.1
 _TRUE = {"true", "1", "t", "T", "TRUE", "True", ""}
 
 
-_OPTIONS = Resource("", "v1", "pods", "PodLogOptions", custom=False)
+_OPTIONS = ApiResource("", "v1", "pods", "PodLogOptions", custom=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class LogOptions:
     @classmethod
     def of(cls, query: Mapping[str, str], pod: str) -> LogOptions:
         """Raises Invalid with the API server's causes, BadRequest for what is no number."""
-        causes: list[Cause] = []
+        causes: list[FieldCause] = []
 
         def number(name: str, least: int) -> int | None:
             text = query.get(name)
@@ -51,20 +51,20 @@ class LogOptions:
             if int(text) >= least:
                 return int(text)
             relation = "greater than or equal to 0" if least == 0 else "greater than 0"
-            causes.append(Cause(name, f"Invalid value: {text}: must be {relation}"))
+            causes.append(FieldCause(name, f"Invalid value: {text}: must be {relation}"))
             return None
 
         seconds, tail, limit = number("sinceSeconds", 1), number("tailLines", 0), number("limitBytes", 1)
         since = 0
         if "sinceTime" in query and "sinceSeconds" in query:
             why = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
-            causes.append(Cause("[]", why, "FieldValueForbidden"))
+            causes.append(FieldCause("[]", why, "FieldValueForbidden"))
         elif "sinceTime" in query:
             try:
                 since = parse(query["sinceTime"])
             except ValueError:
                 text = f'Invalid value: "{query["sinceTime"]}": must be a time as in RFC 3339'
-                causes.append(Cause("sinceTime", text))
+                causes.append(FieldCause("sinceTime", text))
         elif seconds is not None:
             since = time.time_ns() - seconds * NANOSECONDS
         if causes:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
-from tui.emulator.kubernetes.operators.batch.plan import Plan, plan_job
+from tui.emulator.kubernetes.operators.batch.plan import BatchJobPlan, plan_job
 from tui.emulator.kubernetes.operators.batch.pods import FINALIZER, is_tracked
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
@@ -16,8 +16,8 @@ from tui.emulator.kubernetes.operators.metadata import (
     namespace_of,
 )
 from tui.emulator.kubernetes.operators.owned import Owned
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 MANAGER = "kubernetes.io/job-controller"
 
@@ -35,10 +35,10 @@ class BatchJobController(Controller):
     def name(self) -> str:
         return "job-controller"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (self.jobs, self.pods)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.jobs:
             left = self.owned.of(event.obj, self.pods) if event.type == "DELETED" else ()
             return [key_of(self.jobs, event.obj), *(key_of(self.pods, pod) for pod in left)]
@@ -67,7 +67,7 @@ class BatchJobController(Controller):
                 return job
         return None
 
-    def _execute(self, job: Obj, plan: Plan) -> None:
+    def _execute(self, job: Obj, plan: BatchJobPlan) -> None:
         store.set_status(self.objects, self.jobs, job, plan.status)
         for pod in plan.untrack:
             self._untrack(pod)

@@ -37,7 +37,7 @@ BACKOFF_LIMIT = 6
 
 
 @dataclass
-class Plan:
+class BatchJobPlan:
     """The new status, then what to do to the pods, in this order."""
 
     status: Obj
@@ -56,7 +56,7 @@ class Plan:
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
-def plan_job(job: Obj, pods: list[Obj], now: datetime) -> Plan:
+def plan_job(job: Obj, pods: list[Obj], now: datetime) -> BatchJobPlan:
     """What to do about the Job now."""
     return _Planner(job, pods, now).plan()
 
@@ -67,13 +67,13 @@ class _Planner:
     def __init__(self, job: Obj, pods: list[Obj], now: datetime) -> None:
         self.job, self.spec, self.pods, self.now = job, job["spec"], pods, now
         self.status: Obj = copy.deepcopy(job.get("status") or {})
-        self.result = Plan(self.status)
+        self.result = BatchJobPlan(self.status)
         self.indexed = is_indexed(job)
         self.tracked = [pod for pod in pods if is_tracked(pod)]
         self.active = [pod for pod in pods if is_active(pod)]
         self.suspended = bool(self.spec.get("suspend"))
 
-    def plan(self) -> Plan:
+    def plan(self) -> BatchJobPlan:
         if conditions.is_true(self.status, "Complete") or conditions.is_true(self.status, "Failed"):
             self.result.untrack = self.tracked
             self._expire()

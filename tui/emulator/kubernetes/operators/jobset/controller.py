@@ -14,7 +14,7 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import (
     subdomain,
     with_defaults,
 )
-from tui.emulator.kubernetes.operators.jobset.plan import Plan, plan_jobset
+from tui.emulator.kubernetes.operators.jobset.plan import JobSetPlan, plan_jobset
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
     is_terminating,
@@ -22,8 +22,8 @@ from tui.emulator.kubernetes.operators.metadata import (
     namespace_of,
 )
 from tui.emulator.kubernetes.operators.owned import Owned
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 
 class JobSetController(Controller):
@@ -40,10 +40,10 @@ class JobSetController(Controller):
     def name(self) -> str:
         return "jobset-controller"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (self.jobsets, self.jobs, self.services)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.jobsets:
             return (key_of(self.jobsets, event.obj),)
         self.owned.see(event)
@@ -61,7 +61,7 @@ class JobSetController(Controller):
         self._execute(jobset, plan)
         return plan.again
 
-    def _execute(self, jobset: Obj, plan: Plan) -> None:
+    def _execute(self, jobset: Obj, plan: JobSetPlan) -> None:
         namespace = namespace_of(jobset)
         store.set_status(self.objects, self.jobsets, jobset, plan.status)
         for kind, reason, message in plan.events:

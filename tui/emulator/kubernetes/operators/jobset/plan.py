@@ -26,7 +26,7 @@ COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
 
 @dataclass
-class Plan:
+class JobSetPlan:
     """The new status, and what to do to the Jobs."""
 
     status: Obj
@@ -41,7 +41,7 @@ class Plan:
     again: float | None = None
 
 
-def plan_jobset(jobset: Obj, jobs: list[Obj], now: datetime) -> Plan:
+def plan_jobset(jobset: Obj, jobs: list[Obj], now: datetime) -> JobSetPlan:
     """What to do about the JobSet, which has its defaults, now."""
     return _Planner(jobset, jobs, now).plan()
 
@@ -50,12 +50,12 @@ class _Planner:
     def __init__(self, jobset: Obj, jobs: list[Obj], now: datetime) -> None:
         self.jobset, self.spec, self.now = jobset, jobset["spec"], now
         self.status: Obj = copy.deepcopy(jobset.get("status") or {})
-        self.result = Plan(self.status)
+        self.result = JobSetPlan(self.status)
         self.previous = [job for job in jobs if attempt_of(job) < restarts(jobset)]
         self.current = [job for job in jobs if job not in self.previous]
         self.suspended = bool(self.spec.get("suspend"))
 
-    def plan(self) -> Plan:
+    def plan(self) -> JobSetPlan:
         counts = self._count()
         if self._is_finished():
             self.result.delete = [job for job in self.current if not end_of(job)]

@@ -32,8 +32,8 @@ from tui.emulator.kubernetes.operators.metadata import (
     name_of,
     namespace_of,
 )
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kueue.x-k8s.io"
 NOT_READY = "Not all pods are ready or succeeded"
@@ -48,7 +48,7 @@ class QueuedJobs(Controller):
         super().__init__(objects)
         self.workloads = objects.resource("workloads", GROUP)
         self.flavors = objects.resource("resourceflavors", GROUP)
-        self.kinds: dict[Resource, QueuedKind] = {}
+        self.kinds: dict[ApiResource, QueuedKind] = {}
         for kind in queued_kinds(objects):
             for resource in objects.resources:
                 if (resource.plural, resource.group) == (kind.plural, kind.group):
@@ -58,10 +58,10 @@ class QueuedJobs(Controller):
     def name(self) -> str:
         return "kueue-job-controller"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (self.workloads, *self.kinds)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.workloads:
             owners = [key for resource in self.kinds for key in owner_keys(event.obj, resource)]
             return [*owners, key_of(self.workloads, event.obj)]
@@ -98,7 +98,7 @@ def _has_parent(job: Obj) -> bool:
 class _QueuedJob:
     """One job with a queue."""
 
-    def __init__(self, controller: QueuedJobs, resource: Resource, kind: QueuedKind, job: Obj) -> None:
+    def __init__(self, controller: QueuedJobs, resource: ApiResource, kind: QueuedKind, job: Obj) -> None:
         self.objects, self.component = controller.objects, controller.name
         self.workloads, self.flavors = controller.workloads, controller.flavors
         self.resource, self.kind, self.job = resource, kind, job

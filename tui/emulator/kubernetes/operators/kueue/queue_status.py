@@ -9,14 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 from tui.emulator.kubernetes.operators import conditions
-from tui.emulator.kubernetes.operators.kueue.quota import NONE, FlavorResource, Quotas, usage_of
+from tui.emulator.kubernetes.operators.kueue.quota import NONE, FlavorResource, KueueQuotas, usage_of
 from tui.emulator.kubernetes.operators.kueue.schedule import World, why_inactive
 from tui.emulator.kubernetes.operators.kueue.workloads import has_quota, holds, is_admitted, status_of
 from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, stamp
 from tui.emulator.kubernetes.operators.resources import render
 
 
-def cluster_queue_status(queue: Obj, world: World, quotas: Quotas, now: datetime) -> Obj:
+def cluster_queue_status(queue: Obj, world: World, quotas: KueueQuotas, now: datetime) -> Obj:
     """The status of a ClusterQueue."""
     status: Obj = copy.deepcopy(queue.get("status") or {})
     name = name_of(queue)
@@ -39,7 +39,7 @@ def cluster_queue_status(queue: Obj, world: World, quotas: Quotas, now: datetime
     return status
 
 
-def local_queue_status(queue: Obj, world: World, quotas: Quotas, now: datetime) -> Obj:
+def local_queue_status(queue: Obj, world: World, quotas: KueueQuotas, now: datetime) -> Obj:
     """The status of a LocalQueue."""
     status: Obj = copy.deepcopy(queue.get("status") or {})
     place = (namespace_of(queue), name_of(queue))
@@ -57,7 +57,7 @@ def local_queue_status(queue: Obj, world: World, quotas: Quotas, now: datetime) 
     return status
 
 
-def _activity(queue: Obj, cluster: Obj | None, quotas: Quotas) -> tuple[str, str, str]:
+def _activity(queue: Obj, cluster: Obj | None, quotas: KueueQuotas) -> tuple[str, str, str]:
     blocked = "Can't submit new workloads to clusterQueue"
     if (queue["spec"].get("stopPolicy") or "None") != "None":
         return "False", "Stopped", "LocalQueue is stopped"

@@ -64,7 +64,7 @@ def usage_of(workload: Mapping[str, Any]) -> dict[FlavorResource, Decimal]:
     return total
 
 
-class Quotas:
+class KueueQuotas:
     """All queues, with what is used of them."""
 
     def __init__(self, queues: Iterable[Obj], flavors: Iterable[Obj], workloads: Iterable[Obj]) -> None:
@@ -135,7 +135,7 @@ class Assignment:
         return "; ".join(self.reasons)
 
 
-def assign(quotas: Quotas, queue: Queue, workload: Mapping[str, Any]) -> Assignment:
+def assign(quotas: KueueQuotas, queue: Queue, workload: Mapping[str, Any]) -> Assignment:
     """Choose a flavor for each resource of each pod set: the first with room, else one that others use."""
     result = Assignment(may_preempt=True)
     for pods in workload["spec"]["podSets"]:
@@ -171,7 +171,7 @@ def _refuse(result: Assignment, pod_set: str, reasons: list[str]) -> None:
 
 
 def _assign_group(
-    quotas: Quotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, wanted: Amounts
+    quotas: KueueQuotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, wanted: Amounts
 ) -> dict[str, str]:
     """Find one flavor for all resources of a group; where none has room, one that others use."""
     reasons: list[str] = []
@@ -200,7 +200,7 @@ def _assign_group(
 
 
 def _why_not(
-    quotas: Quotas, queue: Queue, result: Assignment, flavor: str, wanted: Amounts
+    quotas: KueueQuotas, queue: Queue, result: Assignment, flavor: str, wanted: Amounts
 ) -> tuple[list[str], bool]:
     """Why the amounts do not fit into a flavor now, and whether they ever could."""
     reasons, possible = [], True
@@ -221,7 +221,7 @@ def _why_not(
     return reasons, possible
 
 
-def _mismatch(quotas: Quotas, name: str, spec: Obj, group: Obj) -> str:
+def _mismatch(quotas: KueueQuotas, name: str, spec: Obj, group: Obj) -> str:
     """Why the pods can't run on the nodes of a flavor at all."""
     flavor = quotas.flavors.get(name)
     if flavor is None:

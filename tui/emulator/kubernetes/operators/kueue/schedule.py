@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.emulator.kubernetes.operators.kueue.quota import Assignment, Queue, Quotas, assign, usage_of
+from tui.emulator.kubernetes.operators.kueue.quota import Assignment, KueueQuotas, Queue, assign, usage_of
 from tui.emulator.kubernetes.operators.kueue.workloads import (
     has_quota,
     holds,
@@ -77,7 +77,7 @@ class _Pass:
         self.local = {(namespace_of(each), name_of(each)): each for each in world.local_queues}
         self.cluster = {name_of(each): each for each in world.cluster_queues}
         active = [each for each in world.workloads if not holds(each, "Finished")]
-        self.quotas = Quotas(world.cluster_queues, world.flavors, active)
+        self.quotas = KueueQuotas(world.cluster_queues, world.flavors, active)
         self.reserved = [each for each in active if has_quota(each)]
         self.pending = [each for each in active if not has_quota(each) and not is_terminating(each)]
 
@@ -269,7 +269,7 @@ def _path(queue: Obj) -> str:
     return f"/{cohort}/{name_of(queue)}" if cohort else f"/{name_of(queue)}"
 
 
-def why_inactive(quotas: Quotas, queue: Obj) -> tuple[str, str] | None:
+def why_inactive(quotas: KueueQuotas, queue: Obj) -> tuple[str, str] | None:
     """Reason and message of a ClusterQueue that admits nothing."""
     if is_terminating(queue):
         return "Terminating", "Can't admit new workloads; clusterQueue is terminating"

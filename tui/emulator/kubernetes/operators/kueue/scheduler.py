@@ -9,12 +9,12 @@ from tui.emulator.kubernetes.controller import Controller, Key
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.kueue.queue_status import cluster_queue_status, local_queue_status
-from tui.emulator.kubernetes.operators.kueue.quota import Quotas
+from tui.emulator.kubernetes.operators.kueue.quota import KueueQuotas
 from tui.emulator.kubernetes.operators.kueue.schedule import HUMAN, Decisions, Preemption, World, schedule
 from tui.emulator.kubernetes.operators.kueue.workloads import Conditions, priority_of
 from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, moment, name_of, namespace_of, uid_of
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kueue.x-k8s.io"
 REST = 4
@@ -37,10 +37,10 @@ class QueueScheduler(Controller):
     def name(self) -> str:
         return "kueue-admission"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (self.workloads, self.local_queues, self.cluster_queues, self.flavors)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         return (Key(self.cluster_queues, "", ""),)
 
     def enqueue(self, key: Key, delay: float = 0.0) -> None:
@@ -118,7 +118,7 @@ class QueueScheduler(Controller):
 
     def _report(self) -> None:
         world = self._world()
-        quotas = Quotas(world.cluster_queues, world.flavors, world.workloads)
+        quotas = KueueQuotas(world.cluster_queues, world.flavors, world.workloads)
         now = self.objects.now()
         for queue in world.cluster_queues:
             status = cluster_queue_status(queue, world, quotas, now)

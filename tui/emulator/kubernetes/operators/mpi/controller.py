@@ -23,10 +23,10 @@ from tui.emulator.kubernetes.operators.mpi import objects as wanted
 from tui.emulator.kubernetes.operators.mpi.validation import validation_errors
 from tui.emulator.kubernetes.operators.owned import Owned
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, MPI, REPLICA_INDEX
-from tui.emulator.kubernetes.operators.training.status import Status
+from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus
 from tui.emulator.kubernetes.operators.trainjob.controller import ssh_secret
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP, VERSION = "kubeflow.org", "v2beta1"
 
@@ -46,10 +46,10 @@ class MPIJobController(Controller):
     def name(self) -> str:
         return "mpi-job-controller"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (self.mpijobs, self.jobs, self.pods)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.mpijobs:
             return (key_of(self.mpijobs, event.obj),)
         self.owned.see(event)
@@ -86,7 +86,7 @@ class _OneJob:
         self.pods, self.config_maps = controller.pods, controller.config_maps
         self.job, self.namespace = job, namespace_of(job)
         self.now: datetime = self.objects.now()
-        self.status = Status(MPI, copy.deepcopy(job.get("status") or {}), self.now)
+        self.status = TrainingJobStatus(MPI, copy.deepcopy(job.get("status") or {}), self.now)
         self.suspended = bool(job["spec"]["runPolicy"].get("suspend"))
         self.owned = controller.owned
         self.workers = self.owned.of(job, self.pods)

@@ -24,14 +24,19 @@ from tui.emulator.kubernetes.operators.training.kinds import (
     JobKind,
     with_defaults,
 )
-from tui.emulator.kubernetes.operators.training.plan import Plan, Seen, Step, plan_job
+from tui.emulator.kubernetes.operators.training.plan import (
+    Step,
+    TrainingJobObjects,
+    TrainingJobPlan,
+    plan_job,
+)
 from tui.emulator.kubernetes.operators.training.replicas import (
     conclude_pytorch,
     conclude_tensorflow,
     reconcile_replicas,
 )
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kubeflow.org"
 
@@ -56,10 +61,10 @@ class TrainingController(Controller):
     def name(self) -> str:
         return self.kind.operator
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (self.jobs, self.pods, self.services)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.jobs:
             return (key_of(self.jobs, event.obj),)
         self.owned.see(event)
@@ -76,8 +81,8 @@ class TrainingController(Controller):
         self._execute(stored, plan)
         return plan.again
 
-    def _see(self, job: Obj) -> Seen:
-        return Seen(
+    def _see(self, job: Obj) -> TrainingJobObjects:
+        return TrainingJobObjects(
             kind=self.kind,
             job=job,
             pods=self.owned.of(job, self.pods),
@@ -85,7 +90,7 @@ class TrainingController(Controller):
             now=self.objects.now(),
         )
 
-    def _execute(self, job: Obj, plan: Plan) -> None:
+    def _execute(self, job: Obj, plan: TrainingJobPlan) -> None:
         for each in plan.events:
             self._say(job, each.reason, each.message, warning=each.warning)
         self._keep_pod_group(job, plan)
@@ -102,7 +107,7 @@ class TrainingController(Controller):
         if plan.delete_job and store.delete(self.objects, self.jobs, namespace, name_of(job)):
             self._say(job, "SuccessfulDeletePod", f"Deleted job: {name_of(job)}")
 
-    def _keep_pod_group(self, job: Obj, plan: Plan) -> None:
+    def _keep_pod_group(self, job: Obj, plan: TrainingJobPlan) -> None:
         """Make, change or delete the group of the job's pods, and let the new pods be its members."""
         if plan.pod_group is not None:
             wanted = plan.pod_group

@@ -18,7 +18,7 @@ from tui.emulator.kubernetes.operators.training.abnormal_pods import abnormal
 from tui.emulator.kubernetes.operators.training.gang import pod_group, policy_of
 from tui.emulator.kubernetes.operators.training.kinds import JobKind
 from tui.emulator.kubernetes.operators.training.pods import of_type
-from tui.emulator.kubernetes.operators.training.status import Status
+from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus
 
 RETRYABLE_FROM = 128
 """Exit codes from here on are retryable under the restart policy ExitCode."""
@@ -34,10 +34,10 @@ class Happening:
 
 
 @dataclass
-class Plan:
+class TrainingJobPlan:
     """What to create and to delete, the new status, and when to look again."""
 
-    status: Status
+    status: TrainingJobStatus
     create: list[Obj] = field(default_factory=list)
     delete_pods: list[str] = field(default_factory=list)
     delete_services: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Seen:
+class TrainingJobObjects:
     """A job, with its defaults, and what there is of it."""
 
     kind: JobKind
@@ -85,7 +85,7 @@ class Seen:
         return policy
 
 
-Step = Callable[[Seen, Plan], None]
+Step = Callable[[TrainingJobObjects, TrainingJobPlan], None]
 
 
 def phase_of(pod: Mapping[str, Any]) -> str:
@@ -93,14 +93,14 @@ def phase_of(pod: Mapping[str, Any]) -> str:
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
-def begin(seen: Seen) -> Plan:
+def begin(seen: TrainingJobObjects) -> TrainingJobPlan:
     """A plan that starts from the job's status, with the condition Created."""
-    status = Status(seen.kind, copy.deepcopy(seen.job.get("status") or {}), seen.now)
+    status = TrainingJobStatus(seen.kind, copy.deepcopy(seen.job.get("status") or {}), seen.now)
     status.set("Created", "Created", f"{seen.kind.kind} {seen.name} is created.")
-    return Plan(status)
+    return TrainingJobPlan(status)
 
 
-def clean_up(seen: Seen, plan: Plan) -> None:
+def clean_up(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     """Delete the pods, and the services of their names, that cleanPodPolicy does not keep.
 
     A job that has not ended, as one that is suspended, keeps none.
@@ -118,7 +118,7 @@ def clean_up(seen: Seen, plan: Plan) -> None:
             plan.delete_services.append(name_of(pod))
 
 
-def expire(seen: Seen, plan: Plan) -> None:
+def expire(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     """Delete the job when its time to live after its end has passed."""
     ttl = seen.policy.get("ttlSecondsAfterFinished")
     ended = plan.status.value.get("completionTime")
@@ -132,7 +132,7 @@ def expire(seen: Seen, plan: Plan) -> None:
         plan.delete_job = True
 
 
-def suspend(seen: Seen, plan: Plan) -> None:
+def suspend(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     """Delete the pods of a suspended job and say so."""
     clean_up(seen, plan)
     plan.status.settle_counts(succeeded=False)
@@ -144,7 +144,7 @@ def suspend(seen: Seen, plan: Plan) -> None:
         plan.say("Suspended", message)
 
 
-def resume(seen: Seen, plan: Plan) -> None:
+def resume(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     """End a suspension: the job's time starts again."""
     message = f"{seen.kind.kind} {seen.name} is resumed."
     plan.status.set("Suspended", "Resumed", message, status="False")
@@ -152,7 +152,7 @@ def resume(seen: Seen, plan: Plan) -> None:
     plan.say("Resumed", message)
 
 
-def limit_reached(seen: Seen, plan: Plan) -> str:
+def limit_reached(seen: TrainingJobObjects, plan: TrainingJobPlan) -> str:
     """Why the job may not go on: its backoff limit or its deadline; empty if it may."""
     limit = seen.policy.get("backoffLimit")
     if limit is not None and (_has_new_failure(seen, plan, limit) or _restarted_too_often(seen, limit)):
@@ -162,7 +162,7 @@ def limit_reached(seen: Seen, plan: Plan) -> str:
     return ""
 
 
-def _is_past_deadline(seen: Seen, plan: Plan) -> bool:
+def _is_past_deadline(seen: TrainingJobObjects, plan: TrainingJobPlan) -> bool:
     """Whether the job's time is over; if it has some left, it is looked at again then."""
     deadline, started = seen.policy.get("activeDeadlineSeconds"), plan.status.value.get("startTime")
     if deadline is None or started is None:
@@ -173,7 +173,7 @@ def _is_past_deadline(seen: Seen, plan: Plan) -> bool:
     return left <= 0
 
 
-def _has_new_failure(seen: Seen, plan: Plan, limit: int) -> bool:
+def _has_new_failure(seen: TrainingJobObjects, plan: TrainingJobPlan, limit: int) -> bool:
     """Whether a pod has failed since the last status, where no retry is allowed.
 
     The operator's queue counts no retries, so that this holds for a limit of 0 only.
@@ -189,7 +189,7 @@ def _has_new_failure(seen: Seen, plan: Plan, limit: int) -> bool:
     return limit < 1 and failed > known and active != wanted
 
 
-def _restarted_too_often(seen: Seen, limit: int) -> bool:
+def _restarted_too_often(seen: TrainingJobObjects, limit: int) -> bool:
     """Whether the containers of the running pods have restarted as often as the limit allows."""
     restarts = 0
     for replica_type, replica in seen.kind.specs(seen.job).items():
@@ -206,7 +206,7 @@ def _restarted_too_often(seen: Seen, limit: int) -> bool:
     return restarts > 0 if limit == 0 else restarts >= limit
 
 
-def fail(seen: Seen, plan: Plan, message: str) -> None:
+def fail(seen: TrainingJobObjects, plan: TrainingJobPlan, message: str) -> None:
     """End the job as failed; what cleanPodPolicy says is deleted."""
     plan.status.complete()
     plan.say("Failed", message)
@@ -215,7 +215,7 @@ def fail(seen: Seen, plan: Plan, message: str) -> None:
     expire(seen, plan)
 
 
-def plan_job(seen: Seen, reconcile: Step, conclude: Step) -> Plan:
+def plan_job(seen: TrainingJobObjects, reconcile: Step, conclude: Step) -> TrainingJobPlan:
     """What the operator does about a job now: `reconcile` keeps its objects, `conclude` finds its state."""
     plan = begin(seen)
     if plan.status.finished:

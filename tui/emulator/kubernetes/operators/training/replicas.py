@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
-from tui.emulator.kubernetes.operators.training.plan import RETRYABLE_FROM, Happening, Plan, Seen, phase_of
+from tui.emulator.kubernetes.operators.training.plan import (
+    RETRYABLE_FROM,
+    Happening,
+    TrainingJobObjects,
+    TrainingJobPlan,
+    phase_of,
+)
 from tui.emulator.kubernetes.operators.training.pods import (
     NO_EXIT_CODE,
     by_index,
@@ -16,7 +22,7 @@ from tui.emulator.kubernetes.operators.training.pods import (
 )
 
 
-def reconcile_replicas(seen: Seen, plan: Plan) -> None:
+def reconcile_replicas(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     """Create what is missing, delete what is beyond the number of replicas, restart what may be."""
     for replica_type, replica in seen.kind.specs(seen.job).items():
         count = int(replica["replicas"])
@@ -33,7 +39,9 @@ def reconcile_replicas(seen: Seen, plan: Plan) -> None:
         ]
 
 
-def _reconcile_pods(seen: Seen, plan: Plan, replica_type: str, replica: Obj, count: int) -> None:
+def _reconcile_pods(
+    seen: TrainingJobObjects, plan: TrainingJobPlan, replica_type: str, replica: Obj, count: int
+) -> None:
     existing = by_index(seen.pods, replica_type)
     for index in range(count):
         if index not in existing:
@@ -49,13 +57,15 @@ def _reconcile_pods(seen: Seen, plan: Plan, replica_type: str, replica: Obj, cou
     plan.status.count(replica_type, counted, seen.name)
 
 
-def _warn_of_restart_policy(plan: Plan, replica: Mapping[str, Any]) -> None:
+def _warn_of_restart_policy(plan: TrainingJobPlan, replica: Mapping[str, Any]) -> None:
     if replica["template"]["spec"].get("restartPolicy"):
         message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
         plan.events.append(Happening("SetPodTemplateRestartPolicy", message, warning=True))
 
 
-def _restart_or_fail(seen: Seen, plan: Plan, replica_type: str, replica: Obj, pod: Obj) -> None:
+def _restart_or_fail(
+    seen: TrainingJobObjects, plan: TrainingJobPlan, replica_type: str, replica: Obj, pod: Obj
+) -> None:
     code = exit_code(seen.kind, pod)
     if code != NO_EXIT_CODE:
         where = f"{namespace_of(pod)}.{name_of(pod)}"
@@ -74,19 +84,19 @@ def _restart_or_fail(seen: Seen, plan: Plan, replica_type: str, replica: Obj, po
         plan.status.set("Failed", "Failed", message)
 
 
-def _succeed(plan: Plan, message: str) -> None:
+def _succeed(plan: TrainingJobPlan, message: str) -> None:
     plan.say("Succeeded", message)
     plan.status.complete()
     plan.status.set("Succeeded", "Succeeded", message)
 
 
-def _fail(plan: Plan, message: str) -> None:
+def _fail(plan: TrainingJobPlan, message: str) -> None:
     plan.say("Failed", message)
     plan.status.complete()
     plan.status.set("Failed", "Failed", message)
 
 
-def conclude_pytorch(seen: Seen, plan: Plan) -> None:
+def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     """The state of a PyTorchJob from its counts: the master's if there is one, else the workers'."""
     replicas = seen.kind.specs(seen.job)
     for replica_type, replica in replicas.items():
@@ -115,7 +125,7 @@ def conclude_pytorch(seen: Seen, plan: Plan) -> None:
                 plan.say("Restarting", f"PyTorchJob {seen.name} is restarting {reason}", warning=True)
 
 
-def conclude_tensorflow(seen: Seen, plan: Plan) -> None:
+def conclude_tensorflow(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     """The state of a TFJob from its counts: the chief's or master's if there is one, else the workers'."""
     replicas = seen.kind.specs(seen.job)
     chiefs = {"Chief", "Master"} & set(replicas)
@@ -142,6 +152,6 @@ def conclude_tensorflow(seen: Seen, plan: Plan) -> None:
             _fail(plan, f"TFJob {where} has failed because {failed} {replica_type} replica(s) failed.")
 
 
-def _first_worker_succeeded(seen: Seen) -> bool:
+def _first_worker_succeeded(seen: TrainingJobObjects) -> bool:
     first = by_index(seen.pods, "Worker").get(0, [])
     return any(phase_of(pod) == "Succeeded" and exit_code(seen.kind, pod) == 0 for pod in first)

@@ -10,7 +10,7 @@ from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, stam
 from tui.emulator.kubernetes.operators.training.kinds import REPLICA_TYPE, JobKind
 
 
-class Status:
+class TrainingJobStatus:
     """A job's status while it is worked out. `value` is what is stored."""
 
     def __init__(self, kind: JobKind, value: Obj, now: datetime) -> None:

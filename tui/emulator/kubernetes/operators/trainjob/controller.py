@@ -27,8 +27,8 @@ from tui.emulator.kubernetes.operators.metadata import (
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset, build_pod_group
 from tui.emulator.kubernetes.operators.trainjob.policies import KEY_SUFFIX, hostfile
 from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
-from tui.emulator.kubernetes.resources import Resource
-from tui.emulator.kubernetes.watching import Event
+from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "trainer.kubeflow.org"
 MANAGER = "trainer.kubeflow.org/trainjob-controller"
@@ -50,10 +50,10 @@ class TrainJobController(Controller):
     def name(self) -> str:
         return "trainer-controller-manager"
 
-    def watched(self) -> Collection[Resource]:
+    def watched(self) -> Collection[ApiResource]:
         return (self.trainjobs, self.jobsets)
 
-    def keys(self, event: Event) -> Iterable[Key]:
+    def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource == self.trainjobs:
             return (key_of(self.trainjobs, event.obj),)
         return owner_keys(event.obj, self.trainjobs)
