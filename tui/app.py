@@ -284,5 +284,5 @@ class VxtuiApp(ConsoleApp):
         if not self.connection.again(connect=True):
             self.connect()
         if self.frame is not None:
-            self.frame.retry()
+            self.frame.boundary.retry()
             self.frame.refresh_here()

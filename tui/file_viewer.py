@@ -15,7 +15,7 @@ from tui.actions.registry import Action, bindings
 from tui.config.paths import config_dir, shipped
 from tui.config.settings import Settings
 from tui.config.themes import load_themes
-from tui.display.clipboard_app import ClipboardApp
+from tui.display.app import DisplayApp
 from tui.display.stylesheet import CachedStylesheet
 from tui.domain.text import plain
 from tui.garbage import TURN, IdleCollector
@@ -31,6 +31,7 @@ from tui.terminal_output import NoTerminal, screen_only
 from tui.widgets.header_lines import Line
 from tui.widgets.log.render import TimeColumn
 from tui.widgets.log.view import LogView
+from tui.widgets.toasts import ToastApp
 
 
 class FileScreen(FrameScreen):
@@ -84,7 +85,7 @@ class FileScreen(FrameScreen):
             self.app.exit()
 
 
-class FileViewer(ContainingApp, ClipboardApp):
+class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
     """An app of one screen."""
 
     TITLE = "vxtui"

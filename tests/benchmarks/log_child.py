@@ -10,13 +10,13 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks.log_peer import Bench
-from tui.display.ordered_keys import OrderedKeysApp
+from tui.display.app import DisplayApp
 from tui.store.log.lines import Lines
 from tui.store.log.store import LogStore
 from tui.widgets.log.view import LogView
 
 
-class OwnBench(OrderedKeysApp[str], Bench):
+class OwnBench(DisplayApp[str], Bench):
     """The same screen with our log, our display and our order of keys."""
 
     def __init__(self, rate: int, replicas: int, folder: Path) -> None:

@@ -12,7 +12,7 @@ from textual import pilot as textual_pilot
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
-from tui.display.ordered_keys import OrderedKeysApp
+from tui.display.app import DisplayApp
 from tui.screens.containment import ContainingApp, ErrorBoundary
 
 MAX_KEY_WAIT = 30.0
@@ -30,7 +30,7 @@ def _keys_are_handled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     async def pressed(self: Pilot[Any], *keys: str) -> None:
         await press(self, *keys)
         app = self.app
-        if not isinstance(app, OrderedKeysApp):
+        if not isinstance(app, DisplayApp):
             return
         over = time.monotonic() + MAX_KEY_WAIT
         while app.key_in_progress and app.is_running and time.monotonic() < over:  # noqa: ASYNC110

@@ -24,11 +24,11 @@ from tui.widgets.filter_bar import FilterBar
 async def packet(app: VxtuiApp, pilot: Pilot[Any], keys: Sequence[str]) -> None:
     """Post all keys before the app can deal with the first, as a driver does with one read."""
     names = {"/": "slash", ":": "colon", " ": "space", "-": "minus"}
-    last = app._key_number + len(keys)
+    last = app.key_queue.number + len(keys)
     for key in keys:
         character = key if len(key) == 1 else None
         app.post_message(events.Key(names.get(key, key), character))
-    await until(pilot, lambda: app._key_number == last and not app.key_in_progress, "the last key")
+    await until(pilot, lambda: app.key_queue.number == last and not app.key_in_progress, "the last key")
     await pilot.pause()
 
 
@@ -53,9 +53,9 @@ async def test_a_command_and_what_follows(tmp_path: Path) -> None:
 
 async def test_a_key_whose_turn_comes_when_the_console_has_ended(tmp_path: Path) -> None:
     async with opened(MemoryBackend(fleet()), tmp_path) as (app, _):
-        app._keys_waiting.append(events.Key("k", "k"))
-    await app._pass_on(events.Key("j", "j"))
-    assert not app._keys_waiting
+        app.key_queue.waiting.append(events.Key("k", "k"))
+    await app.key_queue.pass_on(events.Key("j", "j"))
+    assert not app.key_queue.waiting
 
 
 async def test_a_question_and_its_answer(tmp_path: Path) -> None:

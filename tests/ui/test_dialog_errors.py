@@ -184,7 +184,7 @@ async def test_what_a_dialog_calls_of_the_screen_behind_it_closes_the_dialog(tmp
         await app.push_screen(PromptScreen("What?", check=fails.__get__(behind)))
         await pilot.press("a", "enter")
         await until(lambda: app.screen is behind, "the list")
-        assert not behind.failed and app.return_code is None
+        assert not behind.boundary.failed and app.return_code is None
 
 
 async def test_an_exception_in_the_help_of_the_file_viewer_closes_it(tmp_path: Path, crash_log: Path) -> None:

@@ -14,7 +14,7 @@ from textual.widgets import Label, Static
 
 from tests.ui.test_jobs_screen import until
 from tui.display import app as display_app
-from tui.display.ordered_keys import OrderedKeysApp
+from tui.display.app import DisplayApp
 
 
 class Dialog(ModalScreen[None]):
@@ -25,7 +25,7 @@ class Dialog(ModalScreen[None]):
         self.query_one(Label).update("a dialog of two\nlines")
 
 
-class Window(OrderedKeysApp[None]):
+class Window(DisplayApp[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "dialog", "Dialog"), Binding("l", "long", "Long")]
 
     def __init__(self) -> None:

@@ -95,7 +95,7 @@ async def test_an_exception_in_a_pane_is_its_error_and_ctrl_r_tries_again(
                 before = {widget: widget.__class__ for widget in pane.query("*")}
                 way(pane, patch)
                 # Textual's pilot refreshes a screen in the task of the test, where nothing contains failures.
-                await until_beside(lambda: pane.failed, way.__name__)
+                await until_beside(lambda: pane.boundary.failed, way.__name__)
                 await pilot.pause()
                 text = text_of(screen, f"#{ERROR_ID}")
                 assert "Defect: a figure of [bold] " in text and "ctrl+r tries again" in text, text
@@ -105,10 +105,10 @@ async def test_an_exception_in_a_pane_is_its_error_and_ctrl_r_tries_again(
                     widget.__class__ = kind
             assert screen.is_current and "local-2node" in header(screen)
             await pilot.press("ctrl+r")
-            await until(pilot, lambda: not pane.failed, f"{way.__name__}, again")
+            await until(pilot, lambda: not pane.boundary.failed, f"{way.__name__}, again")
         other = OverviewPane if pane_type is not OverviewPane else LogsPane
         await tab(screen, pilot, other)
-        assert isinstance(screen.pane, other) and not screen.pane.failed
+        assert isinstance(screen.pane, other) and not screen.pane.boundary.failed
 
 
 @pytest.mark.parametrize("pane_type", PANES, ids=lambda pane: pane.TITLE.lower())
@@ -121,7 +121,7 @@ async def test_an_exception_in_a_worker_of_a_pane_is_its_error(
     async with opened(backend_of(), tmp_path) as (screen, pilot):
         await tab(screen, pilot, pane_type)
         background(screen.pane, work, "work")
-        await until(pilot, lambda: screen.pane.failed, "the error")
+        await until(pilot, lambda: screen.pane.boundary.failed, "the error")
         await pilot.pause()
         assert "Defect: in the background" in text_of(screen, f"#{ERROR_ID}") and screen.is_current
 
@@ -132,11 +132,11 @@ async def test_an_exception_in_a_list_leaves_the_console_and_its_other_lists(tmp
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is not screen, "the list")
         jobs: Any = app.screen
-        widget: Widget = next(part for part in jobs.parts() if part.display)
+        widget: Widget = jobs.table
         original = widget.__class__
         widget.__class__ = type("Broken", (original,), {"render_lines": fails})
         widget.refresh()
-        await until_beside(lambda: jobs.failed, "the error")
+        await until_beside(lambda: jobs.boundary.failed, "the error")
         widget.__class__ = original
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: not jobs.failed, "the list again")
+        await until(pilot, lambda: not jobs.boundary.failed, "the list again")

@@ -1,8 +1,7 @@
-"""An app that sends only changed cells, and no more frames than the line can take.
+"""An app that sends only changed cells, no more frames than the line can take, and one key at a time.
 
-Textual has no public hook for either, so two private methods are overridden: `App._display`, which writes a
-frame, and `Screen._compositor_refresh`, which renders one. A frame that can't be represented in cells is
-written by Textual.
+Textual writes a frame that can't be represented in cells. The private names of Textual that this needs are in
+`textual_private`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rich.color import ColorSystem
-from textual import events
+from textual import events, on
 from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
@@ -25,11 +24,13 @@ from textual.driver import Driver
 from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 
-from tui.display import partial
+from tui.display import textual_private
 from tui.display.cells import NotRepresentable
 from tui.display.frame import frame_rows
+from tui.display.key_queue import KeyDone, KeyQueue
 from tui.display.pace import Pace
 from tui.display.screen_buffer import ScreenBuffer
+from tui.widgets.clipboard import copy_sequences
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -76,6 +77,7 @@ class DisplayApp(App[Result]):
     def __init__(self) -> None:
         super().__init__()
         self.pace = Pace()
+        self.key_queue = KeyQueue(self, self._handle_event, self.key_over)
         self._buffer: ScreenBuffer | None = None
         self._painted_by: LineWriter | None = None
         self._held: Screen[object] | None = None
@@ -155,6 +157,22 @@ class DisplayApp(App[Result]):
         if failure is not None:
             raise failure
 
+    def send_copy(self, text: str, what: str) -> None:
+        """Copy, and notify that the text was sent: a program can't know whether it arrived."""
+        if copy_sequences(text):
+            self.copy_to_clipboard(text)
+            self.notify(f"Sent {what} to the terminal's clipboard", markup=False)
+        else:
+            self.notify(f"{what} is too long for the terminal's clipboard", severity="warning", markup=False)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy as Textual does, and also through tmux."""
+        super().copy_to_clipboard(text)
+        wrapped = copy_sequences(text, bare=False)
+        # Textual has no public way to write a control sequence.
+        if wrapped and self._driver is not None:
+            self._driver.write(wrapped)
+
     # Frames
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
@@ -214,6 +232,17 @@ class DisplayApp(App[Result]):
     # Pace
 
     async def on_event(self, event: events.Event) -> None:
+        """Queue a key behind those before it; handle other events at once."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            await self.key_queue.add(event)
+        else:
+            await self._handle_event(event)
+
+    @on(KeyDone)
+    def _key_done(self, event: KeyDone) -> None:
+        self.key_queue.note_done(event)
+
+    async def _handle_event(self, event: events.Event) -> None:
         """A key makes its frame urgent, so the held frame is tried again."""
         if isinstance(event, events.Key | events.MouseDown | events.Paste) and not event.is_forwarded:
             self.key_at = time.monotonic()
@@ -229,8 +258,8 @@ class DisplayApp(App[Result]):
 
     @property
     def key_in_progress(self) -> bool:
-        """A key is being handled: work that can wait should yield to it."""
-        return False
+        """Whether a key is being handled: work that can wait should yield to it."""
+        return self.key_queue.in_progress
 
     def hold(self, screen: Screen[object]) -> bool:
         """Whether a frame must wait before it is rendered; it is rendered later by itself."""
@@ -258,13 +287,13 @@ class DisplayApp(App[Result]):
         """Render what waits for a key, if it still does."""
         if self._for_key is screen:
             self._for_key_until = 0.0
-            screen.call_next(_render, screen)
+            screen.call_next(textual_private.render_now, screen)
 
     def key_over(self) -> None:
         """A key has been handled: paint its change as soon as the screen is updated."""
         waits, self._for_key = self._for_key, None
-        if waits is not None and not waits._layout_required:
-            waits.call_next(_render, waits)
+        if waits is not None and not textual_private.waits_for_layout(waits):
+            waits.call_next(textual_private.render_now, waits)
         if self.screen_stack:
             self._key_over_at = time.monotonic()
             self.pace.key_over()
@@ -280,7 +309,7 @@ class DisplayApp(App[Result]):
         if time.monotonic() - self._key_over_at > KEY_CHANGES:
             self._key_over_at = None
             return False
-        if not (screen._dirty_widgets or screen._repaint_required or screen._layout_required):
+        if not textual_private.needs_frame(screen):
             return False
         self._key_over_at = None
         return True
@@ -323,7 +352,7 @@ class DisplayApp(App[Result]):
             self._again_in(seconds)
         else:
             self._held = None
-            screen.call_next(_render, screen)
+            screen.call_next(textual_private.render_now, screen)
 
     def line_free(self) -> None:
         """The writer has sent everything."""
@@ -340,32 +369,11 @@ def keeps_colour(environ: os._Environ[str] | dict[str, str]) -> bool:
     return not environ.get("TERM", "").startswith("screen") or "TMUX" in environ
 
 
-def _render(screen: Screen[object]) -> None:
-    """Render what is dirty now, as the screen's timer does, but without waiting."""
-    if screen.app.screen_stack and screen.is_current:
-        screen._compositor.update_widgets(screen._dirty_widgets)
-        screen._compositor_refresh()
+def _control_of(app: App[object]) -> DisplayApp[object] | None:
+    return app if isinstance(app, DisplayApp) else None
 
 
-def _hold_frames() -> None:
-    """Have every screen ask before it renders, Textual's own screens such as the palette too."""
-    stock, stock_idle = Screen._compositor_refresh, Screen._on_idle
-
-    def refresh(self: Screen[object]) -> None:
-        app = self.app
-        if isinstance(app, DisplayApp) and self is app.screen and app.hold(self):
-            return
-        stock(self)
-
-    async def idle(self: Screen[object], event: events.Idle) -> None:
-        app = self.app
-        if isinstance(app, DisplayApp) and app.key_frame_due(self):
-            self._on_timer_update()
-        await stock_idle(self, event)
-
-    Screen._compositor_refresh = refresh  # type: ignore[method-assign, assignment]
-    Screen._on_idle = idle  # type: ignore[method-assign, assignment]
-
-
-_hold_frames()
-partial.install()
+textual_private.control_frames(_control_of)
+textual_private.render_only_dirty_lines()
+textual_private.lay_out_and_style_once()
+textual_private.hash_rules_by_identity()

@@ -1,29 +1,25 @@
-"""Renders only dirty widgets, and lays out and styles a screen once; Textual does both again and again.
+"""Renders only the dirty lines of each widget.
 
-For each partial update its compositor asks each visible widget for all of its lines and discards most of
-them: for a cursor that moves one row on a screen of ten widgets that is half of the time of a key.
-
-A dialog that opens lays out all screens below it again, though their size is the same; a screen that opens
-or comes back has all its widgets styled a second time.
+For a partial update Textual's compositor asks each visible widget for all of its lines and discards most of
+them. For a cursor that moves one row on a screen of ten widgets that is half of the time of a key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from textual._compositor import ChopsUpdate, Compositor
-from textual.events import ScreenResume
-from textual.geometry import Region, Size
+from textual._compositor import Compositor
+from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
 Rendered = tuple[Region, Region, list[Strip]]
-"""A widget's region, the part of it that was rendered, and the lines of that part."""
+"""A widget's region, its rendered part, and the lines of that part."""
 
 
-def _renders(compositor: Compositor, dirty: Iterable[Region]) -> Iterable[Rendered]:
+def render_dirty(compositor: Compositor, dirty: Iterable[Region]) -> Iterable[Rendered]:
+    """Render the lines of each visible widget that these regions touch."""
     painted: list[Region] = []
     # The uppermost widgets come first.
     for widget, (region, clip) in compositor.visible_widgets.items():
@@ -38,7 +34,7 @@ def _renders(compositor: Compositor, dirty: Iterable[Region]) -> Iterable[Render
 
 
 def _is_container(widget: Widget) -> bool:
-    """It paints nothing but its background; one with a `render` of its own may also work in it."""
+    """Whether the widget paints only its background; a `render` of its own may also do other work."""
     kind = type(widget)
     return kind.render in (Widget.render, Screen.render) and kind.render_lines is Widget.render_lines
 
@@ -65,60 +61,3 @@ def _without(part: Region, hidden: Region) -> Iterable[Region]:
         Region.from_corners(over.right, over.y, part.right, over.bottom),
     )
     return [piece for piece in pieces if piece]
-
-
-def _laid_out(screen: Screen[Any], size: Size) -> bool:
-    compositor = screen._compositor
-    return compositor.root is screen and compositor.size == size and not screen._layout_required
-
-
-def _look(screen: Screen[Any]) -> tuple[object, ...]:
-    """What the styles of a screen depend on outside it; a widget of it is styled whenever it changes."""
-    app = screen.app
-    return app.theme, app.app_focus, frozenset(app.classes), frozenset(app.pseudo_classes)
-
-
-def _layout_and_style_once() -> None:
-    stock_resized, stock_resume = Screen._screen_resized, Screen._on_screen_resume
-
-    def screen_resized(self: Screen[Any], size: Size) -> None:
-        if self.is_active or not _laid_out(self, size):
-            stock_resized(self, size)
-
-    def on_screen_resume(self: Screen[Any], event: ScreenResume) -> None:
-        holder: Any = self
-        look = _look(self)
-        if getattr(self, "look_at_resume", look) == look:
-            event.refresh_styles = False
-        holder.look_at_resume = look
-        stock_resume(self, event)
-
-    Screen._screen_resized = screen_resized  # type: ignore[method-assign]
-    Screen._on_screen_resume = on_screen_resume  # type: ignore[method-assign]
-
-
-def install() -> None:
-    """Patch every screen and its compositor."""
-    _layout_and_style_once()
-    stock = Compositor._get_renders
-
-    def render_partial_update(self: Compositor) -> ChopsUpdate | None:
-        dirty = [part for part in map(self.size.region.intersection, self._dirty_regions) if part]
-        self._dirty_regions.clear()
-        if not dirty:
-            return None
-        spans = list(self._regions_to_spans(dirty))
-        holder: Any = self
-        holder.dirty_now = dirty
-        try:
-            chops: Any = self._render_chops(Region.from_union(dirty), {y for y, _, _ in spans}.__contains__)
-        finally:
-            del holder.dirty_now
-        return ChopsUpdate(chops, spans, [cuts[1:] for cuts in self.cuts])
-
-    def get_renders(self: Compositor, crop: Region | None = None) -> Iterable[Rendered]:
-        dirty = getattr(self, "dirty_now", None)
-        return stock(self, crop) if dirty is None else _renders(self, dirty)
-
-    Compositor.render_partial_update = render_partial_update  # type: ignore[method-assign]
-    Compositor._get_renders = get_renders  # type: ignore[method-assign]

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
-
-# Textual's own is the same in Python; a set of all rules is asked for each rule and widget that is styled.
-RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class CachedStylesheet(Stylesheet):

@@ -18,8 +18,8 @@ from textual.worker import Worker, WorkerState
 
 from tui.config.access import Access, access_of
 from tui.config.settings import Context, Settings
+from tui.display.app import DisplayApp
 from tui.display.ascii_filter import AsciiFilter
-from tui.display.clipboard_app import ClipboardApp
 from tui.display.stylesheet import CachedStylesheet
 from tui.domain.formatting import NOT_MEASURED, age
 from tui.domain.job import Job
@@ -46,6 +46,7 @@ from tui.store.journal import Journal
 from tui.store.log.retention import log_folder
 from tui.store.profiles.preferences import ProfilePreferences, family_of
 from tui.store.ui_state import UiState
+from tui.widgets.toasts import ToastApp
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
@@ -79,7 +80,7 @@ class JobScreenFactory(Protocol):
         """The screen, not shown yet."""
 
 
-class ConsoleApp(ContainingApp, ClipboardApp):
+class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
     """One context at a time. Screens read `store` and `connection`; signals announce their changes."""
 
     JOB_SCREEN: ClassVar[JobScreenFactory]

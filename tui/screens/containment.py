@@ -1,8 +1,8 @@
-"""An exception of a pane is that pane's error line, one of a dialog closes the dialog; none ends the console.
+"""Contains exceptions: a pane shows its error, a dialog that fails closes, and the console goes on.
 
-Textual ends the app at an exception in a handler, a timer, a callback or a render. Here the pane that it came
-from hides its widgets and shows the error; ctrl+r shows them again. A dialog closes, and a toast gives the
-error: the key that opened it tries again.
+Textual ends the app at an exception in a handler, a timer, a callback or a render. Here the pane that raised
+it hides its widgets and shows the error; ctrl+r shows them again. A dialog closes, and a toast gives the
+error: the key that opened the dialog tries again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import logging
 from typing import Any
 
 from textual.app import App
-from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.worker import WorkerFailed, get_current_worker
 
 from tui.config import crash_log
+from tui.display.textual_private import contain_exceptions
 from tui.domain.masking import mask_text
 from tui.domain.text import plain
 from tui.widgets.notice import Notice
@@ -26,31 +26,28 @@ LOG = logging.getLogger("vxtui")
 ERROR_ID = "pane-error"
 
 
-class ErrorBoundary(Widget):
-    """A screen or pane that contains the exceptions of its widgets and its own.
+class ErrorBoundary:
+    """Shows an exception of a screen or pane, which has it as `boundary`, in place of the widgets."""
 
-    It is the last of several bases: Textual takes the styles of the first that is a widget, and of its bases.
-    """
-
-    failed = False
-    """The error is shown in place of the widgets."""
-    _hidden_parts: tuple[Widget, ...] = ()
-
-    def parts(self) -> list[Widget]:
-        """The widgets that the error takes the place of."""
-        return [child for child in self.children if child.id != ERROR_ID]
+    def __init__(self, widget: Widget, *, kept: tuple[type[Widget], ...] = ()) -> None:
+        """`kept` are the types of the children that stay beside the error."""
+        self.widget = widget
+        self._kept = kept
+        self._hidden: list[Widget] = []
+        self.failed = False
+        """Whether the error is shown."""
 
     def fail(self, what: str, why: str) -> None:
         """Show an error in place of the widgets; the first one stays until `retry`."""
         if self.failed:
             return
         self.failed = True
-        self._hidden_parts = tuple(part for part in self.parts() if part.display)
-        for part in self._hidden_parts:
-            part.display = False
+        replaced = [child for child in self.widget.children if not isinstance(child, self._kept)]
+        self._hidden = [child for child in replaced if child.display]
+        for child in self._hidden:
+            child.display = False
         notice = Notice(id=ERROR_ID)
-        parts = self.parts()
-        self.mount(notice, after=parts[-1] if parts else None)
+        self.widget.mount(notice, after=replaced[-1] if replaced else None)
         notice.show(what, why, "ctrl+r tries again", bad=True)
 
     def retry(self) -> bool:
@@ -58,10 +55,10 @@ class ErrorBoundary(Widget):
         if not self.failed:
             return False
         self.failed = False
-        self.query(f"#{ERROR_ID}").remove()
-        for part in self._hidden_parts:
-            part.display = True
-        self._hidden_parts = ()
+        self.widget.query(f"#{ERROR_ID}").remove()
+        for child in self._hidden:
+            child.display = True
+        self._hidden = []
         return True
 
 
@@ -87,7 +84,8 @@ class ContainingApp(App[None]):
             return False
         first = not place.failed if isinstance(place, ErrorBoundary) else place in self.screen_stack
         if first:
-            LOG.error("%s failed", type(place).__name__, exc_info=error)
+            failed = place.widget if isinstance(place, ErrorBoundary) else place
+            LOG.error("%s failed", type(failed).__name__, exc_info=error)
             why = f"{type(error).__name__}: {plain(mask_text(str(error)))[:200]}; {crash_log.write(error)}."
             if isinstance(place, ErrorBoundary):
                 place.fail("This part of the screen failed unexpectedly.", why)
@@ -107,43 +105,38 @@ def _place_of(error: Exception, pump: MessagePump | None, app: App[Any]) -> Plac
 
     What a dialog calls, e.g. the check of a typed name, may be a method of the screen behind it.
     """
-    found: list[Any] = [pump]
+    owners: list[Any] = [pump]
     trace = error.__traceback__
     while trace is not None:
-        found.append(trace.tb_frame.f_locals.get("self"))
+        owners.append(trace.tb_frame.f_locals.get("self"))
         trace = trace.tb_next
-    widgets = [one for one in found if isinstance(one, Widget)]
+    widgets = [owner for owner in owners if isinstance(owner, Widget)]
     if widgets and isinstance(handling := _place_around(widgets[0]), ModalScreen):
         return handling
     for widget in reversed(widgets):
         place = _place_around(widget)
         # A dialog that failed while it was made is not shown: what was opening it failed.
-        shown = place in app.screen_stack if isinstance(place, ModalScreen) else place and place.is_attached
+        if place is None:
+            continue
+        shown = place in app.screen_stack if isinstance(place, ModalScreen) else place.widget.is_attached
         if shown:
             return place
     return None
 
 
 def _place_around(widget: Widget) -> Place | None:
-    return next(
-        (node for node in widget.ancestors_with_self if isinstance(node, ErrorBoundary | ModalScreen)), None
-    )
+    for node in widget.ancestors_with_self:
+        boundary = getattr(node, "boundary", None)
+        if isinstance(boundary, ErrorBoundary):
+            return boundary
+        if isinstance(node, ModalScreen):
+            return node
+    return None
 
 
-_dispatch = MessagePump._dispatch_message
+def _contain(pump: MessagePump, error: Exception) -> bool:
+    app = getattr(pump, "app", None)
+    return isinstance(app, ContainingApp) and app.contain(error, pump)
 
 
-async def _dispatch_contained(self: MessagePump, message: Message) -> None:
-    """As Textual's own, but a contained exception does not end the widget's message loop.
-
-    Textual leaves the loop at any exception: the widget would be deaf from then on.
-    """
-    try:
-        await _dispatch(self, message)
-    except Exception as error:
-        app = getattr(self, "app", None)
-        if not (isinstance(app, ContainingApp) and app.contain(error, self)):
-            raise
-
-
-MessagePump._dispatch_message = _dispatch_contained  # type: ignore[method-assign]
+contain_exceptions(_contain)

@@ -30,7 +30,7 @@ BLOCKED_SECONDS = 3.0
 """Seconds that the screen says why a key did nothing."""
 
 
-class FrameScreen(Screen[None], ErrorBoundary):
+class FrameScreen(Screen[None]):
     """A screen whose keys, footer and help come from the registry.
 
     A subclass sets `SCOPE` and `BINDINGS = bindings(SCOPE)`, yields its widgets in `compose_body`, and
@@ -45,6 +45,7 @@ class FrameScreen(Screen[None], ErrorBoundary):
 
     def __init__(self, session: Session | None = None) -> None:
         super().__init__()
+        self.boundary = ErrorBoundary(self, kept=(HeaderLines, KeyFooter))
         self._session = session
         self._blocked_shown = ("", 0.0)
         """Why the last key did nothing, and until when that is on the screen."""
@@ -150,9 +151,6 @@ class FrameScreen(Screen[None], ErrorBoundary):
         """
         if self.focused is None and self.app.app_focus and widget.display:
             widget.focus()
-
-    def parts(self) -> list[Widget]:
-        return [part for part in super().parts() if not isinstance(part, HeaderLines | KeyFooter)]
 
     def refresh_here(self) -> None:
         """Read again what only this screen reads, for `ctrl+r`."""

@@ -28,7 +28,7 @@ class Scroll(VerticalScroll):
     """
 
 
-class JobPane(ErrorBoundary, VerticalGroup):
+class JobPane(VerticalGroup):
     """One tab. The screen calls `show` while it is visible, and asks it for its status and its actions.
 
     A pane keeps its widgets in attributes: it may be asked to show something while the screen opens or
@@ -50,6 +50,7 @@ class JobPane(ErrorBoundary, VerticalGroup):
         super().__init__(id=f"pane-{type(self).TITLE.lower()}")
         self.feed: JobFeed = feed
         self.notice = Notice()
+        self.boundary = ErrorBoundary(self)
 
     @property
     def console(self) -> ConsoleApp:

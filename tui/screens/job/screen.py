@@ -153,7 +153,7 @@ class JobScreen(FrameScreen):
     def _refresh_pane(self) -> None:
         pane = self.pane
         changed = self._stale[pane.id]
-        if changed and pane.is_mounted and not pane.failed:
+        if changed and pane.is_mounted and not pane.boundary.failed:
             self._stale[pane.id] = Changed(0)
             pane.show(changed)
             self.refresh_frame()
@@ -174,7 +174,7 @@ class JobScreen(FrameScreen):
 
     def _tick(self) -> None:
         if self.is_current and not self.paused:
-            if not self.pane.failed:
+            if not self.pane.boundary.failed:
                 self.pane.tick()
             self.refresh_frame()
             self._keep_focus()
@@ -188,7 +188,7 @@ class JobScreen(FrameScreen):
 
     def refresh_here(self) -> None:
         pane = self.pane
-        if pane.retry():
+        if pane.boundary.retry():
             self._stale[pane.id] |= pane.NEEDS
             self._refresh_pane()
         self.feed.kick()

@@ -1,0 +1,101 @@
+"""Delivers typed-ahead keys to the widgets and screens that the keys before them opened.
+
+Textual sends every key to the widget that has the focus when the key arrives, before the actions of earlier
+keys have run. Over a slow line several keys come in one packet: of `/`, `a`, `enter`, `l` the `a`
+would go to the list and the `l` into the filter. Here a key waits until the one before it has been
+handled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from textual import events
+from textual.app import App
+from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.timer import Timer
+
+KEY_TIMEOUT = 1.0
+"""Seconds after which the next key is sent even if the one before it is not handled."""
+LAST_ROUND = 3
+
+
+@dataclass
+class KeyDone(Message):
+    """Follows a key up to the app; when it arrives there, the key has been handled before it.
+
+    Three rounds: behind the key itself, behind what its action sent, and behind the start of a screen that
+    it opened.
+    """
+
+    number: int
+    round: int
+    target: MessagePump
+
+
+class KeyQueue:
+    """Sends an app one key at a time: `send` passes a key to Textual, `on_idle` follows the last key."""
+
+    def __init__(
+        self, app: App[Any], send: Callable[[events.Key], Awaitable[None]], on_idle: Callable[[], None]
+    ) -> None:
+        self._app = app
+        self._send = send
+        self._on_idle = on_idle
+        self.waiting: deque[events.Key] = deque()
+        self.in_progress = False
+        """Whether a key is being handled."""
+        self.number = 0
+        """Keys sent so far."""
+        self._timer: Timer | None = None
+
+    async def add(self, key: events.Key) -> None:
+        """Send a key, or queue it."""
+        if self.in_progress:
+            self.waiting.append(key)
+        else:
+            self.in_progress = True
+            await self.pass_on(key)
+
+    async def pass_on(self, key: events.Key) -> None:
+        """Send a key; the next one follows once this one is handled, or after `KEY_TIMEOUT`."""
+        app = self._app
+        if not app.screen_stack:
+            # The key before it has ended the app.
+            self.waiting.clear()
+            return
+        self.number += 1
+        number = self.number
+        target = app.focused or app.screen
+        self._timer = app.set_timer(KEY_TIMEOUT, partial(self._next, number))
+        await self._send(key)
+        target.post_message(KeyDone(number, 1, target))
+
+    def note_done(self, event: KeyDone) -> None:
+        """Start the next round of a handled key, or send the next key."""
+        app = self._app
+        event.stop()
+        if event.number != self.number:
+            return
+        if event.round == LAST_ROUND or not app.screen_stack:
+            self._next(event.number)
+            return
+        target = event.target if event.round + 1 < LAST_ROUND else app.focused or app.screen
+        if not target.post_message(KeyDone(event.number, event.round + 1, target)):
+            self._next(event.number)
+
+    def _next(self, number: int) -> None:
+        if number != self.number or not self.in_progress:
+            return
+        if self._timer is not None:
+            self._timer.stop()
+        if self.waiting:
+            self._app.call_next(self.pass_on, self.waiting.popleft())
+        else:
+            self.in_progress = False
+            self._on_idle()
