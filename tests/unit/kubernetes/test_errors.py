@@ -10,23 +10,19 @@ import pytest
 from tui.backends.errors import BackendError, InvalidRequest, PermissionDenied
 from tui.backends.kubernetes.errors import from_status
 
-RECORDED = Path(__file__).parents[2] / "wire" / "kubernetes_answers" / "recorded"
-
-
-def said(topic: str, call: str) -> BackendError:
-    answers = json.loads((RECORDED / f"{topic}.json").read_text())
-    return from_status(answers[call]["body"], "create it")
+RECORDED = json.loads(Path(__file__).with_name("recorded_refusals.json").read_text())
+"""Statuses of a kube-apiserver 1.34.9."""
 
 
 def test_causes_that_only_name_the_object_are_left_out() -> None:
-    one = said("custom-refusals", "no runtime")
+    one = from_status(RECORDED["no runtime"], "create it")
     assert one.message == (
         'Can\'t create it: TrainJob.trainer.kubeflow.org "t" is invalid: spec.runtimeRef.name: Required value'
     )
     assert isinstance(one, InvalidRequest) and one.fields == {"spec.runtimeRef.name": "Required value"}
-    two = said("custom-refusals", "fraction").message
+    two = from_status(RECORDED["fraction"], "create it").message
     assert "<nil>" not in two and two.endswith("expected int64]") and " is invalid: [spec." in two
-    name = said("custom-refusals", "train name")
+    name = from_status(RECORDED["train name"], "create it")
     assert name.message.endswith("is invalid: metadata.name must match RFC 1035 DNS label format")
 
 

@@ -13,18 +13,7 @@ import httpx
 LIMIT = 30.0
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_VERSIONS = re.compile(r"(?i)(resource ?version(?: in precondition| in object meta)?: |current: )\d+")
-_LONG = (
-    # Go's own view of a value, of a patched object and of the difference between two pods.
-    (re.compile(r"Invalid value: \{.{200,}\}: "), "Invalid value: {…}: "),
-    (re.compile(r'Invalid value: "(?:\{|map\[).*[\]}]": '), 'Invalid value: "{…}": '),
-    (re.compile(r"(previously negative\))\n@@.*", re.DOTALL), r"\1"),
-    (re.compile(r"Go struct field \w+\.([\w.]+) of type .*"), r"Go struct field \1"),
-    (re.compile(r"(json parse error: )[^()]* \("), r"\1… ("),
-    (re.compile(r"(continue key is not valid: ).*"), r"\1…"),
-    (re.compile(r"(ResourceVersion in the precondition \()\w+(\).* in record \()\d+"), r"\1VERSION\2VERSION"),
-    (re.compile(r"\bA_\w{5}\b"), "A_SUFFIX"),
-)
+_SUFFIX = re.compile(r"\bA_\w{5}\b")
 Keep = Callable[[Any], Any]
 
 
@@ -83,6 +72,8 @@ class Recorder:
         }
 
     def _normal(self, value: Any, key: str = "") -> Any:
+        if isinstance(value, dict) and value.get("status") == "Failure":
+            return refusal(value)
         if isinstance(value, dict):
             return {name: self._normal(one, name) for name, one in value.items() if one is not None}
         if isinstance(value, list):
@@ -103,10 +94,14 @@ class Recorder:
 
     def _text(self, text: str) -> str:
         text = text.replace(self.namespace, "NAMESPACE").replace(f'"{self._user}"', '"USER"')
-        text = _VERSIONS.sub(r"\1VERSION", text)
-        for pattern, kept in _LONG:
-            text = pattern.sub(kept, text)
-        return _UID.sub("UID", _TIME.sub("TIME", text))
+        return _UID.sub("UID", _TIME.sub("TIME", _SUFFIX.sub("A_SUFFIX", text)))
+
+
+def refusal(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What programs read of a refusal: the reason and the invalid fields, not the words."""
+    causes = (status.get("details") or {}).get("causes") or []
+    fields = sorted({f"{cause.get('field', '')}: {cause.get('reason', '')}" for cause in causes})
+    return {"reason": status.get("reason", ""), **({"causes": fields} if fields else {})}
 
 
 def _json(text: str) -> Any:

@@ -75,6 +75,13 @@ def _about(resource: ApiResource, name: str) -> dict[str, Any]:
 class BadRequest(ApiError):
     code, reason = 400, "BadRequest"
 
+    @classmethod
+    def of(cls, resource: ApiResource, why: str) -> BadRequest:
+        """The object can't be read as this type."""
+        return cls(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
+        )
+
 
 class Unauthorized(ApiError):
     code, reason = 401, "Unauthorized"
@@ -137,15 +144,6 @@ class ApiConflict(ApiError):
             details=_about(resource, name),
         )
 
-    @classmethod
-    def of_record(cls, resource: ApiResource, name: str, why: str) -> ApiConflict:
-        """The conditions of a deletion do not hold; this names the kind."""
-        details = {"name": name, "group": resource.group, "kind": resource.kind}
-        return cls(
-            f'Operation cannot be fulfilled on {_kind(resource)} "{name}": {why}',
-            details={key: value for key, value in details.items() if value},
-        )
-
 
 class ApiExpired(ApiError):
     """The history no longer holds the resource version; the client lists again."""
@@ -167,6 +165,12 @@ class Invalid(ApiError):
         details = {**_about(resource, name), "kind": resource.kind}
         details["causes"] = [cause.as_dict() for cause in causes]
         return cls(f'{_kind(resource)} "{name}" is invalid: {_said(causes)}', details=details)
+
+    @classmethod
+    def of_patch(cls, why: str) -> Invalid:
+        """The result of a patch does not fit the type."""
+        cause = FieldCause("patch", f"Invalid value: {why}")
+        return cls(f' "" is invalid: {cause.field}: {cause.message}', details={"causes": [cause.as_dict()]})
 
     @classmethod
     def of_options(cls, kind: str, causes: Sequence[FieldCause]) -> Invalid:

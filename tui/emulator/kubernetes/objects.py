@@ -228,11 +228,7 @@ class Objects:
         old = stored.obj
         uid = meta.get("uid")
         if uid and uid != old["metadata"]["uid"]:
-            key = "/".join(filter(None, ("/registry", resource.plural, meta.get("namespace"), name)))
-            why = (
-                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-            )
-            raise ApiConflict.of(resource, name, why + _other_uid(uid, old))
+            raise ApiConflict.of(resource, name, _other_uid(uid, old))
         new = json.loads(_encode(obj))
         return self._replace(resource, stored, new, status=status, dry_run=dry_run, record=record)
 

@@ -138,7 +138,7 @@ class Api:
         if parts == ["v2"] and any(media in accept for media in openapi_protobuf.ACCEPTED):
             return Response(self._openapi.swagger_protobuf, media_type=openapi_protobuf.MEDIA_TYPE)
         if parts == ["v2"]:
-            return json_response(self._openapi.swagger)
+            return json_response(encode(self._openapi.swagger))
         found = self._openapi.document("/".join(parts[1:])) if parts[:1] == ["v3"] else None
         return Response(status_code=404) if found is None else json_response(found)
 

@@ -32,7 +32,6 @@ def _review(group: str, plural: str, kind: str) -> DiscoveredResource:
     return DiscoveredResource(group, "v1", plural, kind, False, ("create",))
 
 
-_PROXY = ("create", "delete", "get", "patch", "update")
 _SUBRESOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "namespaces": (("finalize", "/v1/Namespace", ("update",)),),
     "pods": (

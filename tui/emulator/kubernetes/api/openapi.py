@@ -53,27 +53,21 @@ class OpenApi:
         return self._documents[place]
 
     @cached_property
-    def swagger(self) -> bytes:
-        """`/openapi/v2`"""
-        return json.dumps(self._swagger(), separators=(",", ":")).encode()
+    def swagger(self) -> Obj:
+        """`/openapi/v2`: the definitions, which kubectl checks the items of a List against."""
+        definitions: Obj = {}
+        for resources in self._groups.values():
+            prefix = _definition_prefix(resources[0])
+            # A name means another type in each group.
+            text = json.dumps(_document(resources)["components"]["schemas"])
+            schemas = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
+            definitions |= {f"{prefix}{name}": schema for name, schema in schemas.items()}
+        return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
 
     @cached_property
     def swagger_protobuf(self) -> bytes:
-        """`/openapi/v2` for kubectl, which asks for no other form of it."""
-        return openapi_protobuf.encode(self._swagger())
-
-    def _swagger(self) -> Obj:
-        definitions: Obj = {}
-        paths: Obj = {}
-        for resources in self._groups.values():
-            document = _document(resources)
-            prefix = _definition_prefix(resources[0])
-            text = json.dumps(document["components"]["schemas"])
-            # A name means another type in each group.
-            found = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
-            definitions |= {f"{prefix}{name}": schema for name, schema in found.items()}
-            paths |= {path: _swagger_path(item, prefix) for path, item in document["paths"].items()}
-        return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": definitions}
+        """`/openapi/v2` in the only form that kubectl accepts."""
+        return openapi_protobuf.encode(self.swagger)
 
 
 def _document(resources: Sequence[ApiResource]) -> Obj:
@@ -146,27 +140,6 @@ def _operation(
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": _kind(resource),
     }
-
-
-def _swagger_path(item: Obj, prefix: str) -> Obj:
-    found = {}
-    for method, operation in item.items():
-        text = json.dumps(operation["responses"]["200"]["content"]["application/json"]["schema"])
-        schema = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
-        parameters: list[Obj] = [
-            {"name": one["name"], "in": "query", "type": "string"} for one in operation["parameters"]
-        ]
-        if "requestBody" in operation:
-            parameters.append({"name": "body", "in": "body", "required": True, "schema": schema})
-        found[method] = {
-            "consumes": list(operation.get("requestBody", {}).get("content", {"*/*": None})),
-            "produces": ["application/json"],
-            "parameters": parameters,
-            "responses": {"200": {"description": "OK", "schema": schema}},
-            "x-kubernetes-action": operation["x-kubernetes-action"],
-            "x-kubernetes-group-version-kind": operation["x-kubernetes-group-version-kind"],
-        }
-    return found
 
 
 def _definition_prefix(resource: ApiResource) -> str:

@@ -19,31 +19,14 @@ ACCEPTED = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+proto
 def encode(document: Obj) -> bytes:
     """The document's bytes."""
     info = document["info"]
-    paths = b"".join(_path(name, item) for name, item in document["paths"].items())
     definitions = b"".join(_named(1, name, _schema(one)) for name, one in document["definitions"].items())
     return b"".join(
         (
             _text(1, document["swagger"]),
             _field(2, _text(1, info["title"]) + _text(2, info["version"])),
-            _field(8, paths),
             _field(9, definitions),
         )
     )
-
-
-def _path(name: str, item: Obj) -> bytes:
-    if "patch" not in item:
-        return b""
-    operation = item["patch"]
-    parameters = b"".join(
-        # ParametersItem, Parameter, NonBodyParameter, then QueryParameterSubSchema.
-        _field(
-            8, _field(1, _field(2, _field(3, _text(2, "query") + _text(4, one["name"]) + _text(6, "string"))))
-        )
-        for one in operation["parameters"]
-        if one["in"] == "query"
-    )
-    return _named(2, name, _field(8, parameters + _extensions(13, operation)))
 
 
 def _schema(schema: Obj) -> bytes:

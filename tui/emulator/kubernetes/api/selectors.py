@@ -44,21 +44,11 @@ def parse_fields(text: str, resource: ApiResource) -> Matches | None:
             raise BadRequest(f"invalid selector: '{part}'; can't understand '{part}'")
         path, operator, value = found.groups()
         if path not in {"metadata.name", "metadata.namespace", *_FIELDS.get(resource, ())}:
-            raise BadRequest(_unknown_field(path, resource))
+            raise BadRequest(f"field label not supported: {path}")
         requirements.append((path.split("."), operator != "!=", value))
     if not requirements:
         return None
     return lambda obj: all((_text(obj, path) == value) is same for path, same, value in requirements)
-
-
-def _unknown_field(path: str, resource: ApiResource) -> str:
-    """The API server has a sentence for types without fields of their own, another for Jobs, and one more."""
-    if resource == JOBS:
-        return f'field label "{path}" not supported for Job'
-    if resource.custom or resource in _FIELDS:
-        return f"field label not supported: {path}"
-    known = '"metadata.name", "metadata.namespace"'
-    return f'"{path}" is not a known field selector: only {known}'
 
 
 def both(first: Matches | None, second: Matches | None) -> Matches | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from tui.domain.kubernetes.schema.check import Path, shown, unknown_fields
 from tui.domain.kubernetes.schema.registry import schema_of
 from tui.emulator.kubernetes.api.writing.fields import Schema, child
 from tui.emulator.kubernetes.api.writing.patches import MergeKey
-from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Invalid
+from tui.emulator.kubernetes.errors import BadRequest, Invalid
 from tui.emulator.kubernetes.resources import NODES, ApiResource
 
 Obj = dict[str, Any]
@@ -47,21 +46,12 @@ def drop_unknown_fields(
     """
     mode = query.get("fieldValidation") or "Warn"
     unknown = list(unknown_fields(obj, schema(resource)))
-    said = [f'unknown field "{shown(path)}"' for path in unknown]
-    if said and mode == "Strict" and patched:
-        shown_object = json.dumps(json.dumps(obj, separators=(",", ":"), sort_keys=True))
-        cause = FieldCause(
-            "patch", f"Invalid value: {shown_object}: strict decoding error: {', '.join(said)}"
-        )
-        sentence = f' "" is invalid: {cause.field}: {cause.message}'
-        raise Invalid(sentence, details={"causes": [cause.as_dict()]})
-    if said and mode == "Strict":
-        raise BadRequest(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict '
-            f"decoding error: {', '.join(said)}"
-        )
+    warnings = [f'unknown field "{shown(path)}"' for path in unknown]
+    if warnings and mode == "Strict":
+        why = f"strict decoding error: {', '.join(warnings)}"
+        raise Invalid.of_patch(why) if patched else BadRequest.of(resource, why)
     _drop(obj, unknown)
-    return said if mode == "Warn" else []
+    return warnings if mode == "Warn" else []
 
 
 def prepare_create(resource: ApiResource, obj: Obj) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -65,13 +64,10 @@ class Access:
 
     def review(self, plural: str, asked: Obj) -> Obj:
         """The answer to a review of access or of the user. Raises BadRequest."""
-        kind, group = _KINDS[plural], "authentication" if plural == "selfsubjectreviews" else "authorization"
+        kind = _KINDS[plural]
         given = asked.get("kind") or kind
         if given != kind:
-            raise BadRequest(
-                f'{given} in version "v1" cannot be handled as a {kind}: converting (v1.{given}) to '
-                f"({group}.{kind}): unknown conversion"
-            )
+            raise BadRequest(f'{given} in version "v1" cannot be handled as a {kind}')
         asked = {**asked, "metadata": asked.get("metadata") or {}}
         if plural == "selfsubjectreviews":
             asked["metadata"] = {"creationTimestamp": rfc3339(datetime.now(UTC))}
@@ -83,7 +79,13 @@ class Access:
             return {**asked, "status": self._rules(str(spec["namespace"]))}
         attributes, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
         if (attributes is None) == (other is None):
-            raise _one_of(other)
+            field = "resourceAttributes" if other is None else "nonResourceAttributes"
+            why = (
+                "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            )
+            cause = FieldCause(f"spec.{field}", why)
+            details = {"group": "authorization.k8s.io", "causes": [cause.as_dict()]}
+            raise Invalid(f'.authorization.k8s.io "" is invalid: {cause.field}: {why}', details=details)
         if attributes is None:
             return {**asked, "status": {"allowed": True}}
         target = Target(
@@ -113,19 +115,6 @@ class Access:
                     rules.append({"verbs": verbs, "apiGroups": [resource.group], "resources": [shown]})
         everywhere = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
         return {"resourceRules": rules, "nonResourceRules": everywhere, "incomplete": False}
-
-
-def _one_of(other: Obj | None) -> Invalid:
-    """A review asks for a resource, or for a path."""
-    if other is None:
-        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        cause = FieldCause("spec.resourceAttributes", f"Invalid value: null: {why}")
-    else:
-        shown = json.dumps({key.title(): other[key] for key in sorted(other)}, separators=(",", ":"))
-        why = "cannot be specified in combination with resourceAttributes"
-        cause = FieldCause("spec.nonResourceAttributes", f"Invalid value: {shown}: {why}")
-    details = {"group": "authorization.k8s.io", "causes": [cause.as_dict()]}
-    return Invalid(f'.authorization.k8s.io "" is invalid: {cause.field}: {cause.message}', details=details)
 
 
 def _denies(rule: str, target: Target) -> bool:

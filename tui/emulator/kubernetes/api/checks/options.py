@@ -125,28 +125,20 @@ def propagation(options: Obj, resource: ApiResource) -> Propagation:
 
 
 def _from_body(body: bytes) -> Obj:
+    # The API server does not call these errors bad requests.
     try:
-        found = json.loads(body)
-    except ValueError:
-        # The API server does not call this a bad request.
-        raise ApiError(
-            "couldn't get version/kind; json parse error: unexpected end of JSON input", reason=""
-        ) from None
-    if not isinstance(found, dict):
-        raise BadRequest("the body of a deletion is no object")
-    kind = found.get("kind")
+        options = json.loads(body)
+    except ValueError as error:
+        raise ApiError(f"the options of the deletion are not JSON: {error}", reason="") from None
+    if not isinstance(options, dict):
+        raise BadRequest("the options of the deletion are not an object")
+    kind = options.get("kind")
     if kind not in {None, "", "DeleteOptions"}:
-        version = found.get("apiVersion", "")
-        scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
-        raise ApiError(
-            f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"', reason=""
-        )
-    grace = found.get("gracePeriodSeconds")
+        raise ApiError(f"the body of a deletion is of kind DeleteOptions, not {kind}", reason="")
+    grace = options.get("gracePeriodSeconds")
     if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
-        what = "string" if isinstance(grace, str) else "value"
-        field = "DeleteOptions.gracePeriodSeconds of type int64"
-        raise ApiError(f"json: cannot unmarshal {what} into Go struct field {field}", reason="")
-    return {key: value for key, value in found.items() if value is not None}
+        raise ApiError(f"gracePeriodSeconds must be of type integer, not {grace!r}", reason="")
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _from_query(query: Mapping[str, str]) -> Obj:

@@ -19,26 +19,14 @@ MergeKey = Callable[[tuple[str, ...]], str | None]
 
 def read_patch(kind: str, body: bytes) -> Any:
     """A patch of this media type. Raises BadRequest."""
-    wanted: type = list if "json-patch" in kind else dict
-    yields = "[]handlers.jsonPatchOp" if wanted is list else "map[string]interface {}"
-    word = "YAML" if "yaml" in kind else "patch"
-    # The API server reads a strategic merge patch elsewhere.
-    start = "" if "strategic" in kind else f"error decoding {word}: "
+    form: type = list if "json-patch" in kind else dict
     try:
-        found = load_yaml(body) if "yaml" in kind else json.loads(body)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line if error.problem_mark is not None else 1
-        why = f"error converting YAML to JSON: yaml: line {max(1, line)}: {error.problem}"
-        raise BadRequest(start + why) from error
+        patch = load_yaml(body) if "yaml" in kind else json.loads(body)
     except (ValueError, TypeError, yaml.YAMLError) as error:
-        raise BadRequest(f"{start}unexpected end of JSON input") from error
-    if not isinstance(found, wanted):
-        given = {list: "array", dict: "object", str: "string", int: "number", float: "number"}
-        why = f"json: cannot unmarshal {given.get(type(found), 'value')} into Go value of type {yields}"
-        raise BadRequest(
-            f"{start}{'error unmarshaling JSON: while decoding JSON: ' if word == 'YAML' else ''}{why}"
-        )
-    return found
+        raise BadRequest(f"error decoding patch: {' '.join(str(error).split())}") from error
+    if not isinstance(patch, form):
+        raise BadRequest(f"error decoding patch: it must be {'a list' if form is list else 'an object'}")
+    return patch
 
 
 def json_patch(obj: Any, operations: Any) -> Any:

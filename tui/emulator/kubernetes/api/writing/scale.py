@@ -10,7 +10,6 @@ from starlette.responses import Response
 from tui.emulator.kubernetes.api.forms import encode
 from tui.emulator.kubernetes.api.read import json_response
 from tui.emulator.kubernetes.api.request import Target, media_type, read_body, read_object
-from tui.emulator.kubernetes.api.writing.decoding import bad_patch
 from tui.emulator.kubernetes.api.writing.patches import json_patch, merge_patch, read_patch
 from tui.emulator.kubernetes.api.writing.write import ObjectWriter
 from tui.emulator.kubernetes.errors import ApiError, FieldCause, Invalid, UnsupportedMediaType
@@ -37,9 +36,7 @@ class Scales:
         wanted = await self._wanted(request, _scale(resource, obj))
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
-            word = "string" if isinstance(replicas, str) else "value"
-            why = f"json: cannot unmarshal {word} into Go struct field ScaleSpec.spec.replicas of type int32"
-            raise bad_patch(wanted, why)
+            raise Invalid.of_patch(f"spec.replicas must be of type integer, not {replicas!r}")
         if replicas < 0:
             why = f"Invalid value: {replicas}: should be a non-negative integer"
             raise Invalid.of(resource, target.name, [FieldCause(path, why)])

@@ -219,9 +219,6 @@ class ObjectWriter:
         except ApiNotFound:
             return None
 
-    def _present(self, resource: ApiResource, namespace: str, name: str) -> bool:
-        return self._live(resource, Target("", "", namespace=namespace, name=name)) is not None
-
     def _record(self, request: Request, resource: ApiResource, subresource: str = "") -> Record:
         schema, manager, now = types.schema(resource), self._manager(request), self._objects.now()
 
@@ -237,20 +234,11 @@ class ObjectWriter:
     def _delete(self, resource: ApiResource, stored: Stored, options: Obj) -> Obj:
         meta = stored.obj["metadata"]
         conditions = options.get("preconditions") or {}
-        wanted = conditions.get("resourceVersion")
-        if wanted and wanted != meta["resourceVersion"]:
-            why = (
-                f"the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in "
-                f"record ({meta['resourceVersion']}). The object might have been modified"
-            )
-            raise ApiConflict.of_record(resource, meta["name"], why)
-        uid = conditions.get("uid")
-        if uid and uid != meta["uid"]:
-            why = (
-                f"the UID in the precondition ({uid}) does not match the UID in record ({meta['uid']}). The "
-                "object might have been deleted and then recreated"
-            )
-            raise ApiConflict.of_record(resource, meta["name"], why)
+        for field in ("resourceVersion", "uid"):
+            expected = conditions.get(field)
+            if expected and expected != meta[field]:
+                why = f"precondition {field} {expected} does not match the object's {meta[field]}"
+                raise ApiConflict.of(resource, meta["name"], why)
         return self._objects.delete(
             resource, str(meta.get("namespace") or ""), meta["name"],
             propagation=propagation(options, resource), grace=options.get("gracePeriodSeconds"),
