@@ -23,10 +23,10 @@ from textual._compositor import Compositor
 
 from tests.benchmarks.harness import percentile
 from tests.ui.cluster_double import CONTEXTS, group
+from tests.ui.cluster_job_snapshots_support import FAULTS, read
 from tests.ui.conftest import wait_for_idle
 from tests.ui.double import NOON, console, job
 from tests.ui.job_double import JobBackend
-from tests.ui.test_cluster_job_snapshots import FAULTS, read
 from tests.waiting import LIMIT, until
 from tui.app import VxtuiApp
 from tui.backends.interface import JobPage

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.harness import Result, cost, cpu_of, python
+from tests.trainer.multi_node_support import Cluster
 from tests.trainer.pair import Pair, first_time, object_reads, steps
-from tests.trainer.test_multi_node import Cluster
 from tests.waiting import wait_for
 from tests.wire.storage import buckets
 

@@ -22,8 +22,8 @@ from typing import Any
 from tests.benchmarks.harness import Result
 from tests.processes import lives
 from tests.trainer.elastic_run import MODEL, ElasticCluster, SharedNumber, Steps, changes
+from tests.trainer.multi_node_support import Node
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import Node
 from tests.waiting import wait_for
 
 KILLS = 50

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.main_job.test_survival import profile
+from tests.main_job.survival_support import profile
 from tests.shell import Home, home
 from tests.waiting import wait_for
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.main_job.test_clients import by_the_sdk
+from tests.main_job.clients_support import by_the_sdk
 from tests.shell import Home, home
 from tests.wire.schedules import IMPORT
 

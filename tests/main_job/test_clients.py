@@ -6,68 +6,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.main_job.test_survival import profile
-from tests.shell import Home, home
+from tests.main_job.clients_support import (
+    by_the_sdk,
+    place,  # noqa: F401 - fixtures
+)
+from tests.main_job.survival_support import profile
+from tests.shell import Home
 from tests.waiting import until
 from tests.wire.pipelines import above, spec, task
-from tests.wire.test_pipelines import SAY, SAYS
+from tests.wire.pipelines_support import SAY, SAYS
 
 # One home for the whole module, so one worker for it.
 pytestmark = pytest.mark.xdist_group("clients")
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Home]:
-    with home() as found:
-        started = found.run("emulator", "start", "--rest", "127.0.0.1:0", "--json")
-        assert started.returncode == 0, started.stderr
-        yield found
-
-
-def by_the_sdk(place: Home, program: str, given: str = "", ready: Callable[[], str] | None = None) -> str:
-    """Run a program of the SDK's user over REST; its arguments are the endpoint, the token and a script.
-
-    `given` is what it reads from its standard input, and then what `ready` returns: that is called when the
-    program has printed a line.
-    """
-    token = (place.state / "token").read_text().strip()
-    script = place.root / "train.py"
-    script.write_text(TRAINING)
-    running = place.json("emulator", "status")
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program, running["rest"], token, str(script)],
-        env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
-        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        assert process.stdin is not None and process.stdout is not None
-        if ready is not None:
-            process.stdin.write(given)
-            process.stdin.flush()
-            given = ready() if process.stdout.readline() else ""
-        printed, errors = process.communicate(given, timeout=240)
-    finally:
-        if process.poll() is None:
-            process.kill()
-    assert process.returncode == 0, errors[-3000:]
-    return printed
-
-
-TRAINING = """
-import os, sys
-model = os.environ["VXTUI_GCS_ROOT"] + os.environ["AIP_MODEL_DIR"].removeprefix("gs:/")
-os.makedirs(model, exist_ok=True)
-with open(model + "model.txt", "w") as file:
-    file.write(" ".join(sys.argv[1:]))
-print("the model is written")
-"""
 
 TRAINING_JOBS = """
 import sys

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.main_job.test_clients import by_the_sdk
+from tests.main_job.clients_support import by_the_sdk
+from tests.main_job.experiments_support import BEGIN
 from tests.shell import Home, home
 
 pytestmark = pytest.mark.xdist_group("experiments")
@@ -19,19 +20,6 @@ def place() -> Iterator[Home]:
         assert started.returncode == 0, started.stderr
         yield found
 
-
-BEGIN = """
-import sys
-import google.oauth2.credentials
-from google.cloud import aiplatform, storage
-
-endpoint, token, script = sys.argv[1:]
-credentials = google.oauth2.credentials.Credentials(token)
-def init(**more):
-    aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
-                    api_endpoint=endpoint, credentials=credentials, **more)
-init()
-"""
 
 RUNS = (
     BEGIN

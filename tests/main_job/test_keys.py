@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.main_job.keys_support import nothing_but_the_screen
 from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.waiting import wait_for
@@ -58,13 +59,3 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
         assert nothing_but_the_screen(bytes(screen.raw))
     finally:
         screen.close()
-
-
-def nothing_but_the_screen(raw: bytes) -> bool:
-    """Outside the alternate screen only control sequences were written, no text."""
-    outside = re.sub(rb"\x1b\[\?1049h.*\x1b\[\?1049l", b"", raw, flags=re.DOTALL)
-    left = re.sub(
-        rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[P\]][^\x1b\x07]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]", b"", outside
-    )
-    assert left.strip() == b"", left
-    return True

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.main_job.test_clients import by_the_sdk
-from tests.main_job.test_experiments import BEGIN
+from tests.main_job.clients_support import by_the_sdk
+from tests.main_job.experiments_support import BEGIN
 from tests.shell import Home, home
 
 pytestmark = pytest.mark.xdist_group("resources")

@@ -13,7 +13,7 @@ from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.wire.control import PARENT, connect
 from tests.wire.pipelines import Pipelines, above, container, leaf, spec, task
-from tests.wire.test_pipelines import SAY, SAYS, say
+from tests.wire.pipelines_support import SAY, SAYS, say
 
 # One emulator for both sizes, so one worker for them.
 pytestmark = pytest.mark.xdist_group("pipeline keys")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.shell import Home, home
+from tests.main_job.survival_support import (
+    place,  # noqa: F401 - fixtures
+    profile,
+)
+from tests.shell import Home
 from tests.waiting import LIMIT, wait_for
 from tui.emulator.admin_client import admin_call
 from tui.emulator.paths import StateDir
@@ -28,26 +29,6 @@ told("end")
 sys.exit(3)
 """
 """Counts to the half of `n` and, told to go on, to the end; told to end, it fails."""
-
-
-@pytest.fixture
-def place() -> Iterator[Home]:
-    with home() as found:
-        yield found
-
-
-def profile(place: Home, code: str, replicas: int = 2, name: str = "count") -> Path:
-    """A profile whose replicas run `code` with the plain interpreter."""
-    pool = {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "containerSpec": {"imageUri": "python:3.11", "command": ["python3", "-c", code]},
-    }
-    pools = [{**pool, "replicaCount": 1}]
-    if replicas > 1:
-        pools.append({**pool, "replicaCount": replicas - 1})
-    path = place.root / f"{name}.yaml"
-    path.write_text(json.dumps({"displayName": name, "jobSpec": {"workerPoolSpecs": pools}}))
-    return path
 
 
 def launch(place: Home, path: Path) -> str:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.trainer.test_multi_node import ROOT, Cluster, Node, when
-from tests.trainer.test_node_failures import kill
+from tests.trainer.multi_node_support import ROOT, Cluster, Node, when
+from tests.trainer.node_failures_support import kill
 from tui.emulator.storage.objects import Objects
 
 URI = "gs://training-run/run"

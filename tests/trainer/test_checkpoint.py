@@ -10,47 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
+from tests.trainer.checkpoint_support import PROGRESS, config, strategy
 from trainer import exit_codes
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import EXTRA_STATE, MANIFEST, damage, read, step_folders
-from trainer.config import Config, parse
-from trainer.data.text import Windows
-from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
-from trainer.models.workload import Workload
-from trainer.strategy.ddp import DDP
 
 pytestmark = pytest.mark.arithmetic
-
-TEXT = torch.arange(2000, dtype=torch.int64).remainder(251).to(torch.uint8)
-CPU = torch.device("cpu")
-PROGRESS = {"position": 8}
-
-
-class Toy(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.one = nn.Linear(8, 8)
-
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return (self.one(tokens.float()) - targets).square().mean()
-
-
-def strategy() -> DDP:
-    torch.manual_seed(1)
-    model, data = Toy(), Windows(TEXT, 8)
-    found = DDP(parse([]), BatchPlan.of(4, 4, 1), CPU)
-    found.setup(Workload(model, [model.one], data, tokens_per_sample=8))
-    batch = tuple(torch.stack(column) for column in zip(*(data[n] for n in range(4)), strict=True))
-    found.forward_backward(batch, last=True)
-    found.update(1e-2, found.squared_norm(), None)
-    return found
-
-
-def config(folder: Path, *flags: str) -> Config:
-    return parse([f"--checkpoint-dir={folder}", "--keep=2", "--grace=0", *flags])
 
 
 @pytest.fixture

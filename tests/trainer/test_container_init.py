@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.trainer.test_multi_node import ROOT, outside_a_cluster
+from tests.trainer.multi_node_support import ROOT, outside_a_cluster
 from tests.waiting import wait_for
 
 AS_INIT = """

@@ -15,9 +15,9 @@ import pytest
 
 from tests.trainer.elastic_run import MODEL, ElasticCluster, SharedNumber, Steps, changes
 from tests.trainer.killed_workload import EVERY
+from tests.trainer.multi_node_support import Node
+from tests.trainer.peer_timeout_support import everything
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import Node
-from tests.trainer.test_peer_timeout import everything
 from tests.waiting import wait_for
 
 STEPS = 240

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.elastic_run import MODEL, ElasticCluster, SharedNumber, Steps, changes
+from tests.trainer.multi_node_support import Node, wait_step
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import Node, wait_step
 from tests.waiting import wait_for
 from trainer.config import parse
 from trainer.errors import UsageError

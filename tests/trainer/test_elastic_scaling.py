@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.elastic_run import MODEL, SharedNumber, Steps, changes
+from tests.trainer.multi_node_support import Cluster, Node
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import Cluster, Node
 from tests.waiting import wait_for
 
 STEPS = 200

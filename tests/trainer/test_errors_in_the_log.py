@@ -11,8 +11,8 @@ import pytest
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from tests.trainer.broken_workload import BROKEN, REGISTER
+from tests.trainer.multi_node_support import ROOT, Cluster, Node
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import ROOT, Cluster, Node
 from trainer.checkpoint.save import prepare_folder
 from trainer.data.same_data import same_data
 from trainer.distributed.process_group import ProcessGroup

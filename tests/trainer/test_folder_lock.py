@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trainer.multi_node_support import ROOT
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import ROOT
 from tests.waiting import wait_for
 from trainer.checkpoint import folder_lock
 from trainer.checkpoint.folder_lock import LOCK, FolderLock, LaunchHold, Owner

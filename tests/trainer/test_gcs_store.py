@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.trainer.test_checkpoint import PROGRESS, config, strategy
+from tests.trainer.checkpoint_support import PROGRESS, config, strategy
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer import cloud_paths as paths

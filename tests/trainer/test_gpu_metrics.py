@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_telemetry import START
+from tests.unit.telemetry_support import START
 from trainer.metrics.gpu import INTERVAL, GpuReporter
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.training.telemetry import GpuSample, telemetry_line

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.processes import lives
-from tests.trainer.test_multi_node import ROOT, Cluster, Node
-from tests.trainer.test_own_script import entries
+from tests.trainer.multi_node_support import ROOT, Cluster, Node
+from tests.trainer.own_script_support import entries
 from tests.waiting import wait_for
 
 SCRIPT = Path(ROOT) / "tests" / "trainer" / "hanging_script.py"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.trainer.test_multi_node import Cluster, Node
+from tests.trainer.multi_node_support import Cluster, Node
 
 FLAGS = (
     "--preset=tiny", "--device=cpu", "--batch=4", "--log-every=1", "--dropout=0", "--join-timeout=60",

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.trainer.multi_node_support import ROOT
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import ROOT
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer import exit_codes

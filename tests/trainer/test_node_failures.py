@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes import end
-from tests.trainer.test_multi_node import FLAGS, ROOT, STEPS, Cluster, Node, losses, wait_step, when
+from tests.trainer.multi_node_support import FLAGS, ROOT, STEPS, Cluster, Node, losses, wait_step, when
+from tests.trainer.node_failures_support import kill
 from tests.waiting import wait_for
 from trainer.launch.network import free_port
 
@@ -28,12 +28,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     found = Cluster(tmp_path)
     yield found
     found.end()
-
-
-def kill(node: Node) -> None:
-    """Kill the whole node: supervisor, fork server and workers."""
-    end(node.family())
-    node.process.wait()
 
 
 def orphans(home: Path) -> list[psutil.Process]:

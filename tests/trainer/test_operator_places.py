@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.trainer.operator_places_support import POD, hydra, open_mpi, tf_job
 from trainer.placement.sources import SOURCES, find_topology
 from trainer.placement.topology import Topology, TopologyError
-
-POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
 
 def pytorch_job(role: str, index: int, workers: int, nproc: str = "") -> dict[str, str]:
@@ -43,34 +41,6 @@ def train_job(index: int, nodes: int, nproc: str = "auto") -> dict[str, str]:
         "PET_NNODES": str(nodes), "PET_NPROC_PER_NODE": nproc, "PET_NODE_RANK": str(index),
         "PET_MASTER_ADDR": "job-node-0-0.job", "PET_MASTER_PORT": "29500",
         "JOB_COMPLETION_INDEX": str(index), "HOSTNAME": f"job-node-0-{index}",
-    }  # fmt: skip
-
-
-def tf_job(role: str, index: int, counts: dict[str, int]) -> dict[str, str]:
-    """A TFJob (tensorflow.go, genTFConfigJSONStr)."""
-    cluster = {
-        kind: [f"job-{kind}-{i}.default.svc:2222" for i in range(n)] for kind, n in counts.items() if n
-    }
-    task = {"type": role, "index": index}
-    return POD | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task, "environment": "cloud"})}
-
-
-def open_mpi(rank: int, size: int, local_size: int, **env: str) -> dict[str, str]:
-    """A process of Open MPI's mpirun; on another machine by ssh, so without the pod's variables."""
-    return {
-        "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(size),
-        "OMPI_COMM_WORLD_LOCAL_RANK": str(rank % local_size), "OMPI_COMM_WORLD_LOCAL_SIZE": str(local_size),
-        "OMPI_COMM_WORLD_NODE_RANK": str(rank % local_size), "OMPI_UNIVERSE_SIZE": str(size),
-        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile", **env,
-    }  # fmt: skip
-
-
-def hydra(rank: int, size: int, local_size: int, **env: str) -> dict[str, str]:
-    """A process of mpiexec.hydra (MPICH, Intel MPI), which gets the launcher's variables too."""
-    return {
-        "PMI_RANK": str(rank), "PMI_SIZE": str(size), "PMI_FD": "9",
-        "MPI_LOCALRANKID": str(rank % local_size), "MPI_LOCALNRANKS": str(local_size),
-        "K_MPI_JOB_ROLE": "launcher", "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile", **env,
     }  # fmt: skip
 
 

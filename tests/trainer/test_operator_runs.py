@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.test_multi_node import STEPS, Cluster
-from tests.trainer.test_operator_places import hydra, open_mpi, tf_job
+from tests.trainer.multi_node_support import STEPS, Cluster
+from tests.trainer.operator_places_support import hydra, open_mpi, tf_job
 from tests.waiting import wait_for
 
 LONG = "--steps=100000"

@@ -7,13 +7,13 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from tests.processes import lives
-from tests.trainer.test_multi_node import ROOT, Cluster, Node
+from tests.trainer.multi_node_support import ROOT, Cluster, Node
+from tests.trainer.own_script_support import entries
 from tests.waiting import wait_for
 from trainer import report
 from trainer.errors import UsageError
@@ -46,11 +46,6 @@ def printed(node: Node, pattern: str) -> list[str]:
 
 def losses(*nodes: Node) -> dict[str, str]:
     return dict(pair for node in nodes for pair in printed(node, r"step=(\d+) total=\d+ loss=(\S+)"))  # type: ignore[misc]
-
-
-def entries(node: Node) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in node.out.read_text().splitlines() if line.startswith("{")]
-    return [{**line["vxtui"], "message": line["message"], "severity": line["severity"]} for line in lines]
 
 
 def test_two_nodes_survive_a_kill_and_the_curve_is_that_of_a_run_in_peace(scripts: Scripts) -> None:

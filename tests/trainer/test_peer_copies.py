@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trainer.multi_node_support import Cluster
 from tests.trainer.pair import URI, ObjectReads, Pair, object_reads, steps
-from tests.trainer.test_multi_node import Cluster
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer.checkpoint.manifest import damage, read

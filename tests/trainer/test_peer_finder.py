@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.trainer.test_peer_store import KEY, RUN, part
+from tests.trainer.peer_store_support import KEY, RUN, part
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.finder import Finder, FoundCheckpoint, Patience
 from trainer.checkpoint.folder_store import FolderStore

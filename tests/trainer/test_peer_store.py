@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +13,10 @@ import psutil
 import pytest
 
 from tests.processes import lives
+from tests.trainer.peer_store_support import KEY, part
 from tests.waiting import wait_for
 from trainer.checkpoint import manifest as manifests
-from trainer.checkpoint.manifest import Manifest, damage, inventory
+from trainer.checkpoint.manifest import Manifest, damage
 from trainer.checkpoint.peers import client as clients
 from trainer.checkpoint.peers import connection as connections
 from trainer.checkpoint.peers.client import HeldCopy, PeerCopies
@@ -32,32 +31,7 @@ from trainer.distributed.process_group import ProcessGroup
 from trainer.launch.network import listen_on
 from trainer.placement.topology import Topology
 
-RUN = RunIdentity("one", "2026-11-22")
 PLENTY = FreeMemory(1 << 40, 1 << 40)
-KEY = "the key of this launch"
-
-
-def part(folder: Path, step: int, run: RunIdentity = RUN, node: int = 0, size: int = 3_000_000) -> Manifest:
-    """Save a part of `node` into `folder`/step-N: files in a subfolder, an empty one, and a large one."""
-    place = folder / f"step-{step}"
-    (place / "zero").mkdir(parents=True)
-    (place / "side.pt").write_bytes(b"")
-    (place / "zero" / "rank-0.pt").write_bytes(os.urandom(size))
-    (place / "zero" / "small.pt").write_bytes(f"step {step}".encode())
-    manifest = Manifest(
-        step,
-        "zero2",
-        "zero",
-        2,
-        2,
-        node,
-        shared=False,
-        files=inventory(place, node),
-        run=run,
-        saved=time.time(),
-    )
-    manifests.write(place, manifest)
-    return manifest
 
 
 class Store:

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.trainer.test_multi_node import Cluster, Node
+from tests.trainer.multi_node_support import Cluster, Node
+from tests.trainer.peer_timeout_support import everything
 from tests.waiting import wait_for
 
 SILENCE = 3.0
@@ -25,14 +26,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         with suppress(psutil.NoSuchProcess):
             everything(node, signal.SIGCONT)
     found.end()
-
-
-def everything(node: Node, number: int) -> None:
-    """A signal to all processes of a node."""
-    own = psutil.Process(node.process.pid)
-    for process in (own, *own.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(number)
 
 
 def said(node: Node, words: str) -> bool:

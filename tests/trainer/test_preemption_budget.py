@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainer.checkpoint_support import PROGRESS, strategy
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_checkpoint import PROGRESS, strategy
 from tests.wire.storage import Buckets, buckets
 from trainer.checkpoint import manager
 from trainer.checkpoint.folder_lock import LOCK

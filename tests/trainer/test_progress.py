@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.test_progress_dialects import read_all
-from tests.unit.test_progress_dialects import test_a_dialect_is_read as test_progress_of_a_dialect
+from tests.unit.progress_dialects_support import read_all
+from tests.unit.progress_dialects_support import test_a_dialect_is_read as test_progress_of_a_dialect
 
 __all__ = ["test_progress_of_a_dialect"]
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.trainer.multi_node_support import Cluster
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_multi_node import Cluster
 from trainer import exit_codes
 from trainer.replicas.hashing import combined, hashes
 from trainer.replicas.votes import Repeat, mismatch, verdict

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.trainer.checkpoint_support import PROGRESS, config, strategy
+from tests.trainer.multi_node_support import Cluster, losses
 from tests.trainer.ranks import Ranks
-from tests.trainer.test_checkpoint import PROGRESS, config, strategy
-from tests.trainer.test_multi_node import Cluster, losses
 from tests.waiting import wait_for
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import MANIFEST, damage, read, step_folders, write

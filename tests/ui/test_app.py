@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,11 +11,12 @@ from typing import Any
 import pytest
 from textual.widgets import OptionList
 
+from tests.ui.app_support import SlowBackend
 from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job
+from tests.ui.jobs_screen_support import footer, lines, opened, said, shown, table, until
 from tests.ui.resources_double import MemoryResources
 from tests.ui.schedules_double import MemorySchedules
 from tests.ui.serving_double import backend as serving_backend
-from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
 from tui.actions import registry
 from tui.actions.registry import Action, action, actions
 from tui.backends.interface import Unauthenticated, Unavailable
@@ -35,18 +35,6 @@ from tui.screens.quotas.grid import QuotaGridScreen
 from tui.screens.quotas.list import QuotasScreen
 from tui.store.jobs.snapshot import Snapshot, SnapshotFile
 from tui.widgets.notice import Notice
-
-
-class SlowBackend(MemoryBackend):
-    """Does not answer `connect` before it is let, which may be never."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.let = asyncio.Event()
-
-    async def connect(self) -> None:
-        self.connects += 1
-        await self.let.wait()
 
 
 def notice(app: Any) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from tests.ui.app_snapshots_support import PROFILE, SIZES_AND_THEMES, SMALL, USUAL
 from tests.ui.double import MemoryBackend, console, fleet, progress_is_known
-from tests.ui.test_jobs_screen import painted, table, until
+from tests.ui.jobs_screen_support import painted, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
@@ -20,35 +21,7 @@ from tui.screens.dialogs.help import HelpScreen
 from tui.store.jobs.connection_state import ConnectionState
 from tui.store.profiles.library import entry
 
-PROFILE = """
-displayName: arr-coc-${size}
-description: Four nodes of eight A100 on Spot, thirteen reducers.
-region: us-central1
-parameters:
-  size: {default: large, choices: [small, large], help: Of the model}
-  steps: {default: 100000, help: Optimizer steps in all}
-jobSpec:
-  workerPoolSpecs:
-    - machineSpec: {machineType: a2-highgpu-8g, acceleratorType: NVIDIA_TESLA_A100, acceleratorCount: 8}
-      replicaCount: 1
-      containerSpec: {imageUri: "us-docker.pkg.dev/p/r/arr-coc:1.4.2", args: ["--steps=${steps}"]}
-    - machineSpec: {machineType: a2-highgpu-8g, acceleratorType: NVIDIA_TESLA_A100, acceleratorCount: 8}
-      replicaCount: 3
-      containerSpec: {imageUri: "us-docker.pkg.dev/p/r/arr-coc:1.4.2"}
-  scheduling: {strategy: SPOT, timeout: 172800s}
-"""
-SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 Step = Callable[[Pilot[Any]], Awaitable[None]]
-
-
-SIZES_AND_THEMES = pytest.mark.parametrize(
-    ("size", "theme"),
-    [
-        (SMALL, "vxtui-dark"), (USUAL, "vxtui-dark"), (USUAL, "vxtui-light"), (LARGE, "vxtui-dark"),
-        (SMALL, "ansi16"),
-    ],
-    ids=["80-dark", "120-dark", "120-light", "200-dark", "80-ansi"],
-)  # fmt: skip
 
 
 @pytest.fixture

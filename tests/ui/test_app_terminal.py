@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.main_job.test_keys import nothing_but_the_screen
+from tests.main_job.keys_support import nothing_but_the_screen
 from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.waiting import LIMIT

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual import events
-from textual.pilot import Pilot
 
+from tests.ui.app_typeahead_support import packet
 from tests.ui.double import MemoryBackend, fleet
-from tests.ui.test_jobs_screen import lines, opened, shown, table, until
-from tui.app import VxtuiApp
+from tests.ui.jobs_screen_support import lines, opened, shown, table, until
 from tui.screens.jobs.screen import JobsScreen
 from tui.screens.launch.screen import LaunchScreen
 from tui.screens.quotas.grid import QuotaGridScreen
 from tui.store.profiles.library import entries
 from tui.widgets.filter_bar import FilterBar
-
-
-async def packet(app: VxtuiApp, pilot: Pilot[Any], keys: Sequence[str]) -> None:
-    """Post all keys before the app can deal with the first, as a driver does with one read."""
-    names = {"/": "slash", ":": "colon", " ": "space", "-": "minus"}
-    last = app.key_queue.number + len(keys)
-    for key in keys:
-        character = key if len(key) == 1 else None
-        app.post_message(events.Key(names.get(key, key), character))
-    await until(pilot, lambda: app.key_queue.number == last and not app.key_in_progress, "the last key")
-    await pilot.pause()
 
 
 async def test_a_filter_and_what_follows(tmp_path: Path) -> None:

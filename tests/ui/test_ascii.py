@@ -13,9 +13,9 @@ from textual.color import Color
 import tui
 from tests.ui.double import MemoryBackend, console, fleet, job
 from tests.ui.job_double import step
-from tests.ui.test_job_screen import backend_of
-from tests.ui.test_job_screen import opened as job_opened
-from tests.ui.test_jobs_screen import opened, said, until
+from tests.ui.job_screen_support import backend_of
+from tests.ui.job_screen_support import opened as job_opened
+from tests.ui.jobs_screen_support import opened, said, until
 from tui.config.settings import Settings
 from tui.display.ascii_filter import AsciiFilter
 from tui.screens.profile_form.screen import FormScreen

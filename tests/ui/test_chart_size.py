@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App
 from textual.widgets import Static
 
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine
 
 

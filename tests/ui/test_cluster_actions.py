@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests.ui.double import MemoryBackend, MemoryJobs, console, job
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
 from tui.domain.job import Job
 from tui.domain.replica import ReplicaGroup

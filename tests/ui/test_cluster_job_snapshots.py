@@ -6,10 +6,7 @@ tests.wire.kubernetes_node.faulted_jobs tests/ui/faulted_jobs` writes it: the jo
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
-from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,32 +14,17 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.double import NOON, console
+from tests.ui.cluster_job_snapshots_support import FAULTS, PYTORCH, read
+from tests.ui.double import console
 from tests.ui.job_double import ControlledJobs, JobBackend, line
-from tests.ui.test_job_snapshots import (
-    TABS,
-    _utc,  # noqa: F401 - times of the pictures
-    ready_screen,
-)
-from tests.ui.test_jobs_screen import until
+from tests.ui.job_snapshots_support import TABS, _utc, ready_screen  # noqa: F401 - times of the pictures
+from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job
 from tui.domain.jobs.diagnosis import diagnosis_of
-from tui.domain.kubernetes.failures.events import index_of
-from tui.domain.kubernetes.jobs import Found, job_of
-from tui.domain.kubernetes.nodes.machine import NodeMachine
-from tui.domain.kubernetes.nodes.shares import node_shares
-from tui.domain.kubernetes.pods import reduced
-from tui.domain.kubernetes.waiting import wait_events, waits_for
-from tui.domain.kubernetes.workloads import WORKLOADS
 
-Obj = dict[str, Any]
-FOLDER = Path(__file__).parent / "faulted_jobs"
 SIZES = {"80": (80, 24), "120": (120, 40), "200": (200, 60)}
-PYTORCH = next(each for each in WORKLOADS if each.key == "pytorch_job")
-FAULTS = ("evicted", "out-of-memory", "node-preempted", "unschedulable", "queue-full")
-_TIME = re.compile(r'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)Z"')
 
 
 class ClusterJobs(ControlledJobs):
@@ -50,31 +32,6 @@ class ClusterJobs(ControlledJobs):
 
     def owns(self, name: str) -> bool:
         return name.startswith("clusters/")
-
-
-def recorded(fault: str) -> Obj:
-    """What a cluster had after a fault, as if its job had been made twenty minutes before the pictures."""
-    text = (FOLDER / f"{fault}.json").read_text()
-    made = datetime.fromisoformat(json.loads(text)["job"]["metadata"]["creationTimestamp"])
-    shift = NOON - timedelta(minutes=20) - made
-
-    def moved(found: re.Match[str]) -> str:
-        time = datetime.fromisoformat(f"{found[1]}+00:00") + shift
-        return f'"{time:%Y-%m-%dT%H:%M:%SZ}"'
-
-    return dict(json.loads(_TIME.sub(moved, text)))
-
-
-def read(fault: str) -> Job:
-    """The job as the console reads it that comes after the fault."""
-    found = recorded(fault)
-    obj, events = found["job"], index_of(found["events"])
-    pods = [pod for each in found["pods"] if (pod := reduced(each)) is not None]
-    place = obj["metadata"]["namespace"], obj["kind"], obj["metadata"]["name"]
-    waiting = waits_for(obj, pods, found["workload"], None, wait_events(events, place, pods))
-    shares = node_shares(pods, {pod.node: A100 for pod in pods})
-    known = Found(pods=pods, waiting=waiting, events=events, workload=found["workload"], nodes=shares)
-    return job_of(obj, PYTORCH, "gke", "gke_p_us-central1_train", known)
 
 
 def backend_with(*jobs: Job) -> JobBackend:
@@ -91,7 +48,6 @@ def console_on(backend: JobBackend, state_dir: Path, theme: str = "vxtui-dark") 
     return console(backend, state_dir, context=here, settings=Settings(theme=theme))
 
 
-A100 = NodeMachine("a2-highgpu-8g", "us-central1", "NVIDIA_TESLA_A100", 8)
 LOOKS = [
     *((name, size, "overview", "vxtui-dark") for name in FAULTS for size in SIZES),
     ("unschedulable", "200", "overview", "vxtui-light"),

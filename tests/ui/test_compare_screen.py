@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 
 from tests.ui.double import NOON, console, job
 from tests.ui.job_double import JobBackend
-from tests.ui.test_jobs_screen import until
-from tests.ui.test_pipeline import LOOKS, PIPELINE, PipelineJobs, task
-from tests.ui.test_training_pipeline import Kind, seen
+from tests.ui.jobs_screen_support import until
+from tests.ui.pipeline_support import LOOKS, PIPELINE, PipelineJobs, task
+from tests.ui.training_pipeline_support import Kind, seen
 from tui.app import VxtuiApp
 from tui.config.settings import Context, Settings
 from tui.domain.states import JobState

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tests.ui.double import MemoryBackend, fleet
-from tests.ui.test_jobs_screen import opened, until
+from tests.ui.jobs_screen_support import opened, until
 from tui.domain.states import JobState
 from tui.screens import later
 from tui.screens.dialogs.help import HelpScreen

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.double import MemoryBackend, console, fleet, job, progress_is_known
-from tests.ui.test_jobs_screen import table, until
-from tests.unit.test_group import member
+from tests.ui.daily_use_snapshots_support import (
+    LOCAL,
+    look,  # noqa: F401 - fixtures
+)
+from tests.ui.double import MemoryBackend, fleet, job, progress_is_known
+from tests.ui.jobs_screen_support import table, until
+from tests.unit.group_support import member
 from tui.app import VxtuiApp
 from tui.backends.group import GroupBackend
 from tui.backends.interface import Unavailable
-from tui.config.settings import Context, Settings
+from tui.config.settings import Context
 from tui.screens.launch.screen import LaunchScreen
-from tui.store.jobs.connection_state import ConnectionState
-from tui.store.profiles.library import entries
 
 LOOKS = pytest.mark.parametrize(
     ("size", "theme"),
@@ -32,34 +32,6 @@ LOOKS = pytest.mark.parametrize(
     ],
     ids=["80", "120", "200", "120-light"],
 )
-LOCAL = Context("local", kind="local", project="p")
-Step = Callable[[VxtuiApp, Pilot[Any]], Awaitable[None]]
-
-
-@pytest.fixture
-def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
-    """Compare the console after `step` with its picture."""
-
-    def compare(backend: Any, size: tuple[int, int], theme: str, step: Step, **more: Any) -> None:
-        reader = partial(entries, tmp_path / "profiles")
-        app = console(
-            backend,
-            tmp_path,
-            settings=Settings(theme=theme),
-            read_profiles=reader,
-            profile_folder=Path("/home/ana/profiles"),
-            **more,
-        )
-
-        async def run_before(pilot: Pilot[Any]) -> None:
-            await until(pilot, lambda: app.connection.status.state is ConnectionState.LIVE, "the jobs")
-            await until(pilot, lambda: progress_is_known(app), "the progress of what runs")
-            await step(app, pilot)
-            await pilot.pause()
-
-        assert snap_compare(app, terminal_size=size, run_before=run_before)
-
-    return compare
 
 
 @LOOKS

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 
 import tui.screens
 from tests.ui.double import MemoryBackend, fleet
-from tests.ui.test_jobs_screen import opened, table
+from tests.ui.jobs_screen_support import opened, table
 from tests.waiting import until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings

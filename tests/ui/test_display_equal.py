@@ -11,15 +11,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.ui.display_equal_support import RANDOM
 from tests.ui.double import MemoryBackend, fleet, job
 from tests.ui.job_double import line
+from tests.ui.job_screen_support import backend_of
+from tests.ui.job_screen_support import opened as job_opened
+from tests.ui.jobs_screen_support import opened, until
 from tests.ui.tee import Pair, both
-from tests.ui.test_job_screen import backend_of
-from tests.ui.test_job_screen import opened as job_opened
-from tests.ui.test_jobs_screen import opened, until
 from tui.config.settings import Settings
 from tui.domain.log_entry import Severity
 from tui.screens.job.screen import JobScreen
@@ -73,10 +74,6 @@ def pressed(keys: Sequence[str], start: Callable[[Path], AbstractAsyncContextMan
     return pair
 
 
-RANDOM = settings(
-    max_examples=4, database=None, phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=list(HealthCheck),
-)  # fmt: skip
 SEQUENCES = st.lists(st.sampled_from(KEYS), min_size=12, max_size=20)
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.ui.double import NOON, Clock, MemoryBackend, fleet, job
-from tests.ui.test_jobs_screen import lines, opened, painted, said, table, until
+from tests.ui.jobs_screen_support import lines, opened, painted, said, table, until
 from tui.domain.states import JobState
 from tui.store.journal import TAIL, Journal
 

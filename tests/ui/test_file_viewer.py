@@ -6,7 +6,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tui.config.settings import Settings
 from tui.file_viewer import FileScreen, FileViewer
 from tui.store.job.file_feed import FileFeed

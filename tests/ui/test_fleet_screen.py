@@ -13,7 +13,8 @@ from textual.widgets import Static
 
 from tests.ui.double import Clock, MemoryBackend, console, job, pool
 from tests.ui.fleet_double import H100, LARGE, LOCAL, TRAINING, FleetBackend, gpus
-from tests.ui.test_jobs_screen import footer, lines, opened, until
+from tests.ui.fleet_screen_support import fleet
+from tests.ui.jobs_screen_support import footer, lines, opened, until
 from tui.app import VxtuiApp
 from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
@@ -29,17 +30,6 @@ from tui.widgets.heat_map.scale import LATE, NOT_MEASURED
 from tui.widgets.notice import Notice
 
 SMALL, USUAL, LARGE_SIZE = (80, 24), (120, 40), (200, 60)
-
-
-async def fleet(app: VxtuiApp, pilot: Pilot[Any]) -> FleetScreen:
-    """Key 3, and the first figures."""
-    await pilot.press("3")
-    await until(pilot, lambda: isinstance(app.screen, FleetScreen), "the fleet")
-    screen = app.screen
-    assert isinstance(screen, FleetScreen)
-    await until(pilot, lambda: screen.feed is not None and screen.feed.read_at is not None, "figures")
-    await pilot.pause()
-    return screen
 
 
 def spot_line(screen: FleetScreen) -> str:

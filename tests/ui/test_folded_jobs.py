@@ -2,55 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from tests.ui.double import MemoryBackend, job, pool
-from tests.ui.test_jobs_screen import lines, opened, until
-from tests.ui.test_many_jobs import toasts
-from tests.ui.test_training_pipeline import Kind, column, question
+from tests.ui.folded_jobs_support import GPU, NIGHTLY, RUNNING, SWEEP, TOKENIZE, TRIALS, Sweeps
+from tests.ui.jobs_screen_support import lines, opened, until
+from tests.ui.many_jobs_support import toasts
+from tests.ui.training_pipeline_support import Kind, column, question
 from tui.app import VxtuiApp
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.task import Task
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.jobs.screen import JobsScreen
 
-GPU = "NVIDIA_L4"
-RUNNING, DONE = JobState.RUNNING, JobState.SUCCEEDED
-
-
-def of_kind(found: Job, kind: str, collection: str, tasks: tuple[Task, ...], groups: bool = True) -> Job:
-    name = found.name.replace("customJobs", collection)
-    return replace(
-        found, name=name, kind=kind, tasks=tasks, composite=True, groups=found.groups if groups else ()
-    )
-
-
-def parts_of(jobs: list[Job]) -> tuple[Task, ...]:
-    return tuple(Task(str(at), each.state, each.name, name=each.display_name) for at, each in enumerate(jobs))
-
-
-TRIALS = [job(n, f"sweep-{n}", RUNNING, age=10 - n, groups=(pool(0, 1, GPU, 2),)) for n in (1, 2)]
-SWEEP = of_kind(
-    job(3, "sweep", RUNNING, age=10, groups=(pool(0, 1, GPU, 2),)),
-    "tuning_job", "hyperparameterTuningJobs", parts_of(TRIALS),
-)  # fmt: skip
-TOKENIZE = job(4, "tokenize", DONE, age=15)
-NIGHTLY = of_kind(
-    job(5, "nightly", RUNNING, age=20), "pipeline_job", "pipelineJobs", parts_of([TOKENIZE, SWEEP]), False
-)
 OTHER = job(6, "other", RUNNING, age=5, groups=(pool(0, 1, GPU, 1),))
 
 
 class Pipelines(Kind):
     kind = "pipeline_job"
     collection = "pipelineJobs"
-
-
-class Sweeps(Kind):
-    kind = "tuning_job"
-    collection = "hyperparameterTuningJobs"
 
 
 def backend() -> MemoryBackend:

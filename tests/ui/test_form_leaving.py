@@ -6,15 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.ui.test_form_screen import (
-    A100,
-    form,
-    ready,
-    screen,
-    settled,
-    to,
-)
-from tests.ui.test_jobs_screen import lines, said, until
+from tests.ui.form_screen_support import A100, form, ready, screen, settled, to
+from tests.ui.jobs_screen_support import lines, said, until
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.profile_form.diff import DiffScreen
 from tui.screens.profile_form.screen import FormScreen

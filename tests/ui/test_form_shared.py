@@ -8,9 +8,9 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tests.ui.test_form_screen import A100, POOL, form, row, screen, settled, spec, to, view
-from tests.ui.test_jobs_screen import footer, said, until
-from tests.unit.test_profile_sharing import FIVE
+from tests.ui.form_screen_support import A100, POOL, form, row, screen, settled, spec, to, view
+from tests.ui.jobs_screen_support import footer, said, until
+from tests.unit.profile_sharing_support import FIVE
 from tui.app import VxtuiApp
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.profile_form.screen import FormScreen

@@ -11,9 +11,9 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from tests.ui.app_snapshots_support import LARGE, PROFILE, SIZES_AND_THEMES, SMALL, USUAL
 from tests.ui.double import MemoryBackend, console
-from tests.ui.test_app_snapshots import LARGE, PROFILE, SIZES_AND_THEMES, SMALL, USUAL
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings
 from tui.domain.vertex.cost import Estimate, estimate

@@ -10,8 +10,8 @@ import pytest
 
 from tests.ui.double import job
 from tests.ui.job_double import JobBackend, a_log, event, line, step
-from tests.ui.test_job_screen import opened
-from tests.ui.test_jobs_screen import until
+from tests.ui.job_screen_support import opened
+from tests.ui.jobs_screen_support import until
 from tui.domain.log_entry import LogEntry
 from tui.screens.job.screen import JobScreen
 

@@ -12,8 +12,8 @@ from textual.widgets import Input
 
 from tests.ui.double import MemoryBackend, MemoryJobs, job
 from tests.ui.job_double import JobBackend
-from tests.ui.test_jobs_screen import lines, opened, said, table, until
-from tests.ui.test_profiles_screen import choose, profiles, text
+from tests.ui.jobs_screen_support import lines, opened, said, table, until
+from tests.ui.profiles_screen_support import choose, profiles, text
 from tui.config.settings import Context
 from tui.domain.profile import load
 from tui.domain.states import JobState

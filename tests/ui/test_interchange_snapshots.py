@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from tests.ui.app_snapshots_support import PROFILE
 from tests.ui.double import MemoryBackend, console
-from tests.ui.test_app_snapshots import PROFILE
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings
 from tui.domain.profile import load

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import console, job
-from tests.ui.test_job_screen import backend_of, footer, header, opened, tab, text_of
-from tests.ui.test_jobs_screen import said, until
+from tests.ui.job_screen_support import backend_of, footer, header, opened, tab, text_of
+from tests.ui.jobs_screen_support import said, until
 from tui.config.settings import Context
 from tui.domain.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen

@@ -9,8 +9,8 @@ from textual.events import AppBlur, AppFocus
 from textual.widgets import Input
 
 from tests.ui.job_double import at, event, line, step
-from tests.ui.test_job_screen import backend_of, header, opened, tab, text_of
-from tests.ui.test_jobs_screen import until
+from tests.ui.job_screen_support import backend_of, header, opened, tab, text_of
+from tests.ui.jobs_screen_support import until
 from tui.backends.interface import Unavailable
 from tui.domain.log_entry import LogGap
 from tui.screens.dialogs.message import MessageScreen

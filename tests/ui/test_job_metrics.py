@@ -13,22 +13,15 @@ from textual.widgets import Static
 
 from tests.ui.double import console
 from tests.ui.job_double import JobBackend, line, step
-from tests.ui.test_job_screen import backend_of, opened, tab
-from tests.ui.test_job_snapshots import TABS, USUAL, ready_screen
-from tests.ui.test_jobs_screen import until
+from tests.ui.job_metrics_support import titles
+from tests.ui.job_screen_support import backend_of, opened, tab
+from tests.ui.job_snapshots_support import TABS, USUAL, ready_screen
+from tests.ui.jobs_screen_support import until
 from tui.config.settings import Settings
 from tui.screens.job.metrics import MetricsPane
 from tui.screens.job.overview import OverviewPane
 from tui.store.job.feed import JobFeed
 from tui.widgets.plot.chart import Chart
-
-
-def titles(pane: MetricsPane) -> dict[str, str]:
-    """The line above each chart, by what the chart is about."""
-    return {
-        chart.format.title: str(chart.query_one(".chart-title", Static).content)
-        for chart in pane.query(Chart)
-    }
 
 
 async def test_zoom_pan_and_back(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.widgets import Input
 
 from tests.ui.double import NOON, MemoryBackend, job
-from tests.ui.test_jobs_screen import opened, painted, table, until
+from tests.ui.jobs_screen_support import opened, painted, table, until
 from tui.config.settings import Context
 from tui.domain.states import JobState
 from tui.domain.vertex.interchange import FORMS

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.ui.double import NOON, MemoryBackend, fleet, job, pool
-from tests.ui.test_jobs_screen import again, current, lines, opened, painted, shown, table, until
+from tests.ui.jobs_screen_support import again, current, lines, opened, painted, shown, table, until
 from tui.domain.diagnosis import Diagnosis
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress

@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.widgets import Input
 
 from tests.ui.double import MemoryBackend, fleet, job
-from tests.ui.test_jobs_screen import lines, opened, painted, said, shown, table, until
+from tests.ui.jobs_screen_support import lines, opened, painted, said, shown, table, until
 from tui.domain.jobs.query import completions, without_unfinished
 from tui.screens.commands import CommandLine, elsewhere
 from tui.screens.dialogs.prompt import PromptScreen

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tui.display import app as display_app
 from tui.display.app import DisplayApp
 

@@ -15,8 +15,8 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tests.ui.test_jobs_screen import until
-from tests.ui.test_log_view import rows
+from tests.ui.jobs_screen_support import until
+from tests.ui.log_view_support import rows
 from tui.config.settings import Settings
 from tui.domain.text import plain
 from tui.file_viewer import FileScreen, FileViewer

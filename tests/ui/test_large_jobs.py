@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from tests.benchmarks.large_jobs_child import Jobs, pipeline, tuning_job
 from tests.ui.double import MemoryBackend, console
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tui.domain.job import Job
 from tui.domain.pipeline import tree
 from tui.screens.job.screen import JobScreen

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual import events
 from textual.content import Content
-from textual.pilot import Pilot
 
+from tests.ui.app_typeahead_support import packet
 from tests.ui.double import MemoryBackend
-from tests.ui.test_app_typeahead import packet
-from tests.ui.test_jobs_screen import footer, until
-from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
+from tests.ui.jobs_screen_support import footer, until
+from tests.ui.launch_form_support import go_to, value, words
+from tests.ui.profiles_screen_support import choose, launch_screen, profiles, text
 from tui.app import VxtuiApp
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.launch.field import LaunchField, ValueInput
@@ -56,22 +55,6 @@ def folder(tmp_path: Path) -> Path:
 def current(app: VxtuiApp) -> str:
     """Name of the field with the focus."""
     return next((f.field for f in app.screen.query(LaunchField) if f.line is app.screen.focused), "")
-
-
-def value(app: VxtuiApp, name: str) -> str:
-    screen = next(s for s in app.screen_stack if isinstance(s, LaunchScreen))
-    return next(f.value for f in screen.query(LaunchField) if f.field == name)
-
-
-def words(app: VxtuiApp, left: int = 0, right: int | None = None) -> str:
-    """What is painted between two columns, as one line."""
-    strips = app.screen._compositor.render_strips()
-    return " ".join(" ".join(strip.text[left:right] for strip in strips).split())
-
-
-async def go_to(app: VxtuiApp, pilot: Pilot[Any], name: str) -> None:
-    next(f for f in app.screen.query(LaunchField) if f.field == name).line.focus()
-    await pilot.pause()
 
 
 async def test_tab_and_enter_go_through_the_values_in_order(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import MemoryBackend, job
-from tests.ui.test_jobs_screen import lines, said, until
-from tests.ui.test_profiles_screen import choose, profiles
+from tests.ui.jobs_screen_support import lines, said, until
+from tests.ui.profiles_screen_support import choose, profiles
 from tui.backends.group import GroupBackend
 from tui.config.settings import Context
 from tui.screens.dialogs.pick import PickScreen

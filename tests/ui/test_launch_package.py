@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.ui.double import MemoryBackend
-from tests.ui.test_jobs_screen import until
-from tests.ui.test_profiles_screen import launch_screen, profiles, text
+from tests.ui.jobs_screen_support import until
+from tests.ui.profiles_screen_support import launch_screen, profiles, text
 from tui.backends.interface import Bucket, PermissionDenied, Progressed, StorageService
 from tui.config.settings import Context
 from tui.domain.profile.document_edit import Edit

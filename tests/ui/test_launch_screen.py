@@ -12,8 +12,8 @@ import pytest
 from textual.widgets import Input, Static
 
 from tests.ui.double import MemoryBackend
-from tests.ui.test_jobs_screen import footer, said, until
-from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
+from tests.ui.jobs_screen_support import footer, said, until
+from tests.ui.profiles_screen_support import choose, launch_screen, profiles, text
 from tui.backends.interface import PreflightService
 from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, buckets_of, ok

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from textual.geometry import Size
 from textual.screen import Screen
 
+from tests.ui.display_equal_support import RANDOM
 from tests.ui.double import MemoryBackend, fleet
-from tests.ui.test_display_equal import RANDOM
-from tests.ui.test_jobs_screen import opened
+from tests.ui.jobs_screen_support import opened
 from tests.waiting import until
 from tui.app import VxtuiApp
 from tui.display.stylesheet import CachedStylesheet

@@ -20,6 +20,7 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 
 from tests.ui.job_double import at, event, line, step
+from tests.ui.log_view_support import rows
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.pattern import compile_pattern
 from tui.store.log.store import LogStore
@@ -75,10 +76,6 @@ def fat(count: int, start: int = 0) -> list[LogEntry]:
     return [
         line(n, f"n{n:05} x" + "".join(Random(n).choices(some, k=4000))) for n in range(start, start + count)
     ]
-
-
-def rows(view: LogView) -> list[str]:
-    return [view.render_line(y).text for y in range(view.size.height)]
 
 
 def messages(view: LogView) -> list[str]:

@@ -9,17 +9,14 @@ from typing import Any
 import pytest
 
 from tests.ui.double import MemoryBackend, job
-from tests.ui.test_jobs_screen import lines, opened, until
+from tests.ui.jobs_screen_support import lines, opened, until
+from tests.ui.many_jobs_support import toasts
 from tui.app import VxtuiApp
 from tui.config.settings import Context
 from tui.domain.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 
 ENDED = [job(number, "tiny", JobState.SUCCEEDED, age=90 + number) for number in range(3)]
-
-
-def toasts(app: VxtuiApp) -> list[str]:
-    return [toast.message for toast in app._notifications]
 
 
 def details(app: VxtuiApp) -> list[str]:

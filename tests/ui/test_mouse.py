@@ -6,9 +6,9 @@ from pathlib import Path
 
 from textual.geometry import Offset
 
-from tests.ui.test_job_metrics import titles
-from tests.ui.test_job_screen import backend_of, opened, tab
-from tests.ui.test_jobs_screen import until
+from tests.ui.job_metrics_support import titles
+from tests.ui.job_screen_support import backend_of, opened, tab
+from tests.ui.jobs_screen_support import until
 from tui.screens.job.metrics import MetricsPane
 from tui.screens.job.replicas import ReplicasPane
 from tui.screens.jobs.screen import JobsScreen

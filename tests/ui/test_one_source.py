@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from tests.ui.app_support import SlowBackend
 from tests.ui.double import NOON, Clock, MemoryBackend, console, job
 from tests.ui.fleet_double import LARGE, FleetBackend
+from tests.ui.fleet_screen_support import fleet
 from tests.ui.job_double import JobBackend
-from tests.ui.test_app import SlowBackend
-from tests.ui.test_fleet_screen import fleet
-from tests.ui.test_job_screen import backend_of, header, tab, text_of
-from tests.ui.test_job_screen import opened as job_opened
-from tests.ui.test_jobs_screen import again, lines, opened, painted, shown, until
-from tests.unit.test_group import member
+from tests.ui.job_screen_support import backend_of, header, tab, text_of
+from tests.ui.job_screen_support import opened as job_opened
+from tests.ui.jobs_screen_support import again, lines, opened, painted, shown, until
+from tests.unit.group_support import member
 from tui.app import VxtuiApp
 from tui.backends.group import GroupBackend
 from tui.backends.interface import Unavailable

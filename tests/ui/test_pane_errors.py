@@ -11,8 +11,8 @@ import pytest
 from textual import events
 from textual.widget import Widget
 
-from tests.ui.test_job_screen import backend_of, header, opened, tab, text_of
-from tests.ui.test_jobs_screen import until
+from tests.ui.job_screen_support import backend_of, header, opened, tab, text_of
+from tests.ui.jobs_screen_support import until
 from tests.waiting import until as until_beside
 from tui.screens.containment import ERROR_ID
 from tui.screens.job.events import EventsPane

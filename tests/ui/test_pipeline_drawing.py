@@ -10,10 +10,10 @@ import pytest
 
 from tests.ui.double import NOON, console
 from tests.ui.job_double import JobBackend
-from tests.ui.test_job_snapshots import _utc  # noqa: F401 - times of the pictures
-from tests.ui.test_jobs_screen import until
-from tests.ui.test_pipeline import CHILD, LOOKS, PIPELINE, backend, many, on_tasks, task
-from tests.ui.test_training_pipeline import seen
+from tests.ui.job_snapshots_support import _utc  # noqa: F401 - times of the pictures
+from tests.ui.jobs_screen_support import until
+from tests.ui.pipeline_support import CHILD, LOOKS, PIPELINE, backend, many, on_tasks, task
+from tests.ui.training_pipeline_support import seen
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job
 from tui.domain.states import JobState

@@ -10,9 +10,9 @@ import yaml
 from textual.widgets import Static
 
 from tests.ui.double import MemoryBackend, console
-from tests.ui.test_form_screen import detail, drawn, form, row, screen, settled, to
-from tests.ui.test_jobs_screen import until
-from tests.unit.test_pipeline_body import profile, spec
+from tests.ui.form_screen_support import detail, drawn, form, row, screen, settled, to
+from tests.ui.jobs_screen_support import until
+from tests.unit.pipeline_body_support import profile, spec
 from tui.app import VxtuiApp
 from tui.config.paths import shipped
 from tui.config.settings import Settings

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.ui.daily_use_snapshots_support import LOCAL, look
 from tests.ui.double import MemoryBackend
-from tests.ui.test_daily_use_snapshots import LOCAL, look
-from tests.ui.test_jobs_screen import footer, until
-from tests.ui.test_launch_form import go_to, value, words
-from tests.ui.test_profiles_screen import launch_screen, profiles
-from tests.unit.test_pipeline_body import profile, spec
+from tests.ui.jobs_screen_support import footer, until
+from tests.ui.launch_form_support import go_to, value, words
+from tests.ui.profiles_screen_support import launch_screen, profiles
+from tests.unit.pipeline_body_support import profile, spec
 from tui.app import VxtuiApp
 from tui.screens.launch.field import LaunchField
 from tui.screens.launch.screen import LaunchScreen

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.ui.double import console
 from tests.ui.job_double import JobBackend
-from tests.ui.test_jobs_screen import until
-from tests.ui.test_pipeline import CHILD, PIPELINE, PipelineJobs
-from tests.ui.test_training_pipeline import Kind, seen
+from tests.ui.jobs_screen_support import until
+from tests.ui.pipeline_support import CHILD, PIPELINE, PipelineJobs
+from tests.ui.training_pipeline_support import Kind, seen
 from tui.domain.job import Job
 from tui.domain.pipeline.run import PipelineRun
 from tui.screens.job.screen import JobScreen

@@ -10,9 +10,9 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests.ui.double import MemoryBackend
-from tests.ui.test_form_screen import form, screen
-from tests.ui.test_jobs_screen import opened, said, until
-from tests.ui.test_profiles_screen import launch_screen, profiles, text
+from tests.ui.form_screen_support import form, screen
+from tests.ui.jobs_screen_support import opened, said, until
+from tests.ui.profiles_screen_support import launch_screen, profiles, text
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, PriceService
 from tui.domain.vertex.prices import Price, Prices, Range, built_in

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from tests.ui.double import MemoryBackend, MemoryJobs
-from tests.ui.test_jobs_screen import footer, lines, opened, painted, said, table, until
-from tui.app import VxtuiApp
+from tests.ui.jobs_screen_support import footer, lines, opened, painted, said, table, until
+from tests.ui.profiles_screen_support import choose, profiles, text
 from tui.backends.interface import InvalidRequest, LaunchRequest, Unavailable
 from tui.domain.job import Job
 from tui.screens.dialogs.preview import PreviewScreen
@@ -32,37 +29,6 @@ from tui.store.profiles.entries import ProfileEntry
 from tui.store.profiles.library import entries
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
-
-
-@asynccontextmanager
-async def profiles(
-    backend: MemoryBackend, where: Path, monkeypatch: pytest.MonkeyPatch, **more: Any
-) -> AsyncIterator[tuple[VxtuiApp, Pilot[Any], list[str]]]:
-    """The profiles screen, and the jobs that are opened from it."""
-    reader = partial(entries, where / "profiles")
-    async with opened(backend, where, read_profiles=reader, **more) as (app, pilot):
-        went: list[str] = []
-        monkeypatch.setattr(app, "open_job", went.append)
-        await pilot.press("2")
-        await until(pilot, lambda: table(app).keys, "the profiles")
-        yield app, pilot, went
-
-
-async def choose(app: VxtuiApp, pilot: Pilot[Any], name: str) -> None:
-    entry = next(e for e in app.profiles if e.name == name)
-    table(app).move_to(entry.key)
-    await pilot.pause()
-
-
-async def launch_screen(app: VxtuiApp, pilot: Pilot[Any], name: str) -> None:
-    """The launch screen of the profile `name`."""
-    await choose(app, pilot, name)
-    await pilot.press("l")
-    await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
-
-
-def text(app: VxtuiApp, selector: str) -> str:
-    return str(app.screen.query_one(selector, Static).content)
 
 
 async def test_ready_made_profiles_are_listed_and_valid(

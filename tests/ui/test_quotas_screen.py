@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
+from tests.ui.app_snapshots_support import PROFILE
 from tests.ui.double import NOON, MemoryBackend, console, fleet
-from tests.ui.test_app_snapshots import PROFILE
-from tests.ui.test_jobs_screen import table, until
+from tests.ui.jobs_screen_support import table, until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings
 from tui.domain.quota import Quota

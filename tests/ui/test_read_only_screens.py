@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from tests.ui.double import MemoryBackend, fleet, job
-from tests.ui.test_jobs_screen import opened, table, until
+from tests.ui.jobs_screen_support import opened, table, until
 from tui.actions.registry import actions
 from tui.app import VxtuiApp
 from tui.config.paths import shipped

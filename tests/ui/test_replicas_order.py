@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.ui.double import job, pool
-from tests.ui.test_job_screen import backend_of, opened, tab
-from tests.ui.test_jobs_screen import until
+from tests.ui.job_screen_support import backend_of, opened, tab
+from tests.ui.jobs_screen_support import until
 from tui.domain.metric import CPU
 from tui.domain.states import JobState
 from tui.screens.job.replicas import ReplicasPane

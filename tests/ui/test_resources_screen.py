@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import MemoryBackend, console
+from tests.ui.jobs_screen_support import lines, on_screen, opened, painted, table, until
 from tests.ui.resources_double import PLACE, backend, machines
-from tests.ui.test_jobs_screen import lines, on_screen, opened, painted, table, until
 from tui.backends.interface import PermissionDenied
 from tui.config.settings import Context, Settings
 from tui.screens.dialogs.confirm import ConfirmScreen

@@ -9,9 +9,9 @@ from textual.widgets import Static
 
 from tests.ui.double import job, pool
 from tests.ui.job_double import line
-from tests.ui.test_job_metrics import titles
-from tests.ui.test_job_screen import backend_of, opened, tab
-from tests.ui.test_jobs_screen import on_screen, until
+from tests.ui.job_metrics_support import titles
+from tests.ui.job_screen_support import backend_of, opened, tab
+from tests.ui.jobs_screen_support import on_screen, until
 from tui.screens.job.metrics import MetricsPane
 from tui.screens.job.run_compare import smoothed
 from tui.widgets.plot.chart import Chart, ChartLine

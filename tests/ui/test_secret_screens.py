@@ -11,11 +11,11 @@ from textual.widgets import Input
 
 from tests.secret_places import SHAPES, leaks, profile
 from tests.ui.double import MemoryBackend, MemoryJobs
-from tests.ui.test_form_screen import form
-from tests.ui.test_job_screen import backend_of
-from tests.ui.test_job_screen import opened as opened_job
-from tests.ui.test_jobs_screen import on_screen, until
-from tests.ui.test_profiles_screen import choose, profiles, text
+from tests.ui.form_screen_support import form
+from tests.ui.job_screen_support import backend_of
+from tests.ui.job_screen_support import opened as opened_job
+from tests.ui.jobs_screen_support import on_screen, until
+from tests.ui.profiles_screen_support import choose, profiles, text
 from tui.backends.interface import Job, LaunchRequest, Unavailable
 from tui.domain.masking import MASK
 from tui.domain.profile import load

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.ui.double import NOON
+from tests.ui.jobs_screen_support import footer, lines, on_screen, opened, painted, said, table, until
 from tests.ui.serving_double import PLACE, MemoryServing, backend, model
-from tests.ui.test_jobs_screen import footer, lines, on_screen, opened, painted, said, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied
 from tui.config.settings import Context

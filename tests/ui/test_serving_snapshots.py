@@ -9,9 +9,9 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import console
+from tests.ui.job_snapshots_support import _utc  # noqa: F401 - times of the pictures
+from tests.ui.jobs_screen_support import lines, painted, until
 from tests.ui.serving_double import backend
-from tests.ui.test_job_snapshots import _utc  # noqa: F401 - times of the pictures
-from tests.ui.test_jobs_screen import lines, painted, until
 from tui.config.settings import Settings
 
 LOOKS = {

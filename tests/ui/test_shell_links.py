@@ -11,11 +11,11 @@ from textual.pilot import Pilot
 
 from tests.ui.double import console, job
 from tests.ui.job_double import JobBackend
-from tests.ui.test_job_screen import opened, tab
-from tests.ui.test_job_screen import text_of as text_in
-from tests.ui.test_jobs_screen import until
-from tests.ui.test_tuning_job import backend as sweep_backend
-from tests.ui.test_tuning_job import on_trials
+from tests.ui.job_screen_support import opened, tab
+from tests.ui.job_screen_support import text_of as text_in
+from tests.ui.jobs_screen_support import until
+from tests.ui.tuning_job_support import backend as sweep_backend
+from tests.ui.tuning_job_support import on_trials
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.screens.dialogs.message import MessageScreen

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.main_job.test_keys import nothing_but_the_screen
+from tests.main_job.keys_support import nothing_but_the_screen
 from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.ui.double import fleet
@@ -172,7 +172,7 @@ def test_screens_that_are_opened_later_are_imported_while_nobody_waits() -> None
     code = """
 import asyncio, pathlib, sys, tempfile
 from tests.ui.double import MemoryBackend, fleet
-from tests.ui.test_jobs_screen import opened, until
+from tests.ui.jobs_screen_support import opened, until
 from tui.screens import later
 
 async def main():

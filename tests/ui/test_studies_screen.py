@@ -11,11 +11,11 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import NOON, MemoryBackend, job
-from tests.ui.test_folded_jobs import NIGHTLY, SWEEP, TOKENIZE, TRIALS, Sweeps
-from tests.ui.test_jobs_screen import lines, opened, until
-from tests.ui.test_pipeline import CHILD, PIPELINE, PipelineJobs
-from tests.ui.test_training_pipeline import PIPELINE as WRAPPER
-from tests.ui.test_training_pipeline import Kind, Pipelines, question, seen
+from tests.ui.folded_jobs_support import NIGHTLY, SWEEP, TOKENIZE, TRIALS, Sweeps
+from tests.ui.jobs_screen_support import lines, opened, until
+from tests.ui.pipeline_support import CHILD, PIPELINE, PipelineJobs
+from tests.ui.training_pipeline_support import PIPELINE as WRAPPER
+from tests.ui.training_pipeline_support import Kind, Pipelines, question, seen
 from tui.actions.registry import action
 from tui.app import VxtuiApp
 from tui.backends.interface import Unavailable

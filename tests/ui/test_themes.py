@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import THEMES, MemoryBackend, fleet
-from tests.ui.test_jobs_screen import opened, said, table
+from tests.ui.jobs_screen_support import opened, said, table
 from tui.config.settings import Settings
 from tui.config.themes import ThemeError, load_theme, load_themes
 

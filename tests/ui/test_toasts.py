@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from textual.widgets._toast import Toast
 
 from tests.ui.double import NOON, MemoryBackend, job
-from tests.ui.test_jobs_screen import again, opened, until
-from tests.ui.test_many_jobs import toasts
+from tests.ui.jobs_screen_support import again, opened, until
+from tests.ui.many_jobs_support import toasts
 from tui.app import VxtuiApp
 from tui.domain.job import JobError
 from tui.domain.states import JobState

@@ -9,9 +9,9 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import console
-from tests.ui.test_job_snapshots import _utc  # noqa: F401 - times of the pictures
-from tests.ui.test_jobs_screen import until
-from tests.ui.test_tuning_job import SWEEP, backend, on_trials
+from tests.ui.job_snapshots_support import _utc  # noqa: F401 - times of the pictures
+from tests.ui.jobs_screen_support import until
+from tests.ui.tuning_job_support import SWEEP, backend, on_trials
 from tui.config.settings import Context, Settings
 from tui.screens.job.screen import JobScreen
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.ui.double import job
-from tests.ui.test_pipeline import PIPELINE
+from tests.ui.pipeline_support import PIPELINE
 from tui.domain.comparison.facts import job_facts, pipeline_facts, tuning_facts
 from tui.domain.comparison.runs import RunFacts, TaskOutcome, change_text, percent_text, rows_of, text_of
 from tui.domain.masking import MASK

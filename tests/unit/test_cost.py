@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.test_quota_fit import ARR, custom_job, make_job, pool
+from tests.unit.quota_fit_support import ARR, custom_job, make_job, pool
 from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.vertex.cost import dated, estimate, hourly, money, spent, total

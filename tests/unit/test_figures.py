@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.unit.test_progress_dialects import log_entry
+from tests.unit.progress_dialects_support import log_entry
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.training.figures import LARGEST, MOST_STEPS, count, figure, finite, later
 from tui.domain.training.progress import NO_PROGRESS, advance, training_step

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import MemoryBackend, job
+from tests.unit.group_support import member, until_ready
 from tests.waiting import LIMIT
 from tui.backends.factory import open_backend
 from tui.backends.group import GroupBackend
 from tui.backends.interface import (
     BackendError,
-    ContextInfo,
     JobPage,
     LaunchRequest,
     LogQuery,
@@ -30,25 +30,11 @@ from tui.backends.interface import (
 from tui.backends.shells import ShellRequest, ShellSession
 from tui.config.settings import ALL, Context, Settings, SettingsError, all_contexts, choose_context
 from tui.config.settings_file import read_settings
-from tui.domain.job import Job
 from tui.domain.quota import Quota
 from tui.domain.states import JobState
 from tui.session import now
 from tui.store.jobs.poller import Poller
 from tui.store.jobs.table import JobStore
-
-
-def member(name: str, *numbers: int, regions: tuple[str, ...] = ("us-central1",)) -> MemoryBackend:
-    jobs = []
-    for number in numbers:
-        one = job(number, f"{name}-{number}")
-        full = one.name.replace("projects/p/", f"projects/{name}-project/")
-        jobs.append(
-            Job(**{**{f: getattr(one, f) for f in one.__dataclass_fields__}, "name": full, "context": name})
-        )
-    found = MemoryBackend(jobs, regions=regions)
-    found.info = ContextInfo(name, f"{name}-project", regions, local=False)
-    return found
 
 
 async def pages(group: GroupBackend) -> list[JobPage]:
@@ -128,11 +114,6 @@ async def test_members_that_can_not_be_reached_end_the_wait_for_all() -> None:
         await asyncio.wait_for(group.settle(), LIMIT)
         with pytest.raises(Unavailable, match=r"two can't be asked for the job one-1: no way there"):
             await group.find_jobs("one-1")
-
-
-async def until_ready(group: GroupBackend, count: int) -> None:
-    await asyncio.wait(group._connecting.values(), timeout=LIMIT)
-    assert len(group.ready()) == count
 
 
 async def test_a_context_that_can_not_be_reached_holds_up_nobody() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ui.schedules_double import MemorySchedules, some
-from tests.unit.test_group import member, until_ready
+from tests.unit.group_support import member, until_ready
 from tui.backends.group import GroupBackend
 from tui.backends.interface import NotFound, NotOffered, PermissionDenied
 from tui.config.settings import ALL

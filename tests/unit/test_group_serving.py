@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ui.serving_double import MemoryServing
-from tests.unit.test_group import member, until_ready
+from tests.unit.group_support import member, until_ready
 from tui.backends.group import GroupBackend
 from tui.backends.interface import NotFound, PermissionDenied
 from tui.backends.serving import Deployment

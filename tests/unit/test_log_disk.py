@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tests.unit.test_log_store import many
+from tests.unit.log_store_support import many
 from tui.config.settings import Settings
 from tui.domain.log_entry import LogEntry
 from tui.store.log import block_file

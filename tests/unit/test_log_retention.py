@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.ui.double import NOON, Clock, MemoryBackend, job
-from tests.unit.test_log_store import many
+from tests.unit.log_store_support import many
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.runner import OperationRunner
 from tui.config.access import Access

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.log_store_support import START, entry, many
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.pattern import compile_pattern
 from tui.store.log import block_file
@@ -23,7 +24,6 @@ from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines, line_key, merge
 from tui.store.log.store import LogStore
 
-START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 FILTERS = (
     LineFilter(),
     LineFilter(severity=Severity.WARNING),
@@ -38,16 +38,6 @@ FILTERS = (
     ),
     LineFilter(gaps=False),
 )
-
-
-def entry(
-    moment: int, replica: int = 0, message: str = "", severity: Severity = Severity.INFO, said: object = None
-) -> LogEntry:
-    json = None if said is None else {"message": message, "said": said}
-    time = START + timedelta(microseconds=moment // 2)
-    return LogEntry(
-        time, f"id{moment:04}", f"workerpool{replica}-0", severity, message, json, nanos=moment % 2
-    )
 
 
 entries = st.builds(
@@ -142,10 +132,6 @@ def test_lines_merge_as_lists_do_and_survive_the_disk(parts: list[list[LogEntry]
                 block_file.decode(damaged)
 
 
-def many(count: int, start: int = 0) -> list[LogEntry]:
-    return [entry(2 * n, 0, f"line {n}") for n in range(start, start + count)]
-
-
 def test_a_late_line_is_put_in_place_and_said() -> None:
     store = LogStore()
     store.append([entry(10), entry(30)])
@@ -237,7 +223,7 @@ def test_a_full_disk_is_said_and_new_lines_are_still_shown(
 WRITER = """
 import sys
 from pathlib import Path
-from tests.unit.test_log_store import many
+from tests.unit.log_store_support import many
 from tui.store.log.store import LogStore
 store, n = LogStore(Path(sys.argv[1]), block_lines=50), 0
 while True:

@@ -12,9 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.pipeline_body_support import ANYTHING, CONTAINER, profile, spec
 from tui.config.settings import Context
 from tui.domain.pipeline.parameters import LARGEST, intended, misfit, parse, shown
-from tui.domain.profile import Checked, Profile, ProfileInvalid, inspect, load
+from tui.domain.profile import Checked, ProfileInvalid, inspect, load
 from tui.domain.spec_format import custom_jobs
 from tui.domain.vertex.cost import estimate
 from tui.domain.vertex.dry_run import price_json, price_words, task_lines
@@ -26,43 +27,6 @@ from tui.store.profiles.library import entries, entry, read_profile
 
 CONTEXT = Context("test", project="p")
 READY = Path(__file__).parents[2] / "profiles"
-CONTAINER = {"image": "us-docker.pkg.dev/p/r/i:t", "command": ["true"]}
-INPUTS = {
-    "name": {"parameterType": "STRING"},
-    "steps": {"parameterType": "NUMBER_INTEGER", "defaultValue": 5.0, "description": "How many."},
-    "rate": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.1},
-    "fast": {"parameterType": "BOOLEAN", "isOptional": True},
-    "sizes": {"parameterType": "LIST", "defaultValue": [1, 2]},
-    "more": {"parameterType": "STRUCT", "isOptional": True},
-}
-
-
-def spec(tasks: Any = None, inputs: Any = None, **more: Any) -> dict[str, Any]:
-    """A pipeline of one task, or of these."""
-    return {
-        "pipelineInfo": {"name": "p"},
-        "schemaVersion": "2.1.0",
-        "root": {
-            "dag": {"tasks": tasks or {"a": {"componentRef": {"name": "comp-a"}}}},
-            "inputDefinitions": {"parameters": INPUTS if inputs is None else inputs},
-        },
-        "components": {"comp-a": {"executorLabel": "exec-a"}},
-        "deploymentSpec": {"executors": {"exec-a": {"container": CONTAINER}}},
-        **more,
-    }
-
-
-def profile(
-    folder: Path, compiled: Any, values: str = "{name: x}", more: str = "", head: str = ""
-) -> Profile:
-    """The profile of a compiled pipeline, in a folder."""
-    text = compiled if isinstance(compiled, str) else yaml.safe_dump(compiled)
-    (folder / "dag.yaml").write_text(text)
-    (folder / "p.yaml").write_text(
-        f"displayName: x\n{head}pipelineJob:\n  templatePath: dag.yaml\n{more}  runtimeConfig:\n"
-        f"    gcsOutputDirectory: gs://bucket/root\n    parameterValues: {values}\n"
-    )
-    return read_profile(folder / "p.yaml")
 
 
 def said(checked: Checked) -> list[tuple[str, str]]:
@@ -258,13 +222,6 @@ def test_any_text_is_a_value_of_the_type_or_refused(kind: str, text: str) -> Non
         assert str(error).startswith(("it takes ", text.strip()))
     else:
         assert misfit(value, kind) == ""
-
-
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
-    max_leaves=4,
-)
 
 
 @given(st.sampled_from(sorted(KINDS)), ANYTHING)

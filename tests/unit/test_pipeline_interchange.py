@@ -12,7 +12,7 @@ import yaml
 from google.cloud.aiplatform_v1.types import PipelineJob
 from google.protobuf import json_format
 
-from tests.unit.test_pipeline_body import profile, spec
+from tests.unit.pipeline_body_support import profile, spec
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.pipeline.template import read_template
 from tui.domain.profile import Profile, ProfileInvalid, load

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.test_pipeline_body import ANYTHING, CONTAINER, INPUTS, profile, spec
+from tests.unit.pipeline_body_support import ANYTHING, CONTAINER, INPUTS, profile, spec
 from tui.domain.pipeline.ir import BadPipeline, Reader, read_pipeline
 from tui.domain.pipeline.rules import RULES, check_pipeline
 from tui.domain.profile import Problem, inspect

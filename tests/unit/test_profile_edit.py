@@ -12,32 +12,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.profile_edit_support import POOLS, TASK, after, changed_lines, filled, keys, values
 from tui.domain.profile import ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit, edited
 from tui.domain.profile.edit import apply, render_new, same
-from tui.domain.profile.parameters import fill
 from tui.domain.profile.source import Document, read
 
 READY = Path(__file__).parents[2] / "profiles"
-POOLS = ("jobSpec", "workerPoolSpecs")
-
-
-def after(text: str, *edits: Edit) -> str:
-    """The edited text; its values are those of the mechanical edit, once filled in."""
-    changed = apply(text, "f.yaml", edits)
-    assert same(filled(read(changed, "")), edited(filled(read(text, "")), edits)), changed
-    return changed
-
-
-def filled(document: Any) -> Any:
-    parameters = document.value.get("parameters") or {}
-    values = {k: v["default"] if isinstance(v, dict) else v for k, v in parameters.items()}
-    return {k: fill(v, values) if k != "parameters" else None for k, v in document.value.items()}
-
-
-def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
-    old, new = before.splitlines(), after.splitlines()
-    return [x for x in old if x not in new], [x for x in new if x not in old]
 
 
 SHARED = """\
@@ -91,27 +72,6 @@ def test_the_others_override_what_the_pool_with_the_anchor_had() -> None:
     found = after(SHARED, Edit((*POOLS, 0, "machineSpec", "machineType"), "n1-highmem-2"))
     assert "- machineSpec: &machine {machineType: 'n1-highmem-2'}  # small" in found
     assert "- machineSpec: {<<: *machine, machineType: n1-standard-4}" in found
-
-
-TASK = """\
-jobSpec:
-  workerPoolSpecs:
-    - replicaCount: 1
-      containerSpec: &task
-        imageUri: a/b:1
-        # What it runs.
-        command: [python, -m, train]
-        args:
-          - --one
-          - --two
-          - --three
-        env:
-          - {name: A, value: "1"}
-    - replicaCount: 2
-      containerSpec: *task
-    - replicaCount: 3
-      containerSpec: *task
-"""
 
 
 def test_a_variable_for_one_of_three_pools_leaves_the_others_on_the_anchor() -> None:
@@ -242,34 +202,6 @@ def test_ready_made_profiles_edit_without_losing_a_comment(path: Path) -> None:
     found = after(text, *edits)
     comments = [line for line in text.splitlines() if line.lstrip().startswith("#")]
     assert [line for line in comments if line not in found] == []
-
-
-words = st.text(st.characters(codec="utf-8", exclude_characters="$"), max_size=12) | st.sampled_from(
-    [
-        "yes",
-        "1e3",
-        "0x1f",
-        "1:30",
-        "- a",
-        "a: b",
-        "a #b",
-        "#",
-        "~",
-        "2020-01-01",
-        "<<",
-        "=",
-        "a\nb",
-        "[x]",
-        "é😀",
-    ]
-)
-scalars = st.none() | st.booleans() | st.integers(-99, 10**18) | st.floats(allow_nan=False) | words
-keys = st.sampled_from(["a", "b", "c", "d e", "1"])
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
-    max_leaves=12,
-)
 
 
 class _Shuffled(yaml.SafeDumper):

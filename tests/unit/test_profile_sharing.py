@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.test_profile_edit import POOLS, TASK, changed_lines
+from tests.unit.profile_edit_support import POOLS, TASK, changed_lines
+from tests.unit.profile_sharing_support import FIVE
 from tui.domain.profile.autofix import apply_fixes
 from tui.domain.profile.document_edit import REMOVED, Edit, Path, edited
 from tui.domain.profile.edit import apply, same
@@ -50,32 +51,6 @@ def test_a_variable_for_all_pools_of_an_anchor_is_one_line() -> None:
         assert {path[2] for path in sharing(TASK, edit)} == {0, 1, 2}
         assert sharing(TASK, edit)[0] == edit.path
         assert changed_lines(TASK, everywhere(TASK, edit)) == ([], ['          - {name: B, value: "2"}'])
-
-
-FIVE = """\
-jobSpec:
-  workerPoolSpecs:
-    - machineSpec: &big {machineType: a2-highgpu-8g, acceleratorType: NVIDIA_TESLA_A100, acceleratorCount: 8}
-      replicaCount: &count 2  # as many as workers
-      containerSpec: &task
-        imageUri: &image a/b:1
-        args: &args [--one]  # for each
-        env: &env
-          # The variables.
-          - {name: A, value: "1"}
-    - machineSpec: *big
-      containerSpec: {<<: *task, args: [--other]}
-    - machineSpec: {<<: *big, acceleratorCount: 4}
-      replicaCount: *count
-      containerSpec:
-        imageUri: *image
-        args: *args
-        env: *env
-    - replicaCount: 2
-      containerSpec: *task
-    - machineSpec: {machineType: n1-standard-4}
-      containerSpec: {imageUri: a/b:1, args: [--one]}
-"""
 
 
 @pytest.mark.parametrize(

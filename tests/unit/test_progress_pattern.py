@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_progress_dialects import log_entry
+from tests.unit.progress_dialects_support import log_entry
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.custom_jobs import CustomJobs
 from tui.domain.profile.model import ProfileInvalid, load

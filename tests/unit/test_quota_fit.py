@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ui.double import job as numbered_job
-from tui.domain.job import Job
+from tests.unit.quota_fit_support import ARR, custom_job, make_job, pool
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.states import JobState
 from tui.domain.vertex.quota_fit import Fit, fit, fits_in, needs, request_link, with_running
 from tui.domain.vertex.quota_grid import Grid, users
-from tui.domain.vertex.reducers import IMAGE
 from tui.domain.vertex.worker_pools import worker_pool
 
 A100 = "custom_model_training_nvidia_a100_gpus"
 SPOT_A100 = "custom_model_training_preemptible_nvidia_a100_gpus"
 SPOT_CPUS = "custom_model_training_preemptible_cpus"
-
-
-def make_job(**more: Any) -> Job:
-    return replace(numbered_job(1, "one"), **more)
-
-
-def pool(machine: str, replicas: int, kind: str = "", count: int = 0, **more: Any) -> dict[str, Any]:
-    spec: dict[str, Any] = {"machineType": machine}
-    if kind:
-        spec |= {"acceleratorType": kind, "acceleratorCount": count}
-    return {"machineSpec": spec, "replicaCount": str(replicas), **more}
-
-
-def custom_job(*pools: dict[str, Any], strategy: str = "") -> dict[str, Any]:
-    scheduling = {"strategy": strategy} if strategy else {}
-    return {"jobSpec": {"workerPoolSpecs": list(pools), "scheduling": scheduling}}
-
-
-ARR = custom_job(
-    pool("a2-highgpu-8g", 1, "NVIDIA_TESLA_A100", 8),
-    pool("a2-highgpu-8g", 3, "NVIDIA_TESLA_A100", 8),
-    pool("n1-highcpu-16", 13, containerSpec={"imageUri": IMAGE}),
-    strategy="SPOT",
-)
 
 
 def quota(metric: str, limit: int | None, used: int | None, region: str = "us-central1") -> Quota:

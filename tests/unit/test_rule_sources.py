@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_rules_each import (
+from tests.unit.rules_each_support import (
     A100,
     ACCOUNT,
     BOARD,

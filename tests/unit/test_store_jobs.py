@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ui.double import NOON, Clock, MemoryBackend, MemoryProgress, fleet, job
+from tests.unit.store_jobs_support import read
 from tests.waiting import LIMIT, until
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.runner import OperationRunner
@@ -35,11 +36,6 @@ from tui.store.jobs.poller import HURRIED, QUIET, Poller
 from tui.store.jobs.snapshot import MOST_JOBS, SnapshotFile
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal, user
-
-
-def read(store: JobStore, *pages: JobPage) -> list[JobChange]:
-    store.begin()
-    return [*(store.apply(page, NOON) for page in pages), store.finish(NOON)]
 
 
 def test_a_reading_says_what_is_new_differs_and_is_gone() -> None:

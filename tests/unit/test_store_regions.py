@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.ui.double import NOON, job
-from tests.unit.test_store_jobs import read
+from tests.unit.store_jobs_support import read
 from tui.backends.interface import JobPage, Unavailable
 from tui.domain.states import JobState
 from tui.store.jobs.table import JobStore

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.ui.double import NOON
-from tests.ui.test_pipeline import PIPELINE
+from tests.ui.pipeline_support import PIPELINE
 from tui.domain.job import Job
 from tui.domain.masking import MASK
 from tui.domain.pipeline.facts import attempts, cached_from, facts, same_work

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.telemetry_support import START
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
 from tui.domain.training.telemetry import GpuSample, TelemetryLine, telemetry_line
 from tui.store.job.figures import STEP_TOLERANCE, TRAINER_LATE, FigureOrigin, JobFigures, Measure
-
-START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def at(seconds: float) -> datetime:

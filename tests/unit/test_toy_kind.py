@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.ui.double import MemoryBackend, console
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tests.wire.fake_vertex import FixedEndpoint
 from tui.actions.registry import action, actions
 from tui.backends.interface import ContextInfo, JobService

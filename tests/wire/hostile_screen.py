@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from tests.benchmarks.harness import percentile
-from tests.ui.test_jobs_screen import until
+from tests.ui.jobs_screen_support import until
 from tests.waiting import LIMIT
 from tui.app import VxtuiApp
 from tui.backends.factory import open_backend

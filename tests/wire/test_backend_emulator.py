@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.waiting import LIMIT, until
-from tests.wire.control import QUICK, emulator, state_dir
-from tests.wire.fake_vertex import FixedEndpoint
+from tests.wire.backend_emulator_support import REGION, both, launch, pool, reach, written
+from tests.wire.control import QUICK, state_dir
 from tui.backends.factory import open_backend
 from tui.backends.interface import (
     BackendError,
@@ -40,7 +37,6 @@ from tui.emulator import launcher
 from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.emulator.paths import StateDir, default_state_dir
 
-REGION = "us-central1"
 WRITER = """
 import json, sys, time
 for i in range({count}):
@@ -58,49 +54,6 @@ here = pathlib.Path({folder!r})
 while len(list(here.iterdir())) < {replicas}: time.sleep(0.02)
 """
 """The job ends with its primary, which stops the others: let each have written first."""
-
-
-def pool(code: str, replicas: int = 1) -> dict[str, Any]:
-    return {
-        "machineSpec": {"machineType": "n1-standard-4"},
-        "replicaCount": replicas,
-        "containerSpec": {"imageUri": "python:3.11", "command": [sys.executable, "-c", code]},
-    }
-
-
-def launch(*pools: dict[str, Any], name: str = "x") -> LaunchRequest:
-    return LaunchRequest(REGION, {"displayName": name, "jobSpec": {"workerPoolSpecs": list(pools)}})
-
-
-@asynccontextmanager
-async def both(**config: Any) -> AsyncIterator[tuple[StateDir, VertexBackend]]:
-    """An emulator and a backend in this process."""
-    async with emulator(**config) as (running, _clients):
-        info = ContextInfo("local", "p", (REGION,), local=True)
-        endpoint = FixedEndpoint({REGION: running.target}, everywhere=True)
-        async with VertexBackend(info, endpoint) as found:
-            assert isinstance(found, VertexBackend)
-            yield running.state, found
-
-
-async def reach(found: VertexBackend, name: str, state: JobState) -> Job:
-    async def look() -> Job | None:
-        job = await found.jobs["custom_job"].get(name)
-        assert job.state is state or not job.state.terminal, job
-        return job if job.state is state else None
-
-    job: Job = await until(look, f"{name} to be {state}")
-    return job
-
-
-def written(state: StateDir, job_id: str) -> dict[str, list[str]]:
-    """Lines of each replica's output files, what it wrote to be compared with."""
-    found: dict[str, list[str]] = {}
-    for attempt in state.attempts(job_id):
-        for path in attempt.root.glob("workerpool*.std*"):
-            if path.suffix in {".stdout", ".stderr"}:
-                found.setdefault(path.stem, []).extend(path.read_text().splitlines())
-    return found
 
 
 async def test_a_job_is_launched_followed_measured_and_deleted(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.wire.backend_emulator_support import REGION
+from tests.wire.backend_training_pipelines_support import backend, reach
+from tests.wire.google_components_support import REPORTS, compiled
 from tests.wire.pipelines import ROOT, above, leaf, spec, task
-from tests.wire.test_backend_emulator import REGION
-from tests.wire.test_backend_training_pipelines import backend, reach
-from tests.wire.test_google_components import REPORTS, compiled
-from tests.wire.test_pipelines import FAIL, SAY, SAYS, say
+from tests.wire.pipelines_support import FAIL, SAY, SAYS, say
 from tui.backends.interface import InvalidRequest, LaunchRequest, NotFound
 from tui.domain.job import with_parents
 from tui.domain.pipeline.rerun import rerun_resource, reused

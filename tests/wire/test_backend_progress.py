@@ -9,9 +9,9 @@ import pytest
 from grpc import StatusCode
 
 from tests.waiting import until
+from tests.wire.backend_emulator_support import both, launch, pool, reach
+from tests.wire.backend_readings_support import NAME, step
 from tests.wire.fake_vertex import Abort, Fake, connected, line
-from tests.wire.test_backend_emulator import both, launch, pool, reach
-from tests.wire.test_backend_readings import NAME, step
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs.filters import MAX_LOG_FILTER
 from tui.backends.vertex.logs.progress import JOBS_PER_READ

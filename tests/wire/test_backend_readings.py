@@ -11,7 +11,8 @@ from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
 from google.cloud.monitoring_v3.types import metric as metric_types
 from grpc import StatusCode
 
-from tests.wire.fake_vertex import START, Abort, Fake, State, connected, line
+from tests.wire.backend_readings_support import NAME, step
+from tests.wire.fake_vertex import START, Abort, Fake, State, connected
 from tui.backends.interface import LogQuery, PermissionDenied
 from tui.backends.vertex.logs import progress as progress_module
 from tui.backends.vertex.logs import reader as logs_module
@@ -19,7 +20,6 @@ from tui.domain.log_entry import Severity
 from tui.domain.metric import CPU, GPU, NET_IN, TRAINING_METRICS
 from tui.domain.training import collected_steps as steps_module
 
-NAME = "projects/p/locations/us-central1/customJobs/1"
 PREFIX = "ml.googleapis.com/training/"
 
 
@@ -131,15 +131,6 @@ async def test_series_that_may_not_be_read_are_an_error_and_not_a_zero() -> None
     async with connected(fake) as found:
         with pytest.raises(PermissionDenied):
             await found.metrics.read(NAME)
-
-
-def step(fake: Fake, number: int, loss: float, *, at: float, job: str = "1", replica: str = "") -> None:
-    pb = line(f"s{number}", at=at, job=job, replica=replica or "workerpool0-0")
-    pb.insert_id = f"{replica}{job}-{at:010.3f}"
-    pb.json_payload.update(
-        {"message": "s", "vxtui": {"kind": "step", "step": number, "total_steps": 100, "loss": loss}}
-    )
-    fake.entries.append(pb)
 
 
 async def test_progress_of_several_jobs_takes_one_read_and_the_next_one_only_what_is_new() -> None:

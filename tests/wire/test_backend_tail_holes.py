@@ -14,10 +14,10 @@ import pytest
 from google.cloud.logging_v2.types import logging as logging_types
 
 from tests.waiting import LIMIT, until
+from tests.wire.backend_emulator_support import REGION, launch, pool, written
+from tests.wire.backend_tail_support import NAME, PACE, Reader, streaming
 from tests.wire.control import QUICK, emulator
 from tests.wire.fake_vertex import START, Fake, FixedEndpoint, backend, connected, serving
-from tests.wire.test_backend_emulator import REGION, launch, pool, written
-from tests.wire.test_backend_tail import NAME, PACE, Reader, streaming
 from tui.backends.interface import ContextInfo, LogQuery
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs import tail as tail_module

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from tests.waiting import until
-from tests.wire.control import emulator
-from tests.wire.fake_vertex import FixedEndpoint
-from tests.wire.test_backend_emulator import REGION, pool
+from tests.wire.backend_emulator_support import REGION, pool
+from tests.wire.backend_training_pipelines_support import FOREVER, backend, reach
 from tui.backends.interface import (
     Backend,
-    ContextInfo,
     FailedPrecondition,
     InvalidRequest,
     LaunchRequest,
     LogQuery,
     NotFound,
 )
-from tui.backends.vertex.backend import VertexBackend
 from tui.domain.job import Job, with_parents
 from tui.domain.metric import CPU
 from tui.domain.states import JobState
@@ -29,31 +24,11 @@ from tui.domain.vertex.spec_formats import TRAINING_PIPELINE
 from tui.store.jobs.table import JobStore
 
 PIPELINE = "training_pipeline"
-FOREVER = "import time; print('up', flush=True); time.sleep(600)"
 
 
 def pipeline(*pools: dict[str, Any], name: str = "x") -> LaunchRequest:
     job = {"displayName": name, "jobSpec": {"workerPoolSpecs": list(pools)}}
     return LaunchRequest(REGION, TRAINING_PIPELINE.resource(job))
-
-
-@asynccontextmanager
-async def backend() -> AsyncIterator[Backend]:
-    """An emulator and a backend in this process."""
-    async with emulator(sample_period=0.3) as (running, _clients):
-        info = ContextInfo("local", "p", (REGION,), local=True)
-        async with VertexBackend(info, FixedEndpoint({REGION: running.target}, everywhere=True)) as found:
-            yield found
-
-
-async def reach(found: Backend, name: str, state: JobState) -> Job:
-    async def look() -> Job | None:
-        job = await found.job_service(name).get(name)
-        assert job.state is state or not job.state.terminal, job
-        return job if job.state is state else None
-
-    job: Job = await until(look, f"{name} to be {state}")
-    return job
 
 
 async def listed(found: Backend) -> dict[str, Job]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.waiting import until
-from tests.wire.test_backend_emulator import REGION, pool
-from tests.wire.test_backend_training_pipelines import FOREVER, backend, reach
+from tests.wire.backend_emulator_support import REGION, pool
+from tests.wire.backend_training_pipelines_support import FOREVER, backend, reach
 from tui.backends.interface import Backend, InvalidRequest, LaunchRequest, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, with_parents
 from tui.domain.states import JobState

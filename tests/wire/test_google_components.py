@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from google.api_core import exceptions
@@ -14,34 +11,13 @@ from google.cloud.aiplatform_v1.types.pipeline_job import PipelineTaskDetail
 
 from tests.waiting import until
 from tests.wire.control import PARENT, Clients, served, state_dir
+from tests.wire.google_components_support import REPORTS, compiled
 from tests.wire.pipelines import Pipelines, pipelines, said, states, tasks
 from tests.wire.serving import SERVER, Serving
-from tests.wire.test_tuning import REPORT
+from tests.wire.tuning_support import REPORT
 
-CORPUS = Path(__file__).parents[1] / "pipelines_corpus" / "google"
 NEVER_HEALTHY = "import time; time.sleep(600)"
 LABELS = {"run": "one"}
-REPORTS = """
-import sys, time
-from hypertune import HyperTune
-given = dict(word.removeprefix("--").split("=") for word in sys.argv[1:])
-HyperTune().report_hyperparameter_tuning_metric("loss", float(given["rate"]) + float(given["layers"]), 1)
-"""
-
-
-def compiled(name: str, code: str = "pass") -> dict[str, Any]:
-    """A pipeline of the corpus; its containers run Python `code`."""
-
-    def filled(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: filled(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            words = [sys.executable, "-c"] if value[:1] == ["COMMAND"] else value[:1]
-            return [filled(each) for each in (*words, *value[1:])]
-        return code if value == "ARGUMENT" else value
-
-    found: dict[str, Any] = filled(json.loads((CORPUS / f"{name}.json").read_text()))
-    return found
 
 
 def resource(task: PipelineTaskDetail, name: str) -> str:

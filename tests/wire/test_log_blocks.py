@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import sqlite3
@@ -17,20 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.wire.log_blocks_support import HOUR_AGO, MS, listed, row, rows_of, source_of
 from tests.wire.observe import state_dir
 from tui.emulator.logging import packing
 from tui.emulator.logging.entry_blocks import BLOCK, DamagedBlock, decode, encode
 from tui.emulator.logging.packing import Packer
-from tui.emulator.logging.query.entries import EntryQuery
-from tui.emulator.logging.record import JSON, MESSAGE, TEXT, EntryRow
+from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow
 from tui.emulator.logging.retention import delete_older
 from tui.emulator.logging.store import LAST, LogStore, RowRange
 from tui.emulator.paths import StateDir
 from tui.emulator.repair import repair
-
-# The same in the process that a test kills.
-HOUR_AGO = int(os.environ.setdefault("VXTUI_TEST_HOUR_AGO", str(time.time_ns() - 3600 * 10**9)))
-MS = 10**6
 
 
 @pytest.fixture
@@ -46,22 +41,6 @@ def store(state: StateDir) -> Iterator[LogStore]:
     made.close()
 
 
-def source_of(store: LogStore, replica: int = 0) -> int:
-    labels = {"project_id": "p", "job_id": "1", "task_name": f"workerpool0-{replica}"}
-    return store.source("p", f"projects/p/logs/workerpool0-{replica}", "ml_job", labels).id
-
-
-def row(source: int, at: int, number: int, severity: int = 200) -> EntryRow:
-    text = f'{{"message": "step {number}", "loss": {number % 97 / 97:.6f}}}'
-    received = HOUR_AGO + 10**9 + number
-    return (source, HOUR_AGO + at, f"{source:02x}{number:010x}", severity, JSON, text, received)
-
-
-def rows_of(source: int, count: int, begin: int = 0) -> list[EntryRow]:
-    levels = (200, 500)
-    return [row(source, n * MS, n, levels[n % 50 == 7]) for n in range(begin, begin + count)]
-
-
 def pack(store: LogStore) -> None:
     asyncio.run(Packer(store).pack())
 
@@ -70,16 +49,6 @@ def packed(store: LogStore) -> int:
     """Number of entries in blocks; none of them is a row too."""
     found = store.database().execute("SELECT total(entries) FROM blocks").fetchone()[0]
     return int(found)
-
-
-def listed(store: LogStore, text: str = "", order: str = "", size: int = 300) -> list[EntryRow]:
-    """The rows of a whole list, page by page."""
-    token, found = "", []
-    while True:
-        page, token = EntryQuery.of(["projects/p"], text, order, size, token).read(store)
-        found += [entry.row for entry in page]
-        if not token:
-            return found
 
 
 def overlaps(store: LogStore) -> int:
@@ -251,7 +220,8 @@ async def test_repair_drops_a_block_that_does_not_decode(state: StateDir) -> Non
 _ADD_AND_PACK = """
 import asyncio, sys
 from pathlib import Path
-from tests.wire.test_log_blocks import Packer, listed, rows_of, source_of
+from tests.wire.log_blocks_support import listed, rows_of, source_of
+from tui.emulator.logging.packing import Packer
 from tui.emulator.logging.store import LogStore
 store = LogStore(Path(sys.argv[1]))
 source, number = source_of(store), len(listed(store, size=1000))

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import LIMIT, until
+from tests.wire.backend_tail_support import NAME, PACE, Reader
 from tests.wire.fake_vertex import START, Fake, State, connected
-from tests.wire.test_backend_tail import NAME, PACE, Reader
 from tui.backends.interface import LogQuery
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs.convert import Receipt

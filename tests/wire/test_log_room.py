@@ -17,7 +17,7 @@ from tests.waiting import until
 from tests.wire.control import NEVER, Clients, connect, emulator, python
 from tests.wire.control import state_dir as server_dir
 from tests.wire.observe import state_dir
-from tests.wire.test_training_pipelines import Pipelines, child
+from tests.wire.training_pipelines_support import Pipelines, child
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.ingest import RESOURCE, log_name, resource_labels

@@ -27,18 +27,10 @@ from tests.wire.pipelines import (
     task,
     tasks,
 )
+from tests.wire.pipelines_support import FAIL, OUT, SAY, SAYS, say
 
-OUT = "{{$.outputs.parameters['out'].output_file}}"
-TEXT = "{{$.inputs.parameters['text']}}"
-SAY = container('printf "%s" "$0" > "$1"; echo "said $0"', TEXT, OUT)
-SAYS = leaf("say", {"text": "STRING"}, out="STRING")
-FAIL = container("exit 3")
 SLEEP = container("sleep 600")
 N = "inputs.parameter_values['text']"
-
-
-def say(text: Any, **more: Any) -> dict[str, Any]:
-    return task("say", inputs={"text": text}, **more)
 
 
 def two(first: str = "hi") -> dict[str, Any]:

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.ui.double import job as numbered_job
-from tests.wire.control import Clients, emulator
+from tests.wire.control import emulator
 from tests.wire.fake_vertex import FixedEndpoint
+from tests.wire.preflight_support import ACCOUNT, REGION, TRAINER, checking, looked
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.preflight import checks
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.job import Job
 from tui.domain.profile.document_edit import edited
 from tui.domain.states import JobState
 from tui.domain.vertex.preflight import Check, CheckStatus
 from tui.domain.vertex.quota_fit import fit, with_running
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.emulator.runs.images import CannotRun, Images
-from tui.emulator.server import Emulator
 from tui.store.jobs.checks import preflight
 
-REGION = "us-central1"
-TRAINER = "us-docker.pkg.dev/vxtui/vxtui/trainer:latest"
-ACCOUNT = "trainer@p.iam.gserviceaccount.com"
 METRIC = "custom_model_training_preemptible_nvidia_a100_gpus"
 
 
@@ -44,29 +38,6 @@ def job(**spec: Any) -> dict[str, Any]:
         "displayName": "x",
         "jobSpec": {"workerPoolSpecs": [pool], "scheduling": {"strategy": "SPOT"}, **spec},
     }
-
-
-class Nowhere(LocalEndpoint):
-    """A service that makes no buckets and runs images, as the cloud."""
-
-    makes_buckets = False
-    runs_programs = False
-
-
-@asynccontextmanager
-async def checking(**config: Any) -> AsyncIterator[tuple[Emulator, Clients, VertexBackend]]:
-    async with emulator(**config) as (running, clients):
-        info = ContextInfo("local", "p", (REGION,))
-        async with VertexBackend(info, Nowhere(running.state)) as backend:
-            yield running, clients, backend
-
-
-async def looked(
-    backend: VertexBackend, custom_job: Mapping[str, Any], running: Sequence[Job] = ()
-) -> dict[str, Check]:
-    found = [check async for check in preflight(backend, REGION, custom_job, running)]
-    assert len({check.id for check in found}) == len(found)
-    return {check.id: check for check in found}
 
 
 def output(name: str) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.unit.test_pipeline_body import spec
-from tests.wire.test_preflight import ACCOUNT, REGION, TRAINER, checking, looked
+from tests.unit.pipeline_body_support import spec
+from tests.wire.preflight_support import ACCOUNT, REGION, TRAINER, checking, looked
 from tui.backends.interface import LaunchRequest
 from tui.domain.job import LAUNCH_LABEL
 from tui.domain.profile.document_edit import edited

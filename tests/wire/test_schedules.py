@@ -16,8 +16,8 @@ from google.cloud.aiplatform_v1 import Schedule
 from tests.waiting import until
 from tests.wire.control import NEVER, PARENT, served, state_dir
 from tests.wire.pipelines import spec, task
+from tests.wire.pipelines_support import SAY, SAYS
 from tests.wire.schedules import IMPORT, Schedules, schedules
-from tests.wire.test_pipelines import SAY, SAYS
 
 START = datetime(2027, 5, 3, 9, 30, tzinfo=UTC)
 HOURLY = "0 * * * *"

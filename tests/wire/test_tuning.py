@@ -13,18 +13,9 @@ from google.cloud.aiplatform_v1.types import HyperparameterTuningJob
 
 from tests.waiting import until
 from tests.wire.control import NEVER, PARENT, Clients, emulator, python, served, state_dir
+from tests.wire.tuning_support import REPORT
 from tui.emulator.server import Emulator
 
-REPORT = """
-import argparse, json, os, time
-from hypertune import HyperTune
-parser = argparse.ArgumentParser()
-parser.add_argument("--x", type=float)
-parser.add_argument("--act")
-given = parser.parse_args()
-hypertune = HyperTune()
-report = lambda value, step=1: hypertune.report_hyperparameter_tuning_metric("score", value, step)
-"""
 ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
 X = {"parameter_id": "x", "discrete_value_spec": {"values": [1, 2, 3, 4]}}
 FOREVER = "time.sleep(600)"

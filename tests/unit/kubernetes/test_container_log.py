@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.kubernetes.test_log_lines import NAME, START, written
+from tests.unit.kubernetes.log_lines_support import NAME, START, written
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, Unavailable
 from tui.backends.kubernetes.logs.container import ContainerReader
 from tui.backends.kubernetes.logs.lines.merge import Merge, Source

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kubernetes.test_jobs import T1, T2, ended, job, pod, pytorch
+from tests.unit.kubernetes.jobs_support import T1, T2, ended, job, pod, pytorch
 from tests.waiting import until
 from tui.backends.kubernetes.watch.failed_pods import MOST_OF_A_JOB, FailedPods
 from tui.backends.kubernetes.watch.reflector import Reflector

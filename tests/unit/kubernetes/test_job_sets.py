@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions
+from tests.unit.kubernetes.job_sets_support import job_set, replicated
 from tui.emulator.kubernetes.operators.parts import controllers
 
 GROUP = "jobset.x-k8s.io"
@@ -21,19 +21,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.controllers = controllers(cluster.objects)
     yield cluster
     cluster.close()
-
-
-def replicated(name: str, pods: int = 1, replicas: int = 1, **more: Any) -> Obj:
-    pod = {"spec": {"containers": [{"name": "main", "image": "trainer"}]}}
-    job = {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": pod}
-    return {"name": name, "replicas": replicas, "template": {"spec": job}, **more}
-
-
-def job_set(*jobs: Obj, **spec: Any) -> str:
-    return json.dumps({
-        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "train"},
-        "spec": {"replicatedJobs": list(jobs), **spec},
-    })  # fmt: skip
 
 
 def the_set(cluster: Cluster) -> Obj:

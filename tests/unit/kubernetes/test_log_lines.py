@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.kubernetes.log_lines_support import NAME, START, written
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.merge import MOST_QUEUED, STALLED, Merge
 from tui.backends.kubernetes.logs.lines.repeats import OVERLAP, Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, moment_of, stamp_at, stamp_of
 from tui.domain.log.plain_line import severity_of
 from tui.domain.log_entry import Severity
-
-START = 1_764_093_600 * SECOND
-NAME = ContainerName("ml", "train-worker-0", "5b1c7f6a-aaaa", "pytorch", "worker-0")
-
-
-def written(stamp: int, text: bytes, digits: int = 9) -> bytes:
-    """A line as a kubelet writes it."""
-    moment, fraction = datetime.fromtimestamp(stamp // SECOND, UTC), f"{stamp % SECOND:09}"[:digits]
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{'.' if digits else ''}{fraction}Z ".encode() + text + b"\n"
-
 
 stamps = st.integers(0, 5 * SECOND).map(lambda n: START + n)
 texts = st.binary(max_size=12).map(lambda b: b.replace(b"\n", b" "))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kubernetes.test_manifest_rules import GOOD
+from tests.unit.kubernetes.manifest_rules_support import GOOD
 from tui.domain.profile.edit import apply, render_new
 from tui.domain.vertex.form.analysis import Analysis, analyse
 from tui.domain.vertex.form.changes import addition_edits, value_edits

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions, environment
+from tests.unit.kubernetes.mpi_jobs_support import GROUP, VERSION, mpi_job
 from tui.emulator.kubernetes.mpi.command_line import (
     HostSlots,
     MpirunRequest,
@@ -23,8 +22,6 @@ from tui.emulator.kubernetes.mpi.command_line import (
 from tui.emulator.kubernetes.mpi.mpirun import exit_code, own_pod, pod_of
 from tui.emulator.kubernetes.operators.parts import controllers
 
-GROUP, VERSION = "kubeflow.org", "v2beta1"
-
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
@@ -32,20 +29,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.controllers = controllers(cluster.objects)
     yield cluster
     cluster.close()
-
-
-def mpi_job(workers: int = 2, **spec: Any) -> str:
-    def template(name: str) -> Obj:
-        return {"template": {"spec": {"containers": [{"name": name, "image": "trainer"}]}}}
-
-    replicas = {
-        "Launcher": {"replicas": 1, **template("mpi")},
-        "Worker": {"replicas": workers, **template("mpi")},
-    }
-    return json.dumps({
-        "apiVersion": f"{GROUP}/{VERSION}", "kind": "MPIJob", "metadata": {"name": "train"},
-        "spec": {"mpiReplicaSpecs": replicas, **spec},
-    })  # fmt: skip
 
 
 def the_job(cluster: Cluster) -> Obj:

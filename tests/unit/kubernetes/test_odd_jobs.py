@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import Cluster, Obj
-from tests.unit.kubernetes.test_job_sets import job_set, replicated
-from tests.unit.kubernetes.test_mpi_jobs import mpi_job
-from tests.unit.kubernetes.test_queues import kueue, prepare
-from tests.unit.kubernetes.test_train_jobs import TRAINER, train_job
-from tests.unit.kubernetes.test_training_operator import pytorch_job, tf_job
+from tests.unit.kubernetes.job_sets_support import job_set, replicated
+from tests.unit.kubernetes.mpi_jobs_support import mpi_job
+from tests.unit.kubernetes.queues_support import kueue, prepare
+from tests.unit.kubernetes.train_jobs_support import TRAINER, train_job
+from tests.unit.kubernetes.training_operator_support import pytorch_job, tf_job
 from tui.emulator.kubernetes.errors import ApiError
 
 ELASTIC = {"minReplicas": 1, "maxReplicas": 2}

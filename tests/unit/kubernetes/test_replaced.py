@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.unit.kubernetes.test_jobs import GPU_POD, job, pod, pytorch
+from tests.unit.kubernetes.jobs_support import GPU_POD, job, pod, pytorch
 from tui.domain.kubernetes.failures.events import EventIndex, index_of
 from tui.domain.kubernetes.failures.replaced import Owner
 from tui.domain.kubernetes.pods import Pod

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions, environment
+from tests.unit.kubernetes.train_jobs_support import GROUP, TRAINER, train_job
 from tui.emulator.kubernetes.operators.merge import merged
 from tui.emulator.kubernetes.operators.parts import controllers
 from tui.emulator.kubernetes.operators.resources import render
 from tui.emulator.kubernetes.operators.seed import create_missing, ready_made_runtimes
-
-GROUP = "trainer.kubeflow.org"
 
 
 @pytest.fixture
@@ -29,24 +26,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.close()
 
 
-def train_job(runtime: str = "torch-distributed", **spec: Any) -> str:
-    return json.dumps({
-        "apiVersion": f"{GROUP}/v1alpha1", "kind": "TrainJob", "metadata": {"name": "train"},
-        "spec": {"runtimeRef": {"name": runtime}, **spec},
-    })  # fmt: skip
-
-
 def the_job(cluster: Cluster) -> Obj:
     return cluster.get("trainjobs", "train", GROUP)
-
-
-TRAINER: Obj = {
-    "numNodes": 2,
-    "image": "trainer",
-    "command": ["python", "-m", "trainer.task"],
-    "env": [{"name": "SEED", "value": "7"}],
-    "resourcesPerNode": {"requests": {"cpu": "3", "memory": "1Gi"}},
-}
 
 
 def test_a_train_job_trains_on_its_nodes(cluster: Cluster) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import START, Cluster, Obj, conditions, environment
+from tests.unit.kubernetes.training_operator_support import pytorch_job, tf_job
 from tui.domain.kubernetes.failures.events import index_of
 from tui.domain.kubernetes.waiting import wait_events, waits_for
 from tui.emulator.kubernetes.errors import Invalid
@@ -29,22 +29,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.controllers = controllers(cluster.objects)
     yield cluster
     cluster.close()
-
-
-def pytorch_job(workers: int = 1, *, master: bool = True, policy: str = "OnFailure", **spec: Any) -> str:
-    """A manifest, in JSON, which is YAML."""
-    replica = {
-        "restartPolicy": policy,
-        "template": {"spec": {"containers": [{"name": "pytorch", "image": "trainer"}]}},
-    }
-    replicas = {"Master": {"replicas": 1, **replica}} if master else {}
-    if workers:
-        replicas["Worker"] = {"replicas": workers, **replica}
-    job = {
-        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "train"},
-        "spec": {"pytorchReplicaSpecs": replicas, **spec},
-    }  # fmt: skip
-    return json.dumps(job)
 
 
 def the_job(cluster: Cluster, plural: str = "pytorchjobs") -> Obj:
@@ -250,15 +234,6 @@ def test_another_controllers_job_is_left_alone(cluster: Cluster) -> None:
     cluster.apply(pytorch_job(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}))
     cluster.settle()
     assert cluster.names("pods") == [] and "status" not in the_job(cluster)
-
-
-def tf_job(replicas: dict[str, int], **spec: Any) -> str:
-    template = {"spec": {"containers": [{"name": "tensorflow", "image": "trainer"}]}}
-    specs = {kind: {"replicas": count, "template": template} for kind, count in replicas.items()}
-    return json.dumps({
-        "apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "train"},
-        "spec": {"tfReplicaSpecs": specs, **spec},
-    })  # fmt: skip
 
 
 def test_a_tf_job_tells_each_replica_the_cluster_and_its_task(cluster: Cluster) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.kubernetes.test_jobs import T1, job, pod, pytorch
+from tests.unit.kubernetes.jobs_support import T1, job, pod, pytorch
 from tui.domain.kubernetes.failures.events import ClusterEvent, index_of
 from tui.domain.kubernetes.queue_position import is_pending, position_words
 from tui.domain.kubernetes.waiting import Wait, wait_events, waits_for

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.kubernetes.cluster import Cluster
-from tests.unit.kubernetes.test_job_sets import job_set, replicated
-from tests.unit.kubernetes.test_queues import KUEUE, batch_job
-from tests.unit.kubernetes.test_train_jobs import train_job
-from tests.unit.kubernetes.test_training_operator import pytorch_job, tf_job
+from tests.unit.kubernetes.job_sets_support import job_set, replicated
+from tests.unit.kubernetes.queues_support import KUEUE, batch_job
+from tests.unit.kubernetes.train_jobs_support import train_job
+from tests.unit.kubernetes.training_operator_support import pytorch_job, tf_job
 from tui.emulator.kubernetes.errors import Forbidden
 from tui.emulator.kubernetes.node.pools import NodePool
 from tui.emulator.kubernetes.operators.parts import controllers
