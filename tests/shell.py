@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.processes import end, running_in
-from tui.emulator import launcher
-from tui.emulator.admin_client import AdminError, admin_call
+from tui.emulator.client import AdminError, admin_call, stop_server
 from tui.emulator.paths import StateDir
 
 T = TypeVar("T")
@@ -115,7 +114,7 @@ def home() -> Iterator[Home]:
         yield place
     finally:
         try:
-            launcher.stop(StateDir(place.state))
+            stop_server(StateDir(place.state))
             # A runner that is killed last may have started another replica.
             while left := place.processes():
                 end(left)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tui.backends.errors import BackendError
 from tui.backends.kubernetes.connection import MERGE_PATCH, Connection
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
-from tui.emulator.kubernetes.admin_client import admin_call
+from tui.emulator.client import admin_call
 from tui.emulator.kubernetes.paths import KubernetesState
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -26,7 +26,7 @@ from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.domain.kubernetes.pods import reduced
-from tui.emulator.kubernetes import launcher
+from tui.emulator.client import start_server, stop_server
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.paths import KubernetesState
 
@@ -172,11 +172,11 @@ def run() -> Iterator[Result]:
         filling.start()
         filling.join()
         (state.root / "config.yaml").write_text("history: 2000\n")
-        launcher.start(state)
+        start_server(state)
         try:
             yield from asyncio.run(_measure(state))
         finally:
-            launcher.stop(state)
+            stop_server(state)
 
 
 async def _measure(state: KubernetesState) -> list[Result]:

@@ -22,7 +22,7 @@ from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.states import JobState
-from tui.emulator import launcher
+from tui.emulator.client import ensure_running, stop_server
 from tui.emulator.database import Control, Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import StateDir
@@ -69,12 +69,12 @@ def _emulator() -> Iterator[StateDir]:
         try:
             state.prepare()
             asyncio.run(_fill(state))
-            launcher.ensure_running(state)
+            ensure_running(state)
             asyncio.run(_launch(state))
             yield state
         finally:
             # Its jobs outlive it; `state_dir` ends them.
-            launcher.stop(state)
+            stop_server(state)
 
 
 async def _fill(state: StateDir) -> None:

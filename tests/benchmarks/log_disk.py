@@ -28,7 +28,7 @@ from tests.benchmarks.soak_child import PROJECT, REGION
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.emulator import launcher
+from tui.emulator.client import start_server, stop_server
 from tui.emulator.paths import StateDir
 from tui.store.log.retention import log_folder, remove_logs
 
@@ -167,8 +167,8 @@ def run() -> Iterator[Result]:
         state = StateDir(root / "e")
         state.prepare()
         state.config.write_text(yaml.safe_dump({"provisioning_seconds": 3, "sample_period": 10}))
-        info = launcher.start(state)
-        stack.callback(launcher.stop, state)
+        info = start_server(state)
+        stack.callback(stop_server, state)
         pools = [writers(1, WRITER, *map(str, (seconds, RATE, TICK, LINGER)))]
         pools += [writers(REPLICAS - 1, WRITER, *map(str, (seconds, RATE, TICK, 600)))]
         job = asyncio.run(launch(state, "log-disk", pools))

@@ -27,8 +27,7 @@ from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.job import Job
-from tui.emulator import launcher
-from tui.emulator.admin_client import admin_call
+from tui.emulator.client import admin_call, start_server, stop_server
 from tui.emulator.paths import StateDir
 from tui.store.log.store import LogStore
 
@@ -64,8 +63,8 @@ def run() -> Iterator[Result]:
         # The replicas' own files stay whole: the log is compared with them.
         config = {"provisioning_seconds": 0, "sample_period": 10, "output_kilobytes": 1 << 30}
         state.config.write_text(yaml.safe_dump(config))
-        info = launcher.start(state)
-        stack.callback(launcher.stop, state)
+        info = start_server(state)
+        stack.callback(stop_server, state)
         admin_call(state, {"do": "tail", **FAULTS})
         job = asyncio.run(launch(state, "soak", _pools(seconds)))
         told = _followed(state, job, root / "log", seconds)

@@ -13,7 +13,7 @@ from tests.main_job.survival_support import (
 )
 from tests.shell import Home
 from tests.waiting import LIMIT, wait_for
-from tui.emulator.admin_client import admin_call
+from tui.emulator.client import admin_call
 from tui.emulator.paths import StateDir
 
 COUNTER = """

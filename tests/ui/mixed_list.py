@@ -28,7 +28,7 @@ from tui.backends.kubernetes.login.local import LocalCluster
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.states import JobState
-from tui.emulator import launcher
+from tui.emulator.client import stop_server
 from tui.emulator.database import Control, Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.kubernetes.objects import Objects, rfc3339
@@ -80,7 +80,7 @@ def mixed_list(each: int = EACH) -> Iterator[Home]:
             fill(place, each)
             yield place
         finally:
-            launcher.stop(cluster_state(place))
+            stop_server(cluster_state(place))
 
 
 def fill(place: Home, each: int = EACH) -> None:

@@ -14,11 +14,11 @@ from textual.screen import Screen
 
 from tests.ui.double import MemoryBackend, fleet, job
 from tests.ui.jobs_screen_support import opened, table, until
+from tui.actions.operations import emulator, servers
 from tui.actions.registry import actions
 from tui.app import VxtuiApp
 from tui.config.paths import shipped
 from tui.domain.states import JobState
-from tui.emulator import admin_client, launcher
 from tui.screens.frame import FrameScreen
 from tui.store.profiles.library import entries
 
@@ -68,7 +68,7 @@ async def test_nothing_changes_on(place: str, tmp_path: Path, monkeypatch: pytes
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the emulator was asked to do something")
 
-    for module, name in ((admin_client, "admin_call"), (launcher, "start"), (launcher, "stop")):
+    for module, name in ((servers, "admin_call"), (emulator, "start_server"), (servers, "stop_server")):
         monkeypatch.setattr(module, name, refuse)
     monkeypatch.chdir(tmp_path)
     mine = tmp_path / "profiles"

@@ -14,15 +14,17 @@ from click.testing import CliRunner
 
 from tests.ui.double import MemoryBackend, job
 from tui.actions.operations import emulator as operations
+from tui.actions.operations import servers
 from tui.config.settings import Settings
 from tui.domain.states import JobState
-from tui.emulator import launcher
+from tui.emulator.client import LauncherError
 from tui.emulator.logging.faults import LogFaults
 from tui.emulator.paths import StateDir
 from tui.emulator.services.check_faults import CheckFaults
 from tui.emulator.storage.faults import BucketFaults
 from tui.verbs import run
 from tui.verbs.command_group import cli
+from tui.verbs.emulator import gcloud
 
 CONFIG = "contexts:\n- {name: p, kind: local, project: p}\n- {name: cloud, project: q}\n"
 READERS = {"tail": LogFaults.of, "buckets": BucketFaults.of, "checks": CheckFaults.of}
@@ -50,8 +52,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             return {"job": request["job"], "replicas": [request.get("replica", "workerpool0-0")]}
         return dict(asdict(READERS[request["do"]](request)))
 
-    monkeypatch.setattr(operations, "admin_call", call)
-    monkeypatch.setattr(launcher, "status", lambda _: {"pid": 1})
+    monkeypatch.setattr(servers, "admin_call", call)
+    monkeypatch.setattr(servers, "server_status", lambda _: {"pid": 1})
     return found
 
 
@@ -155,10 +157,10 @@ def test_without_an_emulator_each_verb_says_so_and_how_to_start_it(words: str, p
 def test_a_start_by_a_verb_is_in_the_journal(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_state: StateDir, **options: Any) -> dict[str, Any]:
         if options["rest"]:
-            raise launcher.LauncherError("not a loopback address")
+            raise LauncherError("not a loopback address")
         return {"pid": 1, "socket": "s"}
 
-    monkeypatch.setattr(launcher, "start", start)
+    monkeypatch.setattr(operations, "start_server", start)
     assert call("--context", "p", "emulator", "start")[0] == 0
     code, answer = call("--context", "p", "emulator", "start", "--rest", "0.0.0.0:80")
     assert code == 5 and "not a loopback address" in answer["error"]["message"]
@@ -173,7 +175,7 @@ RUNNING = {"pid": 1, "socket": "s", "rest": "http://127.0.0.1:8085", "buckets": 
 def test_the_environment_for_gcloud_has_the_emulator_s_addresses_and_no_secret(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launcher, "status", lambda _: RUNNING)
+    monkeypatch.setattr(gcloud, "server_status", lambda _: RUNNING)
     code, found = call("--context", "p", "emulator", "gcloud")
     environment = found["environment"]
     assert code == 0 and environment["CLOUDSDK_CORE_PROJECT"] == "p"
@@ -204,8 +206,8 @@ def test_the_environment_for_gcloud_opens_rest_where_it_is_off(
         asked.append(options["rest"])
         return RUNNING
 
-    monkeypatch.setattr(launcher, "status", lambda _: RUNNING | {"rest": None})
-    monkeypatch.setattr(launcher, "start", start)
+    monkeypatch.setattr(gcloud, "server_status", lambda _: RUNNING | {"rest": None})
+    monkeypatch.setattr(operations, "start_server", start)
     assert call("--context", "p", "emulator", "gcloud")[0] == 0
     assert [(x["action"], x["result"]) for x in audit(place)] == [
         ("emulator.start", "asked"),

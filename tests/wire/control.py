@@ -150,7 +150,7 @@ async def emulator(state: StateDir | None = None, **config: Any) -> AsyncIterato
             yield running, clients
 
 
-def start_server(state: StateDir, *args: str, **kw: Any) -> subprocess.Popen[str]:
+def spawn_server(state: StateDir, *args: str, **kw: Any) -> subprocess.Popen[str]:
     """A server in a process of its own; wait for `emulator.json` before using it."""
     return subprocess.Popen(
         [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root), *args],
@@ -166,7 +166,7 @@ def server_info(state: StateDir) -> dict[str, Any] | None:
 @asynccontextmanager
 async def served(state: StateDir, last: signal.Signals = signal.SIGTERM) -> AsyncIterator[Clients]:
     """A server in a process of its own, from when it answers; at the end the signal `last` ends it."""
-    with start_server(state) as process:
+    with spawn_server(state) as process:
         try:
             await until(lambda: (server_info(state) or {}).get("pid") == process.pid, "the server")
             async with connect(state.target) as clients:

@@ -20,7 +20,7 @@ from google.cloud.monitoring_v3.services.metric_service.transports import Metric
 
 from tests.waiting import until
 from tests.wire.control import PARENT, QUICK, Clients, connect, emulator, python, state_dir
-from tui.emulator.admin_client import admin_call
+from tui.emulator.client import admin_call
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.rpc.rest_server import read_token
 from tui.emulator.server import Emulator

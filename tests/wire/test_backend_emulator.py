@@ -33,7 +33,7 @@ from tui.domain.job import Job
 from tui.domain.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.metric import CPU, GPU, GPU_MEMORY
 from tui.domain.states import JobState
-from tui.emulator import launcher
+from tui.emulator.client import server_status, stop_server, was_killed
 from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.emulator.paths import StateDir, default_state_dir
 
@@ -224,7 +224,7 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
         assert not state.root.exists()
         try:
             await found.connect()
-            info = launcher.status(state)
+            info = server_status(state)
             assert info is not None
             state.config.write_text("".join(f"{key}: {value}\n" for key, value in QUICK.items()))
             code = WRITER.format(count=40, pause=0.1)
@@ -232,7 +232,7 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             following = asyncio.create_task(drain(found, job.name))  # type: ignore[arg-type]
             await reach(found, job.name, JobState.RUNNING)  # type: ignore[arg-type]
             os.kill(info["pid"], signal.SIGKILL)
-            await until(lambda: launcher.status(state) is None, "the server's death")
+            await until(lambda: server_status(state) is None, "the server's death")
 
             async def listed() -> bool:
                 pages = [page async for page in found.list_jobs()]
@@ -245,7 +245,7 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             assert (await found.jobs["custom_job"].get(job.name)).state is JobState.SUCCEEDED
         finally:
             await found.aclose()
-            launcher.stop(state)
+            stop_server(state)
         lines = [line for lines in written(state, job.id).values() for line in lines]
         mine = [entry for entry in entries if entry.replica == "workerpool0-0"]
         assert Counter(e.message for e in mine if not e.json) == Counter(
@@ -270,29 +270,29 @@ async def test_a_killed_server_is_started_again_and_a_stopped_one_is_not(
         try:
             await found.connect()
             assert not [page.error async for page in found.list_jobs() if page.error]
-            killed = launcher.status(state)
+            killed = server_status(state)
             assert killed is not None
             os.kill(killed["pid"], signal.SIGKILL)
-            await until(lambda: launcher.was_killed(state), "the server's death")
+            await until(lambda: was_killed(state), "the server's death")
 
             async def again() -> bool:
                 failed = await errors()
                 assert not any(isinstance(error, Stopped) for error in failed)
-                return not failed and launcher.status(state) is not None
+                return not failed and server_status(state) is not None
 
             await until(again, "the list of the server that was started again")
-            running = launcher.status(state)
+            running = server_status(state)
             assert running is not None and running["pid"] != killed["pid"]
-            assert launcher.stop(state) and not launcher.was_killed(state)
+            assert stop_server(state) and not was_killed(state)
 
             async def stopped() -> bool:
                 return any(isinstance(error, Stopped) for error in await errors())
 
             await until(stopped, "the word that it is stopped")
-            assert launcher.status(state) is None
+            assert server_status(state) is None
         finally:
             await found.aclose()
-            launcher.stop(state)
+            stop_server(state)
 
 
 async def test_an_emulator_that_can_not_start_says_why_in_the_consoles_words() -> None:

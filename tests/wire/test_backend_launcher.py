@@ -15,10 +15,16 @@ import pytest
 
 from tests.processes import end
 from tests.waiting import LIMIT, until
-from tests.wire.control import start_server, state_dir
-from tui.emulator import launcher
-from tui.emulator.admin_client import AdminError, admin_call
-from tui.emulator.launcher import LauncherError
+from tests.wire.control import spawn_server, state_dir
+from tui.emulator.client import (
+    AdminError,
+    LauncherError,
+    admin_call,
+    ensure_running,
+    server_status,
+    start_server,
+    stop_server,
+)
 from tui.emulator.paths import StateDir
 
 
@@ -46,40 +52,40 @@ def servers(state: StateDir) -> list[psutil.Process]:
 
 
 def test_a_server_is_started_found_and_stopped(state: StateDir) -> None:
-    assert launcher.status(state) is None
-    assert launcher.stop(state) is False
-    info = launcher.ensure_running(state)
-    assert info == launcher.status(state) == launcher.ensure_running(state)
+    assert server_status(state) is None
+    assert stop_server(state) is False
+    info = ensure_running(state)
+    assert info == server_status(state) == ensure_running(state)
     assert info["socket"] == str(state.socket)
     assert info["rest"] is None
     # A session of its own: a ctrl+c or a closed terminal does not reach it.
     assert os.getsid(info["pid"]) == info["pid"] != os.getsid(0)
-    assert launcher.stop(state) is True
+    assert stop_server(state) is True
     assert not psutil.pid_exists(info["pid"])
-    assert launcher.status(state) is None
+    assert server_status(state) is None
 
 
 def test_a_server_outlives_the_process_that_started_it(state: StateDir) -> None:
     code = (
-        "import sys; from pathlib import Path; from tui.emulator import launcher\n"
+        "import sys; from pathlib import Path; from tui.emulator.client import ensure_running\n"
         "from tui.emulator.paths import StateDir\n"
-        "print(launcher.ensure_running(StateDir(Path(sys.argv[1])))['pid'])"
+        "print(ensure_running(StateDir(Path(sys.argv[1])))['pid'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(state.root)], capture_output=True, text=True, timeout=120, check=True
     )
-    info = launcher.status(state)
+    info = server_status(state)
     assert info is not None
     assert info["pid"] == int(done.stdout)
-    assert launcher.stop(state)
+    assert stop_server(state)
 
 
 def test_many_that_start_at_once_end_with_one_server(state: StateDir) -> None:
     code = (
-        "import sys; from pathlib import Path; from tui.emulator import launcher\n"
+        "import sys; from pathlib import Path; from tui.emulator.client import ensure_running\n"
         "from tui.emulator.paths import StateDir\n"
         "sys.stdin.read(1)\n"
-        "print(launcher.ensure_running(StateDir(Path(sys.argv[1])))['pid'])"
+        "print(ensure_running(StateDir(Path(sys.argv[1])))['pid'])"
     )
     rivals = [
         subprocess.Popen(
@@ -95,16 +101,14 @@ def test_many_that_start_at_once_end_with_one_server(state: StateDir) -> None:
     answers = [rival.communicate(timeout=180) for rival in rivals]
     pids = {out.strip() for out, _err in answers}
     assert len(pids) == 1, answers
-    info = launcher.status(state)
+    info = server_status(state)
     assert info is not None
     assert str(info["pid"]) in pids
 
 
 async def test_no_second_server_is_left_behind_by_a_race(state: StateDir) -> None:
     found: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: found.append(launcher.ensure_running(state)["pid"])) for _ in range(3)
-    ]
+    threads = [threading.Thread(target=lambda: found.append(ensure_running(state)["pid"])) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -112,19 +116,19 @@ async def test_no_second_server_is_left_behind_by_a_race(state: StateDir) -> Non
     assert len(found) == 3
     assert len(set(found)) == 1
     await until(lambda: len(servers(state)) == 1, "the losers to end")
-    assert launcher.stop(state)
-    assert launcher.status(state) is None
+    assert stop_server(state)
+    assert server_status(state) is None
 
 
 async def test_a_note_left_by_a_dead_server_is_ignored(state: StateDir) -> None:
-    first = launcher.ensure_running(state)
+    first = ensure_running(state)
     os.kill(first["pid"], signal.SIGKILL)
-    await until(lambda: launcher.status(state) is None, "the server's death")
+    await until(lambda: server_status(state) is None, "the server's death")
     assert state.info.exists()
-    assert launcher.stop(state) is False
-    second = launcher.ensure_running(state)
+    assert stop_server(state) is False
+    second = ensure_running(state)
     assert second["pid"] != first["pid"]
-    assert launcher.stop(state)
+    assert stop_server(state)
 
 
 def test_a_note_that_names_another_process_never_hits_it(state: StateDir) -> None:
@@ -133,8 +137,8 @@ def test_a_note_that_names_another_process_never_hits_it(state: StateDir) -> Non
     try:
         for text in (json.dumps({"pid": bystander.pid}), '{"pid": "x"}', "[1]", "{broken"):
             state.info.write_text(text)
-            assert launcher.status(state) is None
-            assert launcher.stop(state) is False
+            assert server_status(state) is None
+            assert stop_server(state) is False
         assert bystander.poll() is None
     finally:
         bystander.kill()
@@ -142,47 +146,47 @@ def test_a_note_that_names_another_process_never_hits_it(state: StateDir) -> Non
 
 
 def test_a_second_start_is_refused_in_clear_words(state: StateDir) -> None:
-    info = launcher.start(state, rest="127.0.0.1:0")
+    info = start_server(state, rest="127.0.0.1:0")
     assert info["rest"].startswith("http://127.0.0.1:")
     with pytest.raises(LauncherError, match=f"pid {info['pid']}"):
-        launcher.start(state)
-    assert launcher.stop(state)
+        start_server(state)
+    assert stop_server(state)
 
 
 def test_the_servers_own_sentence_is_what_the_launcher_says(state: StateDir) -> None:
     state.prepare()
     state.config.write_text("provisioning_secs: 1\n")
     with pytest.raises(LauncherError, match=r"config\.yaml: provisioning_secs"):
-        launcher.ensure_running(state)
+        ensure_running(state)
     with pytest.raises(LauncherError, match="loopback"):
-        launcher.start(state, rest="0.0.0.0:80")
+        start_server(state, rest="0.0.0.0:80")
 
 
 def test_a_directory_that_can_not_be_used_is_named(state: StateDir) -> None:
     long = StateDir(state.root / ("x" * 120))
     with pytest.raises(LauncherError, match="too long"):
-        launcher.ensure_running(long)
+        ensure_running(long)
     (state.root / "file").write_text("")
     with pytest.raises(LauncherError, match="file"):
-        launcher.ensure_running(StateDir(state.root / "file"))
+        ensure_running(StateDir(state.root / "file"))
 
 
 def test_a_waiting_launcher_can_be_told_to_give_up(state: StateDir) -> None:
     state.prepare()
     state.info.write_text("{}")
     with pytest.raises(LauncherError, match="not ready"):
-        launcher.ensure_running(state, given_up=lambda: True)
+        ensure_running(state, given_up=lambda: True)
 
 
 async def test_a_start_while_the_last_server_is_ending_waits_for_it(state: StateDir) -> None:
-    old = start_server(state)
-    await until(lambda: launcher.status(state), "the first server")
+    old = spawn_server(state)
+    await until(lambda: server_status(state), "the first server")
     os.kill(old.pid, signal.SIGSTOP)
     try:
         # It holds the lock but can answer nothing; its note is gone as it is when a server ends.
         state.info.unlink()
         found: list[int] = []
-        thread = threading.Thread(target=lambda: found.append(launcher.ensure_running(state)["pid"]))
+        thread = threading.Thread(target=lambda: found.append(ensure_running(state)["pid"]))
         thread.start()
         await until(lambda: len(servers(state)) > 1, "a second server to try")
     finally:
@@ -191,18 +195,18 @@ async def test_a_start_while_the_last_server_is_ending_waits_for_it(state: State
     thread.join(120)
     assert found
     assert found[0] != old.pid
-    assert launcher.stop(state)
+    assert stop_server(state)
 
 
 def test_the_admin_answers_in_whole_numbers_and_refuses_in_words(state: StateDir) -> None:
-    info = launcher.ensure_running(state)
+    info = ensure_running(state)
     answer = admin_call(state, {"do": "status"})
     assert answer["pid"] == info["pid"]
     assert isinstance(answer["pid"], int)
     with pytest.raises(AdminError, match="dance") as refused:
         admin_call(state, {"do": "dance"})
     assert refused.value.code == "INVALID_ARGUMENT"
-    assert launcher.stop(state)
+    assert stop_server(state)
     with pytest.raises(AdminError) as gone:
         admin_call(state, {"do": "status"}, timeout=5)
     assert gone.value.code in {"UNAVAILABLE", "DEADLINE_EXCEEDED"}

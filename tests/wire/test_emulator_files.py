@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
 import stat
@@ -19,9 +20,9 @@ from google.cloud.logging_v2.services.logging_service_v2.transports import (
 )
 
 from tests.waiting import until
-from tests.wire.control import PARENT, QUICK, Clients, connect, python, server_info, start_server, state_dir
+from tests.wire.control import PARENT, QUICK, Clients, connect, python, server_info, spawn_server, state_dir
 from tests.wire.storage import serving
-from tui.emulator import launcher
+from tui.emulator.client import LauncherError, server_status, start_server, stop_server
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.database import DatabaseError
 from tui.emulator.lock import EmulatorBusy
@@ -159,8 +160,8 @@ def test_the_verb_repairs_and_doctor_offers_it(tmp_path: Path, monkeypatch: pyte
     state.prepare()
     for path in (state.database, state.bucket_database):
         path.write_bytes(b"no database " * 1000)
-    with pytest.raises(launcher.LauncherError, match="vxtui emulator repair"):
-        launcher.start(state)
+    with pytest.raises(LauncherError, match="vxtui emulator repair"):
+        start_server(state)
     told = CliRunner().invoke(cli, ["doctor"]).output
     assert "damaged: state.db, buckets.db" in told and "vxtui emulator repair" in told
     done = CliRunner().invoke(cli, ["emulator", "repair", "--json"])
@@ -170,14 +171,14 @@ def test_the_verb_repairs_and_doctor_offers_it(tmp_path: Path, monkeypatch: pyte
     try:
         assert "damaged" not in CliRunner().invoke(cli, ["doctor"]).output
     finally:
-        launcher.stop(state)
+        stop_server(state)
 
 
 async def test_a_lost_socket_is_restored_and_a_lost_directory_ends_the_server() -> None:
-    with state_dir() as state, start_server(state) as process:
+    with state_dir() as state, spawn_server(state) as process:
         await until(lambda: (server_info(state) or {}).get("pid") == process.pid, "the server")
         state.socket.unlink()
-        await until(lambda: launcher.status(state) is not None, "the socket")
+        await until(lambda: server_status(state) is not None, "the socket")
         async with connect(state.target) as clients:
             assert await clients.listed() == []
         shutil.rmtree(state.root)
@@ -211,9 +212,9 @@ async def test_only_this_user_enters_the_buckets_and_is_served(monkeypatch: pyte
         state.buckets.chmod(0o755)
         async with Emulator(state, CONFIG):
             assert stat.S_IMODE(state.buckets.stat().st_mode) == 0o700
-            assert await asyncio.to_thread(launcher.status, state) is not None
-            monkeypatch.setattr(launcher.os, "getuid", lambda: 12345)
-            assert await asyncio.to_thread(launcher.status, state) is None
+            assert await asyncio.to_thread(server_status, state) is not None
+            monkeypatch.setattr(os, "getuid", lambda: 12345)
+            assert await asyncio.to_thread(server_status, state) is None
 
 
 @pytest.mark.parametrize(

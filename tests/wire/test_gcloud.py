@@ -15,10 +15,10 @@ import requests
 
 from tests.wire.control import python, state_dir
 from tests.wire.storage import Buckets, buckets
-from tui.emulator import launcher
-from tui.emulator.gcloud import gcloud_environment
+from tui.emulator.client import start_server, stop_server
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.rest_server import read_token
+from tui.verbs.emulator.gcloud import gcloud_environment
 
 BOUNDARY = "===============0123456789=="
 CONTENT = b"workerPoolSpecs:\n- {}\r\n\n--not the boundary\n\x00\xff"
@@ -101,11 +101,11 @@ def test_an_empty_token_file_admits_nobody() -> None:
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
 def test_gcloud_creates_lists_describes_and_cancels_jobs_and_copies_objects(tmp_path: Path) -> None:
     with state_dir() as state:
-        info = launcher.start(state, rest="127.0.0.1:0")
+        info = start_server(state, rest="127.0.0.1:0")
         try:
             _drive(state, info, tmp_path)
         finally:
-            launcher.stop(state)
+            stop_server(state)
 
 
 def _drive(state: StateDir, info: dict[str, Any], folder: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 from google.api_core import exceptions
 
 from tests.waiting import LIMIT, until
-from tests.wire.control import NEVER, connect, emulator, python, served, server_info, start_server, state_dir
+from tests.wire.control import NEVER, connect, emulator, python, served, server_info, spawn_server, state_dir
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.server import parse_address
 
@@ -34,7 +34,7 @@ def state() -> Iterator[StateDir]:
 
 def refused(state: StateDir, *args: str, **kw: Any) -> str:
     """What a start that fails says: exit 1, one line, no traceback."""
-    with start_server(state, *args, **kw) as process:
+    with spawn_server(state, *args, **kw) as process:
         out, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 1 and out == "" and err.count("\n") == 1, err
     assert "Traceback" not in err
@@ -42,7 +42,7 @@ def refused(state: StateDir, *args: str, **kw: Any) -> str:
 
 
 async def test_it_says_where_it_is_and_leaves_nothing_behind(state: StateDir) -> None:
-    with start_server(state) as process:
+    with spawn_server(state) as process:
         found = await until(lambda: server_info(state), "emulator.json")
         assert found["pid"] == process.pid and found["socket"] == str(state.socket)
         assert found["rest"] is None and found["state_dir"] == str(state.root) and found["version"]
@@ -61,7 +61,7 @@ async def test_it_says_where_it_is_and_leaves_nothing_behind(state: StateDir) ->
 
 
 async def test_the_admin_can_end_it(state: StateDir) -> None:
-    with start_server(state) as process:
+    with spawn_server(state) as process:
         await until(lambda: server_info(state), "emulator.json")
         async with connect(state.target) as clients:
             assert await clients.admin(do="stop") == {"stopping": True}
@@ -69,7 +69,7 @@ async def test_the_admin_can_end_it(state: StateDir) -> None:
 
 
 async def test_it_ends_when_its_state_directory_is_gone(state: StateDir) -> None:
-    with start_server(state) as process:
+    with spawn_server(state) as process:
         await until(lambda: server_info(state), "emulator.json")
         # The server writes files there as long as the directory has its name.
         removed = state.root.rename(state.root.with_name(state.root.name + "-removed"))
@@ -170,7 +170,7 @@ def fetch(url: str, token: str = "") -> tuple[int, Any]:
 async def test_rest_serves_the_same_jobs(state: StateDir, auth: bool) -> None:
     state.prepare()
     state.config.write_text(json.dumps(NEVER))
-    with start_server(state, "--rest", "127.0.0.1:0", *([] if auth else ["--no-auth"])) as process:
+    with spawn_server(state, "--rest", "127.0.0.1:0", *([] if auth else ["--no-auth"])) as process:
         url = (await until(lambda: server_info(state), "emulator.json"))["rest"]
         async with connect(state.target) as clients:
             job = await clients.create(python("pass"), name="seen twice")

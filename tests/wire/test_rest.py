@@ -17,7 +17,7 @@ import pytest
 
 from tests.waiting import LIMIT, until
 from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir
-from tui.emulator import launcher
+from tui.emulator.client import LauncherError, server_status, start_server
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.rest_server import BODY_LIMIT, read_token, serve_rest
@@ -254,18 +254,18 @@ async def test_an_emulator_that_runs_opens_rest() -> None:
         async with Emulator(state, EmulatorConfig.model_validate(QUICK)) as emulator:
 
             async def start(rest: str | None, **options: bool) -> dict[str, Any]:
-                return await asyncio.to_thread(launcher.start, state, rest=rest, **options)
+                return await asyncio.to_thread(start_server, state, rest=rest, **options)
 
             with socket.create_server(("127.0.0.1", 0)) as taken:
                 address = f"127.0.0.1:{taken.getsockname()[1]}"
-                with pytest.raises(launcher.LauncherError, match=f"{address}.* in use"):
+                with pytest.raises(LauncherError, match=f"{address}.* in use"):
                     await start(address)
-            with pytest.raises(launcher.LauncherError, match="only a loopback address"):
+            with pytest.raises(LauncherError, match="only a loopback address"):
                 await start("10.0.0.1:0")
             both = await asyncio.gather(start("127.0.0.1:0"), start("127.0.0.1:0"))
             url = emulator.rest_url
             assert url is not None and [info["rest"] for info in both] == [url, url]
-            shown = await asyncio.to_thread(launcher.status, state)
+            shown = await asyncio.to_thread(server_status, state)
             assert shown is not None and shown["rest"] == url
             async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http:
                 assert (await http.get(JOBS)).status_code == 401
@@ -273,9 +273,9 @@ async def test_an_emulator_that_runs_opens_rest() -> None:
                 assert (await http.get(JOBS, headers=headers)).status_code == 200
             assert (await start(f"127.0.0.1:{url.rpartition(':')[2]}"))["rest"] == url
             for options in ({"no_auth": True}, {"simulate_accelerators": True}):
-                with pytest.raises(launcher.LauncherError, match="already"):
+                with pytest.raises(LauncherError, match="already"):
                     await start("127.0.0.1:0", **options)
-            with pytest.raises(launcher.LauncherError, match="already runs"):
+            with pytest.raises(LauncherError, match="already runs"):
                 await start(None)
 
 

@@ -17,9 +17,9 @@ from tui.backends.errors import BackendError, FailedPrecondition, NotFound
 from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
 from tui.backends.vertex.shells import EmulatorShells
 from tui.backends.vertex.transport.connect import LocalEndpoint
+from tui.domain import exec_frames as frames
+from tui.domain.exec_frames import Opening
 from tui.emulator.server import Emulator
-from tui.emulator.shells import frames
-from tui.emulator.shells.frames import Opening
 
 Served = tuple[Emulator, Clients]
 WAITS = "import time\nprint('ready', flush=True)\ntime.sleep(3600)"

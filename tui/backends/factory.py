@@ -7,7 +7,7 @@ from tui.backends.interface import Backend, ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import CloudEndpoint, LocalEndpoint
 from tui.config.settings import Context, Settings, members_of
-from tui.emulator.paths import default_state_dir
+from tui.emulator.client import default_kubernetes_state, default_state_dir
 
 
 def open_backend(context: Context, settings: Settings) -> Backend:
@@ -39,7 +39,6 @@ def _cluster(context: Context) -> Backend:
     from tui.backends.kubernetes.login.cluster import Cluster, KubeconfigCluster
     from tui.backends.kubernetes.login.gke import GkeCluster
     from tui.backends.kubernetes.login.local import LocalCluster
-    from tui.emulator.kubernetes.paths import default_kubernetes_state
 
     info = ContextInfo(
         context.name, context.project, tuple(context.regions), local=context.emulated,

@@ -5,6 +5,7 @@ Standard library only: the runner and the command line import this without gRPC.
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,19 @@ class StateDir:
     @property
     def bucket_address(self) -> Path:
         return self.root / "buckets.json"
+
+    def bucket_port_and_key(self) -> tuple[int, str] | None:
+        """Port and secret of the last bucket server; `None` before the first start."""
+        try:
+            address = json.loads(self.bucket_address.read_bytes())
+            return int(address["port"]), str(address["key"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def bucket_url(self) -> str | None:
+        """Base address of the last bucket server for clients; `None` before the first start."""
+        address = self.bucket_port_and_key()
+        return url_of_buckets(*address) if address else None
 
     def job(self, job_id: str) -> Path:
         """Directory of one job's attempts."""
@@ -205,6 +219,11 @@ class AttemptDir:
     def workdir(self, replica: str) -> Path:
         """The replica's working directory, which takes the place of its boot disk."""
         return self.root / f"{replica}.work"
+
+
+def url_of_buckets(port: int, key: str) -> str:
+    """Base address of the bucket server; `key` is the secret that gives access to every bucket."""
+    return f"http://127.0.0.1:{port}/{key}"
 
 
 def default_state_dir() -> StateDir:

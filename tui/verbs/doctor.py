@@ -19,8 +19,7 @@ from tui.config.loader import config_file
 from tui.config.paths import config_dir, shipped
 from tui.config.settings import Settings, choose_context, profile_folder
 from tui.config.themes import known_themes
-from tui.emulator import launcher
-from tui.emulator.paths import default_state_dir
+from tui.emulator.client import default_state_dir, server_status
 from tui.store.profiles.library import entries
 from tui.verbs.output import out, print_json
 from tui.verbs.run import READS, Run, verb
@@ -108,7 +107,7 @@ def _trainer() -> ServiceHealth:
 
 def _emulator() -> ServiceHealth:
     state = default_state_dir()
-    info = launcher.status(state)
+    info = server_status(state)
     files = () if info else (state.database, state.log_database, state.bucket_database)
     damaged = [path.name for path in files if _damaged(path)]
     if damaged:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.waiting import LIMIT, until
 from tests.wire.kubernetes.control import client, config_map, emulator, state_dir
-from tui.emulator.kubernetes import launcher
+from tui.emulator.client import server_status
 from tui.emulator.kubernetes.paths import KubernetesState
 from tui.emulator.kubernetes.server import KubernetesEmulator
 from tui.emulator.paths import StateDirError
@@ -126,7 +126,7 @@ def process(state: KubernetesState) -> subprocess.Popen[bytes]:
 async def test_everything_is_there_after_sigkill() -> None:
     with state_dir() as state, process(state) as first:
         try:
-            await until(lambda: launcher.status(state), "the first server")
+            await until(lambda: server_status(state), "the first server")
             with pytest.raises(StateDirError, match=r"already runs on .*`vxtui emulator kubernetes stop`"):
                 async with KubernetesEmulator(state):
                     pass

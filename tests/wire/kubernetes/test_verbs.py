@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tui.emulator.kubernetes import launcher
+from tui.emulator.client import stop_server
 from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.verbs.command_group import cli
 
@@ -31,7 +31,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         default_kubernetes_state().prepare()
         default_kubernetes_state().config.write_text("node_pools: []\n")
         yield Path(path)
-        launcher.stop(default_kubernetes_state())
+        stop_server(default_kubernetes_state())
 
 
 def call(*words: str) -> tuple[int, dict[str, Any]]:

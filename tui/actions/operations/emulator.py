@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -12,15 +11,13 @@ from tui.actions.operations.runner import OperationError, Outcome
 from tui.actions.operations.servers import LocalServer, ServerOperations
 from tui.domain.job import Job
 from tui.domain.text import plain
-from tui.emulator import launcher
-from tui.emulator.admin_client import admin_call
-from tui.emulator.paths import StateDirError, default_state_dir
+from tui.emulator.client import StateDirError, default_state_dir, repair_databases, start_server
 
 _NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}
 """Keys of a fault's request that limit a fault, and set none."""
 
 
-EMULATOR = LocalServer("emulator", "the emulator", "jobs", default_state_dir, lambda: admin_call)
+EMULATOR = LocalServer("emulator", "the emulator", "jobs", default_state_dir)
 ask = EMULATOR.ask
 
 
@@ -32,10 +29,8 @@ class EmulatorOperations(ServerOperations):
     async def start(
         self, *, rest: str | None = None, no_auth: bool = False, simulate_accelerators: bool = False
     ) -> Outcome[dict[str, Any]]:
-        """Start the emulator, or add REST to one that runs; the value is its `launcher.status`."""
-        start = partial(
-            launcher.start, rest=rest, no_auth=no_auth, simulate_accelerators=simulate_accelerators
-        )
+        """Start the emulator, or add REST to one that runs; the value is the status of the server."""
+        start = partial(start_server, rest=rest, no_auth=no_auth, simulate_accelerators=simulate_accelerators)
         return await self._start(start, lambda info: f"The emulator runs, pid {info['pid']}.")
 
     async def repair(self) -> Outcome[list[dict[str, Any]]]:
@@ -43,11 +38,8 @@ class EmulatorOperations(ServerOperations):
         state = default_state_dir()
 
         async def work() -> list[dict[str, Any]]:
-            # Imported here: the other verbs need neither gRPC nor the messages.
-            from tui.emulator.repair import repair  # noqa: PLC0415
-
             try:
-                return [asdict(one) for one in await asyncio.to_thread(repair, state)]
+                return await asyncio.to_thread(repair_databases, state)
             except (StateDirError, OSError) as error:
                 raise OperationError(str(error), code="FAILED_PRECONDITION", exit_code=1) from error
 

@@ -6,19 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.actions.operations.runner import Outcome
-from tui.actions.operations.servers import AdminCall, LocalServer, ServerOperations
-from tui.emulator import launcher
-from tui.emulator.kubernetes.paths import default_kubernetes_state
+from tui.actions.operations.servers import LocalServer, ServerOperations
+from tui.emulator.client import default_kubernetes_state, start_server
 
-
-def _admin_call() -> AdminCall:
-    # It loads http.client.
-    from tui.emulator.kubernetes.admin_client import admin_call  # noqa: PLC0415
-
-    return admin_call
-
-
-KUBERNETES = LocalServer("Kubernetes", "Kubernetes", "pods", default_kubernetes_state, _admin_call)
+KUBERNETES = LocalServer("Kubernetes", "Kubernetes", "pods", default_kubernetes_state)
 ask = KUBERNETES.ask
 
 
@@ -28,9 +19,9 @@ class KubernetesOperations(ServerOperations):
     SERVER = KUBERNETES
 
     async def start(self) -> Outcome[dict[str, Any]]:
-        """Start it; the value is its `launcher.status`."""
+        """Start it; the value is the status of the server."""
         return await self._start(
-            launcher.start, lambda info: f"Kubernetes runs on {info['server']}, pid {info['pid']}."
+            start_server, lambda info: f"Kubernetes runs on {info['server']}, pid {info['pid']}."
         )
 
     async def fault(self, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
-from tui.emulator import launcher
-from tui.emulator.admin_client import AdminError
-from tui.emulator.paths import StateDir
+from tui.emulator.client import AdminError, LauncherError, StateDir, admin_call, server_status, stop_server
 
 _EXIT_CODES = {"NOT_FOUND": 3, "FAILED_PRECONDITION": 1, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}
 T = TypeVar("T")
-AdminCall = Callable[[StateDir, Mapping[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +27,11 @@ class LocalServer:
     stays: str
     """What keeps running when it ends."""
     state: Callable[[], StateDir]
-    admin_call: Callable[[], AdminCall]
-    """Imports and returns what asks it, which other verbs do without."""
 
     async def must_run(self) -> None:
         """Raises OperationError where it does not run."""
         state = self.state()
-        if await asyncio.to_thread(launcher.status, state) is None:
+        if await asyncio.to_thread(server_status, state) is None:
             raise OperationError(
                 f"no {self.noun} runs on {state.root}", fix=f"{state.COMMAND} start", code="UNAVAILABLE",
                 exit_code=5,
@@ -51,7 +46,7 @@ class LocalServer:
         await self.must_run()
         state = self.state()
         try:
-            return await asyncio.to_thread(self.admin_call(), state, request)
+            return await asyncio.to_thread(admin_call, state, request)
         except AdminError as error:
             exit_code = _EXIT_CODES.get(error.code, 2)
             fix = f"`{state.COMMAND} logs` has its log." if exit_code == 5 else ""
@@ -87,7 +82,7 @@ class ServerOperations:
             return f"{title} was not running."
 
         return await self._runner.run(
-            "emulator.stop", str(state.root), lambda: _launched(lambda: launcher.stop(state)), done
+            "emulator.stop", str(state.root), lambda: _launched(lambda: stop_server(state)), done
         )
 
     async def _start(
@@ -108,5 +103,5 @@ async def _launched(work: Callable[[], T]) -> T:
     """Start or end a server in a thread. Raises OperationError."""
     try:
         return await asyncio.to_thread(work)
-    except launcher.LauncherError as error:
+    except LauncherError as error:
         raise OperationError(str(error), code="UNAVAILABLE", exit_code=5) from error

@@ -10,8 +10,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError, Stopped, Unavailable
 from tui.backends.local.threads import in_thread
-from tui.emulator import launcher
-from tui.emulator.paths import StateDir
+from tui.emulator.client import LauncherError, StateDir, ensure_running, server_status, was_killed
 
 AGAIN_AFTER = 30.0
 """A server that is killed again within so many seconds (s) is not started unasked: it may fail each time."""
@@ -33,15 +32,15 @@ class LocalServer:
         self._restarted = -AGAIN_AFTER
 
     async def start(self, fix: Callable[[str], str]) -> dict[str, Any]:
-        """The running server's `launcher.status`; start one if there is none.
+        """The running server's `server_status`; start one if there is none.
 
         Raises:
             Unavailable: when it can't be started, with the `fix` of that reason.
         """
         given_up = threading.Event()
         try:
-            return await in_thread(lambda: launcher.ensure_running(self.state, given_up=given_up.is_set))
-        except launcher.LauncherError as error:
+            return await in_thread(lambda: ensure_running(self.state, given_up=given_up.is_set))
+        except LauncherError as error:
             raise Unavailable(
                 f"The local {self._name} can't be started: {error}", fix=fix(str(error))
             ) from error
@@ -50,11 +49,11 @@ class LocalServer:
 
     def explain(self, error: BackendError) -> BackendError:
         """The cause of a failed call: the server has ended. One that was killed is started again."""
-        if not isinstance(error, Unavailable) or launcher.status(self.state) is not None:
+        if not isinstance(error, Unavailable) or server_status(self.state) is not None:
             return error
         command, goes_on = self.state.COMMAND, f"{self._work} that run go on meanwhile."
         # A server that starts has removed the files of the one before, and does not listen yet.
-        if self._starts_again or (launcher.was_killed(self.state) and self._restart()):
+        if self._starts_again or (was_killed(self.state) and self._restart()):
             return Unavailable(
                 f"The local {self._name} was killed and starts again. {goes_on}",
                 fix=f"`{command} logs` has its log.",
@@ -76,5 +75,5 @@ class LocalServer:
 
     def _run(self) -> None:
         # The next call then says that it is stopped, and `start` why it can't be started.
-        with contextlib.suppress(launcher.LauncherError):
-            launcher.ensure_running(self.state)
+        with contextlib.suppress(LauncherError):
+            ensure_running(self.state)

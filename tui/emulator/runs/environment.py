@@ -40,7 +40,6 @@ from tui.emulator.runs.local_paths import (
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
 from tui.emulator.shells.access_uris import PORT_VARIABLE, PRIMARY, dashboard_ports
-from tui.emulator.storage.server import bucket_url
 
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
 
@@ -171,7 +170,7 @@ def _job_variables(  # noqa: PLR0917
         "CLOUD_ML_PROJECT_ID": record.project if record.project.isdigit() else config.project_number,
         "CLOUD_ML_JOB_ID": record.id,
     }
-    buckets = os.environ.get(STORAGE_HOST) or bucket_url(state)
+    buckets = os.environ.get(STORAGE_HOST) or state.bucket_url()
     if buckets:
         env[STORAGE_HOST] = buckets
     base = job.job_spec.base_output_directory.output_uri_prefix.rstrip("/")

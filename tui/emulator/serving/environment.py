@@ -18,7 +18,6 @@ from tui.emulator.runs import gpus
 from tui.emulator.runs.images import Images
 from tui.emulator.runs.local_paths import CHECKOUT, STORAGE_HOST, SYSTEM_PATH, expand, to_local_paths
 from tui.emulator.serving.guard import ServerPlan
-from tui.emulator.storage.server import bucket_url
 from tui.emulator.vertex.validate_pools import accelerator_name
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time
@@ -95,5 +94,5 @@ def _of_this_machine(place: Path, deployed: Pb, state: StateDir) -> dict[str, st
         MARK: str(place),
         **gpus.variables(devices),
     }
-    buckets = os.environ.get(STORAGE_HOST) or bucket_url(state)
+    buckets = os.environ.get(STORAGE_HOST) or state.bucket_url()
     return env | ({STORAGE_HOST: buckets} if buckets else {})

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tui.domain.exec_frames import CLOSE, ERRORS, INPUT, OUTPUT, RESIZE, Ended, frame, read_size
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.process_tree import Proc
-from tui.emulator.shells.frames import CLOSE, ERRORS, INPUT, OUTPUT, RESIZE, Ended, frame, read_size
 
 START = Path(__file__).with_name("start.py")
 SHELL_VARIABLE = "VXTUI_SHELL"

@@ -15,13 +15,13 @@ from typing import Any
 
 from google.protobuf import wrappers_pb2
 
+from tui.domain import exec_frames as frames
+from tui.domain.exec_frames import Opening, frame
 from tui.emulator.interfaces import JobRecord, Runner
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
-from tui.emulator.shells import frames
-from tui.emulator.shells.frames import Opening, frame
 from tui.emulator.shells.program import Place, ReplicaProgram
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND

@@ -11,14 +11,15 @@ import asyncio
 import contextlib
 import json
 import logging
+import secrets
 import socket
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tui.emulator.paths import StateDir, StateDirError
-from tui.emulator.rpc.loopback import HOST, listen
+from tui.emulator.database import check_file
+from tui.emulator.paths import StateDir, StateDirError, url_of_buckets
+from tui.emulator.rpc.loopback import listen
 
 if TYPE_CHECKING:
     from tui.emulator.storage.app import BucketApp
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
-
-
-def bucket_url(state: StateDir) -> str | None:
-    """Base address for clients, of the last server of this directory; `None` before the first."""
-    found = _stored_address(state.bucket_address)
-    return _url(*found) if found else None
 
 
 class BucketServer:
@@ -57,19 +52,14 @@ class BucketServer:
             StateDirError: when the address can't be kept.
             OSError: when no port is free.
         """
-        # The console imports this module before its first paint, for the address only.
-        import secrets  # noqa: PLC0415
-
-        from tui.emulator.database import check_file  # noqa: PLC0415
-
         check_file(self._state.bucket_database)
         path = self._state.bucket_address
-        wanted, key = _stored_address(path) or (0, secrets.token_urlsafe(24))
+        wanted, key = self._state.bucket_port_and_key() or (0, secrets.token_urlsafe(24))
         self._listener = listen(wanted)
         port = self._listener.getsockname()[1]
         if wanted and port != wanted:
             log.warning("port %d of the buckets is taken; running jobs can't reach the buckets", wanted)
-        self.url = _url(port, key)
+        self.url = url_of_buckets(port, key)
         try:
             path.touch(mode=0o600)
             path.chmod(0o600)
@@ -153,15 +143,3 @@ class _ServerThread:
                 await self._server.serve(sockets=[self._listener.dup()])
         finally:
             app.close()
-
-
-def _url(port: int, key: str) -> str:
-    return f"http://{HOST}:{port}/{key}"
-
-
-def _stored_address(path: Path) -> tuple[int, str] | None:
-    try:
-        found = json.loads(path.read_bytes())
-        return int(found["port"]), str(found["key"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

@@ -1,21 +1,28 @@
-"""`vxtui emulator gcloud`."""
+"""`vxtui emulator gcloud`: the environment in which Google's gcloud talks to the emulator.
+
+CLOUDSDK_SECTION_PROPERTY sets a property of gcloud, `api_endpoint_overrides` an endpoint. Checked with gcloud
+578: https://docs.cloud.google.com/sdk/docs/properties
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
 import sys
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
-from tui.emulator import launcher
-from tui.emulator.gcloud import gcloud_environment
-from tui.emulator.paths import StateDir, default_state_dir
+from tui.emulator.client import StateDir, default_state_dir, server_status
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Run, value_of, verb
 
 _USE = 'Use it by: eval "$(vxtui emulator gcloud)"; end it by: eval "$(vxtui emulator gcloud --unset)"'
 _NO_SERVER = {"rest": "", "buckets": ""}
+_REST_APIS = ("aiplatform", "logging", "monitoring", "cloudquotas")
+"""Names of gcloud for the services that the emulator serves over REST by the paths that gcloud uses."""
 
 
 @click.command("gcloud")
@@ -41,7 +48,31 @@ async def gcloud(run: Run, unset: bool) -> None:
 
 async def _with_rest(run: Run, state: StateDir) -> dict[str, object]:
     """The running emulator's status with its REST address. Raises what `emulator start` raises."""
-    info = await asyncio.to_thread(launcher.status, state)
+    info = await asyncio.to_thread(server_status, state)
     if info is None or not info["rest"]:
         info = value_of(await run.emulator_operations().start(rest="127.0.0.1:0"))
     return dict(info)
+
+
+def gcloud_environment(state: StateDir, info: Mapping[str, Any], project: str, region: str) -> dict[str, str]:
+    """Variables for a shell. `info` is the running server's status, with its REST address.
+
+    CLOUDSDK_CONFIG keeps gcloud from the user's accounts and settings. The storage endpoint has no secret in
+    its path: gcloud drops a path for uploads, and the bucket server accepts the token.
+    """
+    buckets = urlsplit(info["buckets"])
+    return {
+        "CLOUDSDK_CONFIG": str(state.gcloud_config),
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(state.token),
+        "CLOUDSDK_CORE_PROJECT": project,
+        "CLOUDSDK_AI_REGION": region,
+        **{_override(api): f"{info['rest']}/" for api in _REST_APIS},
+        _override("storage"): f"{buckets.scheme}://{buckets.netloc}/storage/v1/",
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        "CLOUDSDK_SURVEY_DISABLE_PROMPTS": "true",
+    }
+
+
+def _override(api: str) -> str:
+    return f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tui.actions.operations.emulator import EMULATOR
-from tui.emulator.paths import default_state_dir
+from tui.emulator.client import default_state_dir
 from tui.verbs.emulator.faults import fault
 from tui.verbs.emulator.gcloud import gcloud
 from tui.verbs.emulator.kubernetes.group import kubernetes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui.backends.errors import BackendError
 from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
 from tui.backends.local.server import LocalServer
-from tui.emulator.kubernetes.paths import KubernetesState
+from tui.emulator.client import KubernetesState
 
 _FIX = "`vxtui emulator kubernetes status` tells more, `vxtui doctor` looks further."
 

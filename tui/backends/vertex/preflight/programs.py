@@ -11,7 +11,7 @@ from tui.backends.vertex.preflight.images import Images, short_image
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
 from tui.domain.vertex.preflight import Check, CheckStatus, Path, image_of, ok
-from tui.emulator.admin_client import METHOD
+from tui.emulator.client import ADMIN_METHOD
 
 
 class Programs:
@@ -43,7 +43,7 @@ class Programs:
 
         async def send(seconds: float) -> Any:
             call = self._clients.channel_of(Service.REGISTRY).unary_unary(
-                METHOD,
+                ADMIN_METHOD,
                 request_serializer=struct_pb2.Struct.SerializeToString,
                 response_deserializer=struct_pb2.Struct.FromString,
             )

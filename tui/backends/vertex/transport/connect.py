@@ -19,8 +19,7 @@ from tui.backends.local.server import LocalServer
 from tui.backends.local.threads import in_thread
 from tui.config.paths import state_dir
 from tui.domain.resource_name import is_location
-from tui.emulator.paths import StateDir
-from tui.emulator.storage.server import bucket_url
+from tui.emulator.client import StateDir
 
 T = TypeVar("T")
 LOGIN = "Run `gcloud auth application-default login`, then try again."
@@ -169,7 +168,7 @@ class LocalEndpoint(Endpoint):
         return self.state.target
 
     def storage(self) -> str | None:
-        return bucket_url(self.state) or UNBOUND
+        return self.state.bucket_url() or UNBOUND
 
     def bucket_folder(self) -> Path | None:
         return self.state.buckets

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from tui.actions.operations.kubernetes_emulator import KUBERNETES
-from tui.emulator.kubernetes import launcher
-from tui.emulator.kubernetes.paths import default_kubernetes_state
+from tui.emulator.client import default_kubernetes_state, server_status
 from tui.verbs.emulator.kubernetes.faults import fault
 from tui.verbs.emulator.server_verbs import add_server_verbs
 from tui.verbs.output import note, out, print_json
@@ -42,7 +41,7 @@ async def start(run: Run, foreground: bool) -> None:
 async def kubeconfig(run: Run) -> None:
     """Print the path of the kubeconfig, for kubectl; start Kubernetes if it does not run."""
     state = default_kubernetes_state()
-    info = await asyncio.to_thread(launcher.status, state)
+    info = await asyncio.to_thread(server_status, state)
     if info is None:
         info = value_of(await run.kubernetes_operations().start())
     if run.json:

@@ -43,7 +43,6 @@ from tui.emulator.runs.local_paths import (
 )
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
-from tui.emulator.storage.server import bucket_url
 
 Obj = Mapping[str, Any]
 _BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])")
@@ -194,7 +193,7 @@ def _image(pod: Obj, site: Site, workdir: Path) -> dict[str, str]:
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *CHECKOUT]),
     }
-    buckets = os.environ.get(STORAGE_HOST) or bucket_url(site.state)
+    buckets = os.environ.get(STORAGE_HOST) or site.state.bucket_url()
     if buckets:
         env[STORAGE_HOST] = buckets
     return env

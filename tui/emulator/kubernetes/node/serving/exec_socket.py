@@ -14,6 +14,8 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from tui.domain import exec_frames as frames
+from tui.domain.exec_frames import frame
 from tui.emulator.kubernetes.errors import ApiError, BadRequest
 from tui.emulator.kubernetes.node.kubelet.container import Container
 from tui.emulator.kubernetes.node.kubelet.environment import words_of
@@ -22,8 +24,6 @@ from tui.emulator.kubernetes.node.kubelet.volumes import load_mounts
 from tui.emulator.kubernetes.node.serving.logs import chosen_container
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.plan import AttemptPlan
-from tui.emulator.shells import frames
-from tui.emulator.shells.frames import frame
 from tui.emulator.shells.program import Place, ReplicaProgram
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")

@@ -1,4 +1,7 @@
-"""Find, start and stop the emulator of one state directory. Standard library only.
+"""The emulator's door: code outside `tui.emulator` imports only this module. Standard library only.
+
+It finds, starts, stops and asks both servers of this machine, the emulator of Vertex AI and the Kubernetes
+API; the class of the state directory says which.
 
 A server is identified by its Unix socket and by the process that listens there according to the kernel, so a
 stale `emulator.json`, or a process that reuses the pid of an ended server, is never mistaken for it.
@@ -14,12 +17,35 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tui.emulator.admin_client import AdminError, admin_call
-from tui.emulator.paths import StateDir, StateDirError
+from tui.domain.vertex.custom_job_spec import whole_numbers
+from tui.emulator.kubernetes.paths import KubernetesState, default_kubernetes_state
+from tui.emulator.paths import StateDir, StateDirError, default_state_dir
+
+__all__ = [
+    "ADMIN_METHOD",
+    "AdminError",
+    "KubernetesState",
+    "LauncherError",
+    "StateDir",
+    "StateDirError",
+    "admin_call",
+    "default_kubernetes_state",
+    "default_state_dir",
+    "ensure_running",
+    "repair_databases",
+    "server_status",
+    "start_server",
+    "stop_server",
+    "was_killed",
+]
+
+ADMIN_METHOD = "/vxtui.emulator.v1.Admin/Call"
+"""The RPC that `admin_call` sends to the emulator of Vertex AI."""
 
 START_SECONDS = 60.0
 """Longest wait until a server is ready. It takes about a second; a loaded machine needs more."""
@@ -35,13 +61,23 @@ _started: list[subprocess.Popen[bytes]] = []
 
 
 class LauncherError(Exception):
-    """The emulator can't be started or stopped; the message is the server's reason."""
+    """The server can't be started or stopped; the message is its own reason."""
 
 
-def status(state: StateDir) -> dict[str, Any] | None:
+class AdminError(Exception):
+    """The server refused a request or did not answer. `code` is a name of google.rpc.Code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def server_status(state: StateDir) -> dict[str, Any] | None:
     """The running server's info, or `None` when there is none.
 
-    Keys: pid, socket, rest (URL or `None`), buckets (URL), state_dir, started_at, version.
+    Keys: pid, state_dir, started_at, version; the emulator of Vertex AI adds socket, rest (URL or `None`) and
+    buckets (URL), Kubernetes server (URL), kubeconfig and context.
     """
     info = _read_info(state)
     if info is None or _listener(state) != info["pid"]:
@@ -56,17 +92,17 @@ def was_killed(state: StateDir) -> bool:
 
 
 def ensure_running(state: StateDir, *, given_up: Callable[[], bool] = lambda: False) -> dict[str, Any]:
-    """The running server's `status`; start one if there is none (blocking).
+    """The running server's `server_status`; start one if there is none (blocking).
 
     Several processes may call it at once: one server starts, the others end by themselves.
 
     Raises:
         LauncherError: when no server is ready within `START_SECONDS`, or `given_up` returns True.
     """
-    return status(state) or _start(state, [], START_SECONDS, given_up)
+    return server_status(state) or _start(state, [], START_SECONDS, given_up)
 
 
-def start(
+def start_server(
     state: StateDir,
     *,
     rest: str | None = None,
@@ -74,12 +110,12 @@ def start(
     simulate_accelerators: bool = False,
     timeout: float = START_SECONDS,
 ) -> dict[str, Any]:
-    """Start a server and return its `status`. `rest` is HOST:PORT; a server that runs has it from now on.
+    """Start a server and return its `server_status`. A running server gets REST on `rest` (HOST:PORT) only.
 
     Raises:
         LauncherError: also when a server runs already on this state directory and `rest` is not all it lacks.
     """
-    running = status(state)
+    running = server_status(state)
     if running is not None and rest and not simulate_accelerators:
         return _with_rest(state, rest, no_auth)
     if running is not None:
@@ -92,6 +128,78 @@ def start(
     return _start(state, options, timeout, lambda: False, share=False)
 
 
+def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
+    """Send `request`, e.g. `{"do": "status"}`, to the running server and return the answer (blocking).
+
+    The requests are those of `tui.emulator.admin` and `tui.emulator.kubernetes.api.admin`.
+
+    Raises:
+        AdminError: with the server's own sentence.
+    """
+    call = _call_kubernetes if isinstance(state, KubernetesState) else _call_emulator
+    return call(state, dict(request), timeout)
+
+
+def _call_emulator(state: StateDir, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Imported here: verbs that need no emulator should not pay for gRPC.
+    import grpc  # noqa: PLC0415
+    from google.protobuf import json_format, struct_pb2  # noqa: PLC0415
+
+    message = struct_pb2.Struct()
+    message.update(request)
+    with grpc.insecure_channel(state.admin_target) as channel:
+        call = channel.unary_unary(
+            ADMIN_METHOD,
+            request_serializer=struct_pb2.Struct.SerializeToString,
+            response_deserializer=struct_pb2.Struct.FromString,
+        )
+        try:
+            answer = call(message, timeout=timeout)
+        except grpc.RpcError as error:
+            raise AdminError(error.code().name, str(error.details())) from error
+    # A Struct has only doubles; counts and process ids are whole.
+    return dict(whole_numbers(json_format.MessageToDict(answer)))
+
+
+def _call_kubernetes(state: StateDir, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    # Imported here: verbs that need no Kubernetes should not pay for it.
+    import http.client  # noqa: PLC0415
+
+    connection = http.client.HTTPConnection("localhost")
+    try:
+        # HTTP over the Unix socket.
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(timeout)
+        connection.sock.connect(str(state.socket))
+        connection.request("POST", "/", json.dumps(request), {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        answer = json.loads(reply.read())
+    except TimeoutError as error:
+        raise AdminError("DEADLINE_EXCEEDED", f"no answer within {timeout:g} s") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise AdminError("UNAVAILABLE", f"can't ask {state.socket}: {error}") from error
+    finally:
+        connection.close()
+    if reply.status != http.client.OK:
+        code = "NOT_FOUND" if reply.status == http.client.NOT_FOUND else "INVALID_ARGUMENT"
+        raise AdminError(code, str(answer.get("error", reply.reason)))
+    return dict(answer)
+
+
+def repair_databases(state: StateDir) -> list[dict[str, Any]]:
+    """Repair the databases of an emulator that does not run (blocking); the fields of a `Repaired` for each.
+
+    Raises:
+        StateDirError: while a server runs, or when the state directory can't be used.
+        OSError: when a file can't be moved or written.
+    """
+    # Imported here: the other functions need neither gRPC nor the messages.
+    from tui.emulator.repair import repair  # noqa: PLC0415
+
+    return [asdict(database) for database in repair(state)]
+
+
 def _with_rest(state: StateDir, rest: str, no_auth: bool) -> dict[str, Any]:
     try:
         return admin_call(state, {"do": "rest", "address": rest, "no_auth": no_auth})
@@ -99,7 +207,7 @@ def _with_rest(state: StateDir, rest: str, no_auth: bool) -> dict[str, Any]:
         raise LauncherError(error.message) from error
 
 
-def stop(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
+def stop_server(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
     """Stop the server and wait for its end; its jobs continue. False when none was running.
 
     Raises:
@@ -143,7 +251,7 @@ def _start(
     child: _Child | None = None
     busy = ""
     while time.monotonic() < deadline and not given_up():
-        info = status(state)
+        info = server_status(state)
         ours = info is not None and child is not None and info["pid"] == child.process.pid
         if info is not None and (share or ours):
             if child is not None and not ours:
