@@ -6,30 +6,57 @@ What the first paint of the jobs does not need is imported where it is used: mos
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, partialmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.screen import Screen
 
-from tui.actions.registry import key_problems
+from tui.actions.registry import action, actions, key_problems
 from tui.config.settings import unknown_context
 from tui.domain.job import Job
 from tui.domain.text import plain
+from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import may_cancel, may_delete
-from tui.screens import lazy_screens
 from tui.screens.console_app import ConsoleApp
 from tui.screens.frame import FrameScreen, frame_of
-from tui.screens.jobs.screen import JobsScreen
 from tui.screens.workers import background
 from tui.skeleton import hand_over
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.command import Provider
 
     from tui.screens.commands import Command
+    from tui.session import Session
 
 PRICES_EVERY = 5.0
 """Seconds between two checks whether another process has fetched prices."""
+
+
+def _open_screen(reference: str) -> Screen[Any]:
+    screen: Screen[Any] = resolve(reference)()
+    return screen
+
+
+def _job_screen(
+    session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""
+) -> Screen[Any]:
+    """The screen of a job. Its plots load numpy."""
+    from tui.screens.job.screen import screen_class
+
+    return screen_class(kind)(session, job_name, log_folder, replica, kind, tab=tab)
+
+
+def _palette() -> type[Provider]:
+    """The commands of the palette."""
+    from tui.screens.commands import RegistryProvider
+
+    return RegistryProvider
+
+
+LIST_SCREENS = tuple(entry for entry in actions("app") if entry.screen)
+"""The actions that switch to a list; each is a mode of the app, named by the action's method."""
 
 
 class VxtuiApp(ConsoleApp):
@@ -38,21 +65,13 @@ class VxtuiApp(ConsoleApp):
     TITLE = "vxtui"
     CSS_PATH = "app.tcss"
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        "jobs": JobsScreen,
-        "profiles": lazy_screens.profiles,
-        "fleet": lazy_screens.fleet,
-        "quotas": lazy_screens.quotas,
-        "cluster_quotas": lazy_screens.cluster_quotas,
-        "studies": lazy_screens.studies,
-        "events": lazy_screens.events,
-        "models": lazy_screens.models,
-        "endpoints": lazy_screens.endpoints,
-        "resources": lazy_screens.resources,
-        "schedules": lazy_screens.schedules,
+        **{entry.method: partial(_open_screen, entry.screen) for entry in LIST_SCREENS},
+        "jobs": resolve(action("app.jobs").screen),
+        "cluster_quotas": partial(_open_screen, "tui.screens.quotas.list:ClusterQuotasScreen"),
     }
     DEFAULT_MODE = "jobs"
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {lazy_screens.palette}
-    JOB_SCREEN = staticmethod(lazy_screens.job)
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
+    JOB_SCREEN = staticmethod(_job_screen)
     NOTIFICATION_TIMEOUT = 6
 
     @property
@@ -82,7 +101,10 @@ class VxtuiApp(ConsoleApp):
 
     # Lists
 
-    def _switch_to(self, mode: str) -> None:
+    def switch_to(self, mode: str) -> None:
+        """Show a list; if it is shown already, close the screens above it."""
+        if mode == "quotas" and self.connection.context.kind == "kubernetes":
+            mode = "cluster_quotas"
         if self.current_mode != mode:
             for screen in self.screen_stack:
                 if isinstance(screen, FrameScreen):
@@ -101,60 +123,23 @@ class VxtuiApp(ConsoleApp):
 
     def action_help_quit(self) -> None:
         """Say how to quit; Textual's own toast has markup, which toasts show as text here."""
-        keys = [k for k, each in self.active_bindings.items() if each.binding.action in {"quit", "app.quit"}]
+        keys = [
+            key
+            for key, active in self.active_bindings.items()
+            if active.binding.action in {"quit", "app.quit"}
+        ]
         if keys:
             self.notify(f"{keys[0]} quits; jobs keep running.", markup=False)
-
-    def action_jobs(self) -> None:
-        """Jobs of this context."""
-        self._switch_to("jobs")
-
-    def action_profiles(self) -> None:
-        """Saved profiles."""
-        self._switch_to("profiles")
-
-    def action_fleet(self) -> None:
-        """Every active replica and GPU."""
-        self._switch_to("fleet")
-
-    def action_quotas(self) -> None:
-        """Training quotas."""
-        cluster = self.connection.context.kind == "kubernetes"
-        self._switch_to("cluster_quotas" if cluster else "quotas")
-
-    def action_resources(self) -> None:
-        """Persistent resources."""
-        self._switch_to("resources")
-
-    def action_schedules(self) -> None:
-        """Pipelines that run again and again."""
-        self._switch_to("schedules")
-
-    def action_studies(self) -> None:
-        """Jobs that are made of tasks, and what has come of them."""
-        self._switch_to("studies")
-
-    def action_events(self) -> None:
-        """Events of this console."""
-        self._switch_to("events")
-
-    def action_models(self) -> None:
-        """Models and their versions."""
-        self._switch_to("models")
-
-    def action_endpoints(self) -> None:
-        """Endpoints, and what answers their requests."""
-        self._switch_to("endpoints")
 
     # Actions from everywhere
 
     def action_job(self, reference: str) -> None:
-        """Open a job by name or id; of several that have the name, the one that is chosen."""
-        self._one(reference, lambda job: self.open_job(job.name))
+        """Open a job by name or id; the user chooses among several of that name."""
+        self._with_job(reference, lambda job: self.open_job(job.name))
 
     def action_cancel(self, reference: str) -> None:
         """Cancel a job by name or id."""
-        self._one(reference, self._cancel)
+        self._with_job(reference, self._cancel)
 
     def _cancel(self, job: Job) -> None:
         if may_cancel(job):
@@ -168,7 +153,7 @@ class VxtuiApp(ConsoleApp):
 
     def action_delete(self, reference: str) -> None:
         """Delete an ended job by name or id."""
-        self._one(reference, self._delete, ended=True)
+        self._with_job(reference, self._delete, ended=True)
 
     def _delete(self, job: Job) -> None:
         if may_delete(job):
@@ -183,13 +168,13 @@ class VxtuiApp(ConsoleApp):
         """Preempt the machines of a job on the emulator."""
         from tui.screens.jobs.job_actions import confirm_preempt
 
-        self._one(reference, partial(confirm_preempt, self))
+        self._with_job(reference, partial(confirm_preempt, self))
 
     def action_tensorboard(self, reference: str) -> None:
         """Show a job's events in TensorBoard."""
         from tui.screens.job.tensorboard import start_tensorboard
 
-        self._one(reference, partial(start_tensorboard, self))
+        self._with_job(reference, partial(start_tensorboard, self))
 
     def action_emulator_stop(self) -> None:
         """Stop the emulator of this machine."""
@@ -197,36 +182,36 @@ class VxtuiApp(ConsoleApp):
 
         confirm_emulator_stop(self)
 
-    def _one(self, reference: str, then: Callable[[Job], None], *, ended: bool = False) -> None:
-        """Do this with the job that has the name or id; the user chooses where several have it."""
-        found = {job.name: job for job in self.store.find(reference, ended=ended)}
-        if len(found) == 1:
-            then(next(iter(found.values())))
-        elif found:
+    def _with_job(self, reference: str, then: Callable[[Job], None], *, ended: bool = False) -> None:
+        """Call `then` with the job of this name or id; the user chooses among several."""
+        jobs = {job.name: job for job in self.store.find(reference, ended=ended)}
+        if len(jobs) == 1:
+            then(next(iter(jobs.values())))
+        elif jobs:
             from tui.screens.dialogs.pick import PickScreen
             from tui.screens.jobs.job_actions import choices
 
-            title = f"{len(found)} jobs are called {reference}: which one?"
+            title = f"{len(jobs)} jobs are called {reference}: which one?"
 
             def chosen(name: str | None) -> None:
                 if name is not None:
-                    then(found[name])
+                    then(jobs[name])
 
-            self.push_screen(PickScreen(title, choices(found.values(), self.clock())), chosen)
+            self.push_screen(PickScreen(title, choices(jobs.values(), self.clock())), chosen)
         else:
             self.notify(f"No job is called {reference}.", severity="warning", markup=False)
 
     async def action_launch(self, name: str) -> None:
         """Open the launch screen of a profile."""
         await self.load_profiles()
-        found = next((entry for entry in self.profiles if entry.name == name), None)
-        if found is None or found.problem:
-            why = found.problem if found else "there is no such profile"
+        entry = self.profiles.named(name)
+        if entry is None or entry.problem:
+            why = entry.problem if entry else "there is no such profile"
             self.notify(f"{name}: {why}", severity="warning", markup=False)
         else:
             from tui.screens.launch.opening import open_launch
 
-            await open_launch(self, found)
+            await open_launch(self, entry)
 
     def action_theme(self, name: str) -> None:
         """Change the colours."""
@@ -286,3 +271,7 @@ class VxtuiApp(ConsoleApp):
         if self.frame is not None:
             self.frame.boundary.retry()
             self.frame.refresh_here()
+
+
+for _entry in LIST_SCREENS:
+    setattr(VxtuiApp, f"action_{_entry.method}", partialmethod(VxtuiApp.switch_to, _entry.method))

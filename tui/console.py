@@ -67,7 +67,7 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
     except NoTerminal as error:
         sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
         return 2
-    for line in app.parting_words:
+    for line in app.unanswered.parting_words():
         sys.stderr.write(f"vxtui: {plain(line)}\n")
     if app.return_code and app.return_code < ENDED_BY_SIGNAL:
         sys.stderr.write(f"vxtui ended with an internal error; the details are in {log}\n")

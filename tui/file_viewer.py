@@ -19,7 +19,7 @@ from tui.display.app import DisplayApp
 from tui.display.stylesheet import CachedStylesheet
 from tui.domain.text import plain
 from tui.garbage import TURN, IdleCollector
-from tui.screens import later
+from tui.screens.console import preload
 from tui.screens.containment import ContainingApp
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.frame import FrameScreen
@@ -119,7 +119,7 @@ class FileViewer(ContainingApp, ToastApp[int], DisplayApp[int]):
         background(self, self._read_styles, "styles")
 
     async def _read_styles(self) -> None:
-        await later.read_styles(self, self._styles, "dialogs")
+        await preload.read_styles(self, self._styles, "dialogs")
 
     def on_unmount(self) -> None:
         """Collect garbage as before."""

@@ -34,7 +34,7 @@ async def profiles(
 
 
 async def choose(app: VxtuiApp, pilot: Pilot[Any], name: str) -> None:
-    entry = next(e for e in app.profiles if e.name == name)
+    entry = next(e for e in app.profiles.entries if e.name == name)
     table(app).move_to(entry.key)
     await pilot.pause()
 

@@ -63,7 +63,7 @@ async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> 
         await pilot.press(key)
         await pilot.pause()
     if "2" in keys:
-        await until(pilot, lambda: app.profiles, "the profiles")
+        await until(pilot, lambda: app.profiles.entries, "the profiles")
         await until(pilot, lambda: NOT_MEASURED not in "".join(painted(app)), "what the rules say of them")
     await pilot.pause()
     if isinstance(app.screen, HelpScreen):

@@ -11,7 +11,7 @@ from typing import ClassVar
 from tests.ui.double import MemoryBackend, fleet
 from tests.ui.jobs_screen_support import opened, until
 from tui.domain.states import JobState
-from tui.screens import later
+from tui.screens.console import preload
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.screen import JobsScreen
@@ -44,7 +44,7 @@ async def test_what_a_job_opens_later_is_imported_once_no_key_comes() -> None:
     class Keys:
         """The second look finds that no key has come for long."""
 
-        answers: ClassVar[list[float]] = [0.0, later.PAUSE * 0.9, later.PAUSE]
+        answers: ClassVar[list[float]] = [0.0, preload.PAUSE * 0.9, preload.PAUSE]
 
         def quiet_for(self) -> float:
             return self.answers.pop(0)
@@ -52,7 +52,7 @@ async def test_what_a_job_opens_later_is_imported_once_no_key_comes() -> None:
     # A module that nothing else imports.
     assert "this" not in sys.modules
     with contextlib.redirect_stdout(io.StringIO()):
-        await later.load_in_pause(Keys(), ("this",))
+        await preload.import_in_pause(Keys(), ("this",))
     assert "this" in sys.modules and not Keys.answers
 
 

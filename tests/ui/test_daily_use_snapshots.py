@@ -107,11 +107,11 @@ def test_on_this_machine_the_profiles_that_run_here_come_first(
     async def profiles(app: VxtuiApp, pilot: Pilot[Any]) -> None:
         await pilot.press("2")
         await until(pilot, lambda: table(app).keys, "the profiles")
-        favourite = next(entry for entry in app.profiles if entry.name == "local-2node-fsdp")
-        app.preferences.toggle(favourite)
+        favourite = next(entry for entry in app.profiles.entries if entry.name == "local-2node-fsdp")
+        app.profiles.preferences.toggle(favourite)
         await app.load_profiles()
         app.screen.reload()  # type: ignore[attr-defined]
-        await until(pilot, lambda: all(app.screen._rules.known(e) for e in app.profiles), "the rules")  # type: ignore[attr-defined]
+        await until(pilot, lambda: all(app.screen._rules.known(e) for e in app.profiles.entries), "the rules")  # type: ignore[attr-defined]
         await pilot.pause()
         app.screen.reload()  # type: ignore[attr-defined]
 

@@ -59,7 +59,7 @@ async def test_what_other_programs_do_meanwhile_comes_in(tmp_path: Path) -> None
         with path.open("a") as file:
             file.write(line(8, "failed")[40:] + "\n")
         await until(pilot, lambda: "2 events" in lines(app), "the line that was half written")
-        ops = app.job_operations()
+        ops = app.operations.jobs()
         assert ops is not None
         await ops.cancel(backend.stored[fleet()[2].name])
         await until(pilot, lambda: "3 events" in lines(app), "what this console does")

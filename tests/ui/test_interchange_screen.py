@@ -88,7 +88,7 @@ async def test_a_job_is_saved_as_a_profile(tmp_path: Path, monkeypatch: pytest.M
         assert request.region == made.region and request.resource["labels"] == {"team": "nlp"}
         (pool,) = request.resource["jobSpec"]["workerPoolSpecs"]
         assert pool["replicaCount"] == 1 and pool["containerSpec"]["args"] == ["${HOME}"]
-        assert any(e.name == "again" for e in app.profiles)
+        assert any(e.name == "again" for e in app.profiles.entries)
 
 
 async def test_a_job_is_saved_as_a_profile_from_its_own_screen(tmp_path: Path) -> None:

@@ -144,14 +144,16 @@ async def test_on_this_machine_what_runs_here_comes_first_then_what_was_launched
     async with opened(MemoryBackend(), tmp_path, context=here, read_profiles=reader) as (app, pilot):
         await pilot.press("l")
         await until(pilot, lambda: table(app).keys, "the profiles")
-        by_key = {entry.key: entry for entry in app.profiles}
+        by_key = {entry.key: entry for entry in app.profiles.entries}
         order = [by_key[key] for key in table(app).keys]
         runs = [entry.runs_here and entry.family == "vertex" for entry in order]
         assert runs == sorted(runs, reverse=True) and True in runs and False in runs
         assert order[0].name == "local-1node" and table(app).cursor == order[0].key
-        app.preferences.note_launch(next(entry for entry in order if entry.name == "local-2node"), "test")
+        app.profiles.preferences.note_launch(
+            next(entry for entry in order if entry.name == "local-2node"), "test"
+        )
         await app.load_profiles()
-        assert [entry.name for entry in app.profiles][:2] == ["local-2node", "local-1node"]
+        assert [entry.name for entry in app.profiles.entries][:2] == ["local-2node", "local-1node"]
 
 
 async def test_a_favourite_is_marked_by_a_key_and_stays_at_the_next_start(tmp_path: Path) -> None:
@@ -161,6 +163,6 @@ async def test_a_favourite_is_marked_by_a_key_and_stays_at_the_next_start(tmp_pa
             await pilot.press("2")
             await until(pilot, lambda: table(app).keys, "the profiles")
             if not any("★" in row for row in painted(app)):
-                table(app).move_to(next(e.key for e in app.profiles if e.name == "local-2node"))
+                table(app).move_to(next(e.key for e in app.profiles.entries if e.name == "local-2node"))
                 await pilot.press("space")
             await until(pilot, lambda: "local-2node ★" in painted(app)[1], "the favourite on top")

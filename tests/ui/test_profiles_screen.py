@@ -35,9 +35,9 @@ async def test_ready_made_profiles_are_listed_and_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, _, _):
-        names = {e.name for e in app.profiles}
+        names = {e.name for e in app.profiles.entries}
         assert {"local-1node", "local-2node", "l4-1node", "a100-4node-spot"} <= names
-        assert not [e.problem for e in app.profiles if e.problem]
+        assert not [e.problem for e in app.profiles.entries if e.problem]
         rows = "\n".join(table(app).render_line(y).text for y in range(20))
         assert "local-2node" in rows and "ready-made" in rows
 
@@ -114,7 +114,7 @@ async def test_keys_before_the_list_is_read_are_typed_nowhere(tmp_path: Path) ->
         assert isinstance(app.screen, ProfilesScreen)
         read.set()
         await until(pilot, lambda: table(app).keys, "the profiles")
-        assert not app.screen.query_one(FilterBar).text and len(table(app).keys) == len(app.profiles)
+        assert not app.screen.query_one(FilterBar).text and len(table(app).keys) == len(app.profiles.entries)
         first = table(app).cursor
         await pilot.press("j")
         assert table(app).cursor != first, "the list has the keys"
@@ -304,7 +304,7 @@ async def test_the_editor_opens_the_users_own_file_only(
         await pilot.press("E")
         assert "d makes a copy" in said(app)
         own = folder / "own.yaml"
-        own.write_text(app.profiles[0].path.read_text())
+        own.write_text(app.profiles.entries[0].path.read_text())
         await pilot.press("ctrl+r")
         await until(pilot, lambda: str(own) in table(app).keys, "the new file")
         await choose(app, pilot, "own")

@@ -65,7 +65,7 @@ async def on_grid(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...] = (
     await until(pilot, lambda: app.live, "the service")
     await pilot.press("4")
     await until(pilot, lambda: len(table(app).keys) == 3, "the regions")
-    await until(pilot, lambda: app.profiles, "the profiles")
+    await until(pilot, lambda: app.profiles.entries, "the profiles")
     for key in keys:
         await pilot.press(key)
         await pilot.pause()

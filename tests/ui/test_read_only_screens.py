@@ -53,7 +53,7 @@ async def go(app: VxtuiApp, pilot: Pilot[Any], keys: str) -> None:
         from tui.screens.launch.screen import LaunchScreen
 
         await app.load_profiles()
-        app.push_screen(LaunchScreen(next(p for p in app.profiles if p.name == "mine")))
+        app.push_screen(LaunchScreen(next(p for p in app.profiles.entries if p.name == "mine")))
     for key in keys.split() if keys != "launch" else ():
         before = app.screen
         if key in {"e", "v", "x"}:

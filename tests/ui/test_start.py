@@ -173,18 +173,18 @@ def test_screens_that_are_opened_later_are_imported_while_nobody_waits() -> None
 import asyncio, pathlib, sys, tempfile
 from tests.ui.double import MemoryBackend, fleet
 from tests.ui.jobs_screen_support import opened, until
-from tui.screens import later
+from tui.screens.console import preload
 
 async def main():
     with tempfile.TemporaryDirectory() as folder:
         async with opened(MemoryBackend(fleet()), pathlib.Path(folder)) as (app, pilot):
-            await until(pilot, lambda: all(n in sys.modules for n in later.screens()), 'the screens')
+            await until(pilot, lambda: all(n in sys.modules for n in preload.screen_modules()), 'the screens')
             assert 'numpy' not in sys.modules
             before = set(sys.modules)
             await pilot.press('question_mark', 'escape', 'enter')
             await pilot.pause()
             print(sorted(n for n in set(sys.modules) - before if n.startswith(('tui.', 'textual.'))))
-            await until(pilot, lambda: all(n in sys.modules for n in later.CHARTS), 'the charts')
+            await until(pilot, lambda: all(n in sys.modules for n in preload.CHARTS), 'the charts')
 
 asyncio.run(main())
 """

@@ -45,6 +45,8 @@ class Action:
     local: bool = False
     any_emulator: bool = False
     """A `local` one is possible on the emulator of Kubernetes too."""
+    screen: str = ""
+    """`module:class` of the list that the action shows; the list becomes a mode of the app."""
     name: str = ""
     """What a sentence calls it where the label, short for the footer, does not do."""
 

@@ -5,15 +5,33 @@ from __future__ import annotations
 from tui.actions.action import Action, act
 
 _APP = (
-    act("app.jobs", "1", "jobs", "Jobs of every region of this context", footer=False),
-    act("app.profiles", "2", "profiles", "Saved profiles to launch", footer=False),
-    act("app.fleet", "3", "fleet", "Replicas and GPUs of all running jobs", footer=False),
-    act("app.quotas", "4", "quotas", "Training quotas", footer=False, needs="quotas"),
-    act("app.events", "6", "events", "Events: what was changed, and by whom", footer=False),
-    act("app.models", "7", "models", "Models and their versions", footer=False, needs="serving"),
+    act(
+        "app.jobs", "1", "jobs", "Jobs of every region of this context", footer=False,
+        screen="tui.screens.jobs.screen:JobsScreen",
+    ),
+    act(
+        "app.profiles", "2", "profiles", "Saved profiles to launch", footer=False,
+        screen="tui.screens.profiles.screen:ProfilesScreen",
+    ),
+    act(
+        "app.fleet", "3", "fleet", "Replicas and GPUs of all running jobs", footer=False,
+        screen="tui.screens.fleet.screen:FleetScreen",
+    ),
+    act(
+        "app.quotas", "4", "quotas", "Training quotas", footer=False, needs="quotas",
+        screen="tui.screens.quotas.grid:QuotaGridScreen",
+    ),
+    act(
+        "app.events", "6", "events", "Events: what was changed, and by whom", footer=False,
+        screen="tui.screens.events:EventsScreen",
+    ),
+    act(
+        "app.models", "7", "models", "Models and their versions", footer=False, needs="serving",
+        screen="tui.screens.serving.models:ModelsScreen",
+    ),
     act(
         "app.endpoints", "8", "endpoints", "Endpoints, and what answers their requests", footer=False,
-        needs="serving",
+        needs="serving", screen="tui.screens.serving.endpoints:EndpointsScreen",
     ),
     act("app.job", "", "job", "Open one job by name or id", footer=False, argument="NAME"),
     act(

@@ -25,6 +25,6 @@ ACTIONS: tuple[Action, ...] = (
     act("resources.back", "escape", "back", "Back to the jobs", footer=False),
     act(
         "app.resources", "9", "persistent resources", "Persistent resources: machines that stay",
-        footer=False, needs="resources",
+        footer=False, needs="resources", screen="tui.screens.resources.screen:ResourcesScreen",
     ),
 )  # fmt: skip

@@ -29,6 +29,6 @@ ACTIONS: tuple[Action, ...] = (
     act("schedules.back", "escape", "back", "Back to the jobs", footer=False),
     act(
         "app.schedules", "", "schedules", "Pipelines that run again and again", footer=False,
-        needs="schedules",
+        needs="schedules", screen="tui.screens.schedules.screen:SchedulesScreen",
     ),
 )  # fmt: skip

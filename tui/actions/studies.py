@@ -19,6 +19,6 @@ ACTIONS: tuple[Action, ...] = (
     act("studies.back", "escape", "back", "Clear the filter, then back to the jobs", footer=False),
     act(
         "app.studies", "5", "studies", "Studies & pipelines: progress, best result, failed task",
-        footer=False, name="studies & pipelines",
+        footer=False, name="studies & pipelines", screen="tui.screens.studies.screen:StudiesScreen",
     ),
 )  # fmt: skip

@@ -68,7 +68,7 @@ def arguments(console: ConsoleApp, found: Action) -> list[str]:
             jobs = [j for j in console.store.jobs.values() if _fits(j, found)]
             return [plain(job.display_name) for job in jobs][:200]
         case "PROFILE":
-            return [plain(entry.name) for entry in console.profiles]
+            return [plain(entry.name) for entry in console.profiles.entries]
         case "THEME":
             return sorted(console.available_themes)
         case "COLUMN":

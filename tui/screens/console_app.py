@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -21,20 +22,22 @@ from tui.config.settings import Context, Settings
 from tui.display.app import DisplayApp
 from tui.display.ascii_filter import AsciiFilter
 from tui.display.stylesheet import CachedStylesheet
-from tui.domain.formatting import NOT_MEASURED, age
+from tui.domain.formatting import NOT_MEASURED
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.spec_format import format_of
-from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.garbage import TURN, IdleCollector
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_named, kind_of
-from tui.screens import later
+from tui.screens.console import preload
+from tui.screens.console.job_toasts import JobToasts
+from tui.screens.console.operations import ConsoleOperations
+from tui.screens.console.profile_entries import ProfileEntries
+from tui.screens.console.standing_costs import TICK, StandingCosts
+from tui.screens.console.unanswered_launches import UnansweredLaunches
 from tui.screens.containment import ContainingApp
-from tui.screens.standing_costs import TICK, StandingCosts
-from tui.screens.unanswered import UnansweredLaunches
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import Session, now
 from tui.store.jobs.connection import Connection, Opener
@@ -44,7 +47,6 @@ from tui.store.jobs.snapshot import Snapshot
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.log.retention import log_folder
-from tui.store.profiles.preferences import ProfilePreferences, family_of
 from tui.store.ui_state import UiState
 from tui.widgets.toasts import ToastApp
 
@@ -52,14 +54,7 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.theme import Theme
 
-    from tui.actions.operations.emulator import EmulatorOperations
-    from tui.actions.operations.endpoints import EndpointOperations
-    from tui.actions.operations.jobs import JobOperations
-    from tui.actions.operations.profiles import ProfileOperations
-    from tui.actions.operations.resources import ResourceOperations
     from tui.actions.operations.runner import OperationRunner, Outcome
-    from tui.actions.operations.schedules import ScheduleOperations
-    from tui.actions.operations.shells import ShellOperations
     from tui.backends.errors import BackendError
     from tui.domain.profile.model import Request
     from tui.store.profiles.entries import ProfileEntry
@@ -67,8 +62,6 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
 NO_COLOUR_THEME = "ansi16"
-CANCELLING = "cancelling"
-"""Topic of the toast about jobs that are being cancelled."""
 
 
 class JobScreenFactory(Protocol):
@@ -108,35 +101,33 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         if settings.slow:
             self.go_slow()
         self.settings = settings
-        self._ascii = AsciiFilter() if settings.ascii else None
         self.contexts = {c.name: c for c in contexts} | {context.name: context}
-        self._read_only = read_only
         self.clock = clock
         self.state_dir = state_dir
-        self.profile_folder = profile_folder
-        self.profiles: list[ProfileEntry] = []
-        self.preferences = ProfilePreferences(state_dir)
+        self.profiles = ProfileEntries(read_profiles, profile_folder, state_dir)
+        self.operations = ConsoleOperations(self._operation_runner, lambda: self.session, profile_folder)
         self.journal = Journal(state_dir / "audit.jsonl", clock)
         self.costs = Costs(state_dir)
         self.standing = StandingCosts(self, lambda work: background(self, work, "standing costs"))
         self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
         self.connection_changed: Signal[ConnectionStatus] = Signal(self, "connection_changed")
         self.prices_changed: Signal[Costs] = Signal(self, "prices_changed")
-        self._opener = opener
-        self._read_profiles = read_profiles
-        self._opened_at = clock()
         self._to_open: tuple[Screen[Any], str, str] | None = None
         self.unanswered = UnansweredLaunches()
         self._garbage = IdleCollector(self.quiet_for)
-        self._screens_loaded = False
-        self.quitting = False
-        """It quits as soon as it is known what became of the launches that were sent."""
-        self._parting: list[str] = []
-        self._ended: dict[str, dict[str, Job]] = {}
-        """The jobs that a toast counts, by its topic."""
-        self._cancelling: set[str] = set()
-        """Jobs of the toast about cancels that have not ended yet."""
-        self.connection = self._connection(context)
+        self.job_toasts = JobToasts(self, clock)
+        self._new_connection = partial(
+            Connection,
+            settings=settings,
+            opener=opener,
+            state_dir=state_dir,
+            journal=self.journal,
+            clock=clock,
+            on_jobs=self._on_jobs,
+            on_status=self._on_connection,
+        )
+        self._access_of = partial(access_of, settings, flag=read_only)
+        self.connection = self._new_connection(context, access=self._access_of(context))
         self.connection.restore(snapshot)
         for theme in themes:
             self.register_theme(theme)
@@ -156,23 +147,14 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.drop_colours()
         self.stylesheet = self.styles_ahead = CachedStylesheet(variables=self.get_css_variables())
 
-    def _connection(self, context: Context) -> Connection:
-        return Connection(
-            context,
-            self.settings,
-            opener=self._opener,
-            state_dir=self.state_dir,
-            journal=self.journal,
-            clock=self.clock,
-            access=access_of(self.settings, context, flag=self._read_only),
-            on_jobs=self._on_jobs,
-            on_status=self._on_connection,
-        )
-
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, then the ASCII filter if the user set `ascii`."""
-        found = super().get_line_filters()
-        return [*found, self._ascii] if self._ascii is not None else found
+        filters = super().get_line_filters()
+        return [*filters, self._ascii_filter] if self.settings.ascii else filters
+
+    @cached_property
+    def _ascii_filter(self) -> AsciiFilter:
+        return AsciiFilter()
 
     async def on_unmount(self) -> None:
         """Save the snapshot for the next start."""
@@ -190,9 +172,9 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
             LOG.error("%s failed", event.worker.name, exc_info=error)
-            found = broken(error)
-            self.journal.add("error", found.message)
-            self.notify(plain(found.message), title=event.worker.name, severity="error", markup=False)
+            failure = broken(error)
+            self.journal.add("error", failure.message)
+            self.notify(plain(failure.message), title=event.worker.name, severity="error", markup=False)
 
     def _on_connection(self, status: ConnectionStatus) -> None:
         # Garbage collection is off from the start of the program (`tui.cli`) until the first list is read or
@@ -202,51 +184,20 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
                 self._garbage.start()
                 self.set_interval(TURN, self._garbage.turn)
                 self.set_interval(TICK, self.standing.tick)
+                background(self, self._preload_screens, "screens")
             self.standing.tick()
             if self.costs.prices is None:
                 background(self, self.load_prices, "prices")
-            if not self._screens_loaded:
-                self._screens_loaded = True
-                background(self, self._load_screens, "screens")
         self.connection_changed.publish(status)
         self._open_now()
 
-    async def _load_screens(self) -> None:
-        await later.load(later.screens())
-        await later.read_styles(self, self.styles_ahead)
+    async def _preload_screens(self) -> None:
+        await preload.import_modules(preload.screen_modules())
+        await preload.read_styles(self, self.styles_ahead)
 
     def _on_jobs(self, change: JobChange) -> None:
-        # No toast for jobs that ended while no console was open.
-        recent = [job for job in change.ended if job.end_time is None or job.end_time >= self._opened_at]
-        for state in dict.fromkeys(job.state for job in recent):
-            self._toast_ends(state, [job for job in recent if job.state is state])
+        self.job_toasts.show_ends(change)
         self.jobs_changed.publish(change)
-
-    def _toast_ends(self, state: JobState, jobs: list[Job]) -> None:
-        """One toast for all jobs that end in a state while the toast is shown."""
-        topic = f"ended {state.value}"
-        before = self._ended.get(topic, {}) if self.toast_of(topic) is not None else {}
-        self._ended[topic] = all_ended = before | {job.name: job for job in jobs}
-        if state is JobState.CANCELLED:
-            self._end_cancelling(all_ended)
-        if len(all_ended) > 1:
-            names = ", ".join(dict.fromkeys(plain(job.display_name) for job in all_ended.values()))
-            text = f"{len(all_ended)} jobs {state.value.lower()}: {names}"
-        else:
-            job = jobs[0]
-            took = job.duration(self.clock())
-            after = f" after {age(took)}" if took is not None else ""
-            why = f"\n{plain(job.error.message)}" if job.error else ""
-            text = f"{plain(job.display_name)} {state.phrase}{after}{why}"
-        bad = state in {JobState.FAILED, JobState.EXPIRED}
-        self.notify(text, severity="error" if bad else "information", topic=topic)
-
-    def _end_cancelling(self, ended: Mapping[str, Job]) -> None:
-        """The toast of the cancels goes once all of these jobs have ended: another one says that."""
-        self._cancelling -= ended.keys()
-        asked = self.toast_of(CANCELLING)
-        if not self._cancelling and asked is not None:
-            self.remove_toast(asked)
 
     def toast_cut(self, text: str) -> None:
         """The Events screen has the whole text; an operation's failure is there already."""
@@ -261,25 +212,22 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     async def action_quit(self) -> None:
         """Quit; with a launch on its way, once it is known what became of it, or at a second key."""
-        if self.quitting or not self.unanswered:
+        if self.unanswered.settling or not self.unanswered:
             self.exit()
             return
-        self.quitting = True
+        self.unanswered.settling = True
         self.notify(
             f"{self.unanswered.names} was sent and no reply has come. vxtui looks for the job for a few "
             "seconds, then it quits; ctrl+q again quits at once.",
-            severity="warning", markup=False, timeout=60,
-        )  # fmt: skip
+            severity="warning",
+            markup=False,
+            timeout=60,
+        )
         background(self, self._quit_after_launches, "quit")
 
     async def _quit_after_launches(self) -> None:
-        self._parting += await self.unanswered.settle()
+        await self.unanswered.settle()
         self.exit()
-
-    @property
-    def parting_words(self) -> list[str]:
-        """What the terminal still has to show when the screen has gone."""
-        return [*self._parting, *self.unanswered.words()]
 
     # For the screens
 
@@ -300,7 +248,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     @property
     def live(self) -> bool:
-        """The jobs were read in this run and the context is connected."""
+        """Whether the context is connected and its jobs were read in this run."""
         return self.connection.status.state is ConnectionState.LIVE
 
     @property
@@ -314,17 +262,17 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return self.connection.access
 
     def unbilled(self, job: Job) -> bool:
-        """It runs on this machine, where its price is only what it would cost in the cloud."""
+        """Whether the job runs on this machine, where its price is only what it would cost in the cloud."""
         return self.emulates(job.context)
 
     def emulates(self, name: str) -> bool:
-        """A context of this machine."""
+        """Whether this is a context of this machine."""
         context = self.contexts.get(name)
         return context is not None and context.emulated
 
     @property
     def bills_nothing(self) -> bool:
-        """All jobs of the open context run on this machine."""
+        """Whether all jobs of the open context run on this machine."""
         context = self.connection.context
         return all(self.emulates(name) for name in context.members or [context.name])
 
@@ -339,8 +287,6 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         alone = self.bills_nothing or not self.unbilled(job) or text == NOT_MEASURED
         return text if alone else f"would {text}"
 
-    # Operations; their modules are not loaded before something is changed
-
     def _operation_runner(self) -> OperationRunner:
         from tui.actions.operations.runner import OperationRunner  # noqa: PLC0415
 
@@ -348,81 +294,19 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         context = self.connection.context
         return OperationRunner(context, self.access, self.journal, "console", projects=projects)
 
-    def job_operations(self) -> JobOperations | None:
-        """Launch, cancel and delete; `None` while not connected."""
-        from tui.actions.operations.jobs import JobOperations  # noqa: PLC0415
-
-        return JobOperations(self._operation_runner(), self.session.backend) if self.session else None
-
-    def endpoint_operations(self) -> EndpointOperations | None:
-        """Deploy, undeploy and split; `None` while not connected."""
-        from tui.actions.operations.endpoints import EndpointOperations  # noqa: PLC0415
-
-        return EndpointOperations(self._operation_runner(), self.session.backend) if self.session else None
-
-    def resource_operations(self) -> ResourceOperations | None:
-        """Reboot and delete persistent resources; `None` while not connected."""
-        from tui.actions.operations.resources import ResourceOperations  # noqa: PLC0415
-
-        return ResourceOperations(self._operation_runner(), self.session.backend) if self.session else None
-
-    def schedule_operations(self) -> ScheduleOperations | None:
-        """Pause, resume and delete schedules; `None` while not connected."""
-        from tui.actions.operations.schedules import ScheduleOperations  # noqa: PLC0415
-
-        return ScheduleOperations(self._operation_runner(), self.session.backend) if self.session else None
-
-    def shell_operations(self) -> ShellOperations | None:
-        """Run programs in replicas; `None` while not connected."""
-        from tui.actions.operations.shells import ShellOperations  # noqa: PLC0415
-
-        return ShellOperations(self._operation_runner(), self.session.backend) if self.session else None
-
-    def profile_operations(self) -> ProfileOperations:
-        """What writes profile files."""
-        from tui.actions.operations.profiles import ProfileOperations  # noqa: PLC0415
-
-        return ProfileOperations(self._operation_runner(), self.profile_folder)
-
-    def emulator_operations(self) -> EmulatorOperations:
-        """Start, faults and end of this machine's emulator."""
-        from tui.actions.operations.emulator import EmulatorOperations  # noqa: PLC0415
-
-        return EmulatorOperations(self._operation_runner())
-
-    def stop_emulator(self) -> Awaitable[Outcome[bool]]:
-        """End the emulator that the open context is of."""
-        from tui.actions.operations.kubernetes_emulator import KubernetesOperations  # noqa: PLC0415
-
-        family = self.session.backend.info.family if self.session is not None else ""
-        if family == "kubernetes":
-            return KubernetesOperations(self._operation_runner()).stop()
-        return self.emulator_operations().stop()
+    async def load_profiles(self) -> None:
+        """Read the profiles from disk."""
+        await self.profiles.load(self.connection.context, local=self.bills_nothing)
 
     def tell(self, outcome: Outcome[Any], *, cancelling: Iterable[Job] = ()) -> None:
         """Show how an operation ended, and read the jobs that it may have changed.
 
         `cancelling` are the jobs that it cancels: the toast is shown until the last of them has ended.
         """
-        text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
-        waiting = {
-            job.name for job in cancelling if (now := self.store.jobs.get(job.name)) and now.state.active
-        }
-        if self.toast_of(CANCELLING) is None:
-            self._cancelling.clear()
-        self._cancelling |= waiting
-        topic = CANCELLING if outcome.ok and waiting else ""
-        self.notify(text, severity="information" if outcome.ok else "error", topic=topic)
+        listed = [self.store.jobs.get(job.name) for job in cancelling]
+        waiting = {job.name for job in listed if job is not None and job.state.active}
+        self.job_toasts.show_outcome(outcome, waiting)
         self.connection.again(hurry=True)
-
-    async def load_profiles(self) -> None:
-        """Read the profiles from disk, in a thread; those that the user is likely to launch come first."""
-        await asyncio.to_thread(self.preferences.load)
-        found = await asyncio.to_thread(self._read_profiles)
-        family = family_of(self.connection.context.kind)
-        self.profiles = self.preferences.ordered(
-            found, self.context_name, local=self.bills_nothing, family=family
-        )
 
     async def load_prices(self) -> None:
         """Read the prices from disk, in a thread, and have every screen show them."""
@@ -476,7 +360,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     async def launched(self, job: Job, entry: ProfileEntry) -> None:
         """After a launch of this profile: open the job's screen above the jobs list."""
-        await asyncio.to_thread(self.preferences.note_launch, entry, self.context_name)
+        await asyncio.to_thread(self.profiles.preferences.note_launch, entry, self.context_name)
         self._on_jobs(self.store.put(job))
         self.connection.again(hurry=True)
         self.close_to_list()
@@ -493,7 +377,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.workers.cancel_group(self, "connection")
         self.journal.add("console", f"opened context {context.name}")
         self._to_open = None
-        self.connection = self._connection(context)
+        self.connection = self._new_connection(context, access=self._access_of(context))
         self.connection.restore(await asyncio.to_thread(self.connection.load_snapshot))
         self._on_jobs(JobChange())
         self.connect()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def edit_file(console: ConsoleApp, path: Path) -> None:
     """Run $VISUAL, $EDITOR or vi on the file; what went wrong is shown."""
-    outcome = await console.profile_operations().edit(path, lambda: _run_editor(console, path))
+    outcome = await console.operations.profiles().edit(path, lambda: _run_editor(console, path))
     if not outcome.ok:
         console.notify(outcome.text, severity="error", markup=False)
 

@@ -18,7 +18,7 @@ from tui.config.access import Access
 from tui.config.settings import Context, one_context
 from tui.domain.job import Job
 from tui.screens.containment import ErrorBoundary
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter

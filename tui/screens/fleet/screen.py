@@ -13,9 +13,9 @@ from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, pieces
 from tui.domain.job import Job, shell_problem
 from tui.domain.text import clip, plain
+from tui.screens.context_line import SEP, connection_text, show_not_reached, summary
 from tui.screens.dialogs.message import show_unread
 from tui.screens.frame import FrameScreen
-from tui.screens.list_screen import SEP, connection_text, show_not_reached, summary
 from tui.screens.workers import background
 from tui.store.job.figures import Measure
 from tui.store.jobs.fleet import FleetFeed, at_work
@@ -273,7 +273,7 @@ class FleetScreen(FrameScreen):
 
     def action_shell(self) -> None:
         """Open a shell in the replica under the cursor."""
-        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+        from tui.screens.shell import open_shell  # noqa: PLC0415 - rarely used
 
         spot = self.current_cell()
         if spot is not None:

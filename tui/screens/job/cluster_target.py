@@ -68,7 +68,7 @@ class ClusterTarget:
     def _ready(self) -> tuple[Job, JobOperations] | None:
         """The job and what changes it; None where `blocked_reason` has said why that can't be."""
         job, console = self._screen.job, self._screen.console
-        operations = console.job_operations()
+        operations = console.operations.jobs()
         if job is None or operations is None:
             return None
         return job, operations

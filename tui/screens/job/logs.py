@@ -24,8 +24,8 @@ from tui.domain.time_input import parse_time
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
-from tui.screens.job.new_file import unwritable, write_new
 from tui.screens.job.pane import JobPane
+from tui.screens.new_file import unwritable, write_new
 from tui.screens.workers import background
 from tui.store.job.feed import Changed
 from tui.store.job.file_feed import LogFeed

@@ -231,7 +231,7 @@ class ReplicasPane(JobPane):
 
     def action_shell(self) -> None:
         """Open a shell in the replica."""
-        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+        from tui.screens.shell import open_shell  # noqa: PLC0415 - rarely used
 
         if self.feed.job is not None:
             open_shell(self.console, self.feed.job, self.replica)

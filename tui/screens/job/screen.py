@@ -20,7 +20,7 @@ from tui.domain.states import JobState
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, lost_runner
-from tui.screens import later
+from tui.screens.console import preload
 from tui.screens.dialogs.link import show_link
 from tui.screens.dialogs.message import show_unread
 from tui.screens.frame import FrameScreen
@@ -108,7 +108,7 @@ class JobScreen(FrameScreen):
         self.console.jobs_changed.subscribe(self, self._jobs_changed)
         self.console.connection_changed.subscribe(self, self._connection_changed)
         background(self, self.feed.run, "job feed")
-        background(self, partial(later.load_in_pause, self.console, later.CHARTS), "charts")
+        background(self, partial(preload.import_in_pause, self.console, preload.CHARTS), "charts")
         self.set_interval(1.0, self._tick)
         if self._first_replica:
             self.show_replica(self._first_replica)
@@ -427,7 +427,7 @@ class JobScreen(FrameScreen):
 
     def action_shell(self) -> None:
         """Open a shell in a replica."""
-        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+        from tui.screens.shell import open_shell  # noqa: PLC0415 - rarely used
 
         if self.job is not None:
             open_shell(self.console, self.job)

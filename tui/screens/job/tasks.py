@@ -15,7 +15,7 @@ from tui.domain.job import Job, shell_problem
 from tui.domain.task import Task
 from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.store.job.feed import Changed, JobFeed
@@ -112,7 +112,7 @@ class TasksPane(JobPane):
         self.with_task_job("open a shell", self._open_shell)
 
     def _open_shell(self, job: Job) -> None:
-        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - rarely used
+        from tui.screens.shell import open_shell  # noqa: PLC0415 - rarely used
 
         if problem := shell_problem(job):
             self.notify(problem, severity="warning", markup=False)

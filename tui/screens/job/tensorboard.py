@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tui.domain.job import Job
 from tui.domain.text import plain, sentences
 from tui.screens.dialogs.link import show_page
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 

@@ -14,8 +14,9 @@ from tui.domain.formatting import age, pieces
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.kinds.registry import kind_of
-from tui.screens.list_screen import SEP, ListScreen
-from tui.screens.unconnected import not_connected
+from tui.screens.context_line import SEP
+from tui.screens.list_screen import ListScreen
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.store.job.run_facts import SECONDS, read_facts

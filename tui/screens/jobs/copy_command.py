@@ -11,7 +11,7 @@ from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.spec_format import format_of
 from tui.kinds.registry import kind_of
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 

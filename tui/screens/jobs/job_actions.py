@@ -39,7 +39,7 @@ def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
     """Cancel these running or waiting jobs after a yes. A part ends with the job that it is a part of."""
     names = {job.name for job in jobs}
     jobs = [job for job in jobs if names.isdisjoint(above(job.name, console.store.parents))]
-    operations = console.job_operations()
+    operations = console.operations.jobs()
     if operations is not None and jobs:
         _confirm(console, "Cancel", jobs, operations.cancel, then, also=partial(_cancelled_too, console))
 
@@ -59,7 +59,7 @@ def _cancelled_too(console: ConsoleApp, job: Job) -> str:
 
 def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Delete these ended jobs after a yes."""
-    operations = console.job_operations()
+    operations = console.operations.jobs()
     if operations is not None and jobs:
         _confirm(console, "Delete", jobs, operations.delete, then, also=partial(_not_deleted, console))
 
@@ -81,7 +81,7 @@ def confirm_change(
 
 def confirm_suspension(console: ConsoleApp, operation: str, job: Job) -> None:
     """Suspend or resume one job after a yes."""
-    operations = console.job_operations()
+    operations = console.operations.jobs()
     if operations is not None:
         verb, effect = SUSPENSION[operation]
         confirm_change(console, verb, job, getattr(operations, operation), effect)
@@ -89,14 +89,14 @@ def confirm_suspension(console: ConsoleApp, operation: str, job: Job) -> None:
 
 def confirm_preempt(console: ConsoleApp, job: Job) -> None:
     """Preempt all machines of a job on the emulator after a yes."""
-    _confirm(console, "Preempt", [job], console.emulator_operations().preempt)
+    _confirm(console, "Preempt", [job], console.operations.emulator().preempt)
 
 
 def confirm_emulator_stop(console: ConsoleApp) -> None:
     """Stop the emulator after a yes."""
 
     async def stop() -> None:
-        console.tell(await console.stop_emulator())
+        console.tell(await console.operations.stop_emulator())
 
     def answered(yes: bool | None) -> None:
         if yes:

@@ -23,7 +23,7 @@ from tui.screens.jobs.copy_command import copy_command
 from tui.screens.jobs.refusals import offered, unable
 from tui.screens.jobs.row_actions import ROW_METHODS, RowActions
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import Session, Stopped
 from tui.store.jobs.connection_state import not_reached
@@ -477,7 +477,7 @@ class JobsScreen(RowActions):
 
     def action_shell(self) -> None:
         """Open a shell in a replica of the job under the cursor."""
-        from tui.screens.job.shell import open_shell  # noqa: PLC0415 - not before the first paint
+        from tui.screens.shell import open_shell  # noqa: PLC0415 - not before the first paint
 
         if self.current is not None:
             open_shell(self.console, self.current)

@@ -15,8 +15,9 @@ from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
+from tui.screens.context_line import SEP
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
-from tui.screens.list_screen import SEP, ListScreen
+from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line, clickable

@@ -33,7 +33,7 @@ from tui.screens.frame import FrameScreen
 from tui.screens.launch.field import LaunchField, ValueInput
 from tui.screens.launch.form import NAME, LaunchForm
 from tui.screens.launch.rows import LaunchRows
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.profiles.entries import Prepared, ProfileEntry, ProfileError, shape_lines
@@ -412,7 +412,7 @@ class LaunchScreen(FrameScreen):
         answer.update(Content("\n").join(map(Content.assemble, lines)))
 
     async def _launch(self, prepared: Prepared) -> None:
-        operations = self.console.job_operations()
+        operations = self.console.operations.jobs()
         if operations is None:
             self._under_way = False
             return
@@ -438,7 +438,7 @@ class LaunchScreen(FrameScreen):
             self._failed_at = time.monotonic()
             self._under_way = False
             self.refresh_frame()
-        if self.console.quitting:
+        if self.console.unanswered.settling:
             return
         if outcome.value is not None:
             self._under_way = True

@@ -27,7 +27,7 @@ class PipelineTarget:
     def action_rerun(self) -> None:
         """Create the pipeline once more, after a question; what succeeded comes from the cache."""
         job, console = self._screen.job, self._screen.console
-        operations = console.job_operations()
+        operations = console.operations.jobs()
         if job is None or operations is None:
             return
         good, count = reused(job.tasks)

@@ -17,8 +17,8 @@ from tui.domain.task import Task
 from tui.domain.text import clip, plain
 from tui.screens.dialogs.link import show_link
 from tui.screens.list_screen import ListScreen
+from tui.screens.not_connected import not_connected
 from tui.screens.pipeline.state import task_state
-from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.store.job.feed import JobFeed

@@ -14,6 +14,7 @@ from tui.domain.masking import mask_text, secrets_in
 from tui.domain.profile.model import Request
 from tui.domain.spec_format import body_of
 from tui.domain.text import sentences
+from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -23,7 +24,6 @@ from tui.screens.launch.opening import open_launch
 from tui.screens.profile_form.diff import DiffScreen
 from tui.screens.profile_form.draft_editor import DraftEditor
 from tui.screens.profile_form.line_editor import LineEditor
-from tui.screens.request_name import named_now
 from tui.screens.workers import background
 from tui.session import now
 from tui.store.profiles.draft import FileChanged, read_text
@@ -142,7 +142,7 @@ class FileActions:
         await self._save()
 
     async def _save(self, *, over: bool = False) -> bool:
-        outcome = await self._screen.console.profile_operations().save(self._draft, over=over)
+        outcome = await self._screen.console.operations.profiles().save(self._draft, over=over)
         cause = outcome.error.__cause__ if outcome.error else None
         if isinstance(cause, FileChanged):
             self._confirm_over(cause)
@@ -199,7 +199,7 @@ class FileActions:
 
     def action_save_as(self) -> None:
         """Save under another name in the user's own folder."""
-        folder = self._screen.console.profile_folder
+        folder = self._screen.console.profiles.folder
 
         def check(name: str) -> str:
             target = folder / f"{name}.yaml"
@@ -213,7 +213,7 @@ class FileActions:
         self._screen.app.push_screen(PromptScreen("Save as", name, check=check), answered)
 
     async def _save_as(self, path: Path) -> None:
-        outcome = await self._screen.console.profile_operations().save_as(self._draft, path)
+        outcome = await self._screen.console.operations.profiles().save_as(self._draft, path)
         if not outcome.ok:
             self._report_unsaved(outcome)
             return

@@ -11,7 +11,7 @@ from tui.domain.profile import ProfileInvalid
 from tui.domain.text import sentences
 from tui.domain.vertex.interchange import Imported, from_resource
 from tui.screens.dialogs.prompt import PromptScreen
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.store.profiles.files import bad_name
@@ -55,12 +55,12 @@ async def _read(console: ConsoleApp, job: Job) -> None:
 
 
 def _names(console: ConsoleApp) -> set[str]:
-    folder = console.profile_folder
+    folder = console.profiles.folder
     return {path.stem for path in folder.glob("*.*")} if folder.is_dir() else set()
 
 
 async def _write(console: ConsoleApp, found: Imported, name: str) -> None:
-    outcome = await console.profile_operations().write(name, found.text)
+    outcome = await console.operations.profiles().write(name, found.text)
     if not outcome.ok:
         console.notify(sentences(outcome.text, outcome.fix), severity="error", markup=False)
         return

@@ -15,10 +15,10 @@ from tui.actions.registry import bindings
 from tui.domain.profile import Profile, ProfileInvalid
 from tui.domain.text import plain
 from tui.domain.vertex.interchange import SUFFIXES, Exported, export, forms_of
+from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.dialogs.text_screen import TextScreen
-from tui.screens.job.new_file import write_new
-from tui.screens.request_name import named_now
+from tui.screens.new_file import write_new
 from tui.screens.workers import background
 from tui.store.profiles.entries import ProfileEntry
 from tui.store.profiles.library import read_profile

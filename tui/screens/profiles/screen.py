@@ -15,6 +15,7 @@ from textual.content import Content
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import NOT_MEASURED, pieces
 from tui.domain.text import plain, sentences
+from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.editor import edit_file
@@ -22,7 +23,6 @@ from tui.screens.launch.opening import open_launch
 from tui.screens.list_screen import ListScreen
 from tui.screens.profile_form.screen import FormScreen, open_draft
 from tui.screens.profiles.export import show_export
-from tui.screens.request_name import named_now
 from tui.screens.workers import background
 from tui.store.profiles.entries import ProfileEntry, ProfileError
 from tui.store.profiles.files import bad_name
@@ -76,7 +76,7 @@ class ProfilesScreen(ListScreen):
         background(self, self._check_rules, "rules")
 
     async def _check_rules(self) -> None:
-        await self._rules.check(self.console.profiles, self.console.connection.context)
+        await self._rules.check(self.console.profiles.entries, self.console.connection.context)
         self.reload()
 
     def _move(self) -> bool:
@@ -88,10 +88,10 @@ class ProfilesScreen(ListScreen):
 
     def reload(self) -> None:
         words = self.query_one(FilterBar).text.casefold().split()
-        self._entries = {entry.key: entry for entry in self.console.profiles}
+        self._entries = {entry.key: entry for entry in self.console.profiles.entries}
         found = [
             e
-            for e in self.console.profiles
+            for e in self.console.profiles.entries
             if all(w in f"{e.name} {e.description} {e.shape}".casefold() for w in words)
         ]
         table, notice = self.table, self.query_one(Notice)
@@ -102,7 +102,7 @@ class ProfilesScreen(ListScreen):
         elif self._entries:
             notice.show("No profile matches this filter.", "", "esc clears it")
         elif self._loaded:
-            notice.show("There are no profiles.", "", f"Put one into {self.console.profile_folder}")
+            notice.show("There are no profiles.", "", f"Put one into {self.console.profiles.folder}")
         else:
             notice.show("Reading profiles…")
         self.refresh_frame()
@@ -145,7 +145,7 @@ class ProfilesScreen(ListScreen):
 
     def _marked_name(self, entry: ProfileEntry) -> Content:
         star = (" ★", "$accent")
-        marked = self.console.preferences.is_favourite(entry)
+        marked = self.console.profiles.preferences.is_favourite(entry)
         return Content.assemble((plain(entry.name), "bold"), *([star] if marked else []))
 
     def _mark(self, entry: ProfileEntry) -> Content:
@@ -165,7 +165,7 @@ class ProfilesScreen(ListScreen):
         return text + (f"   {wrong} not valid" if wrong else "")
 
     def order_text(self) -> Content:
-        return Content.styled(plain(f"yours are in {_short(self.console.profile_folder)}"), "$text-muted")
+        return Content.styled(plain(f"yours are in {_short(self.console.profiles.folder)}"), "$text-muted")
 
     @property
     def current(self) -> ProfileEntry | None:
@@ -218,7 +218,7 @@ class ProfilesScreen(ListScreen):
         entry, console = self.current, self.console
         if entry is None:
             return
-        marked = await asyncio.to_thread(console.preferences.toggle, entry)
+        marked = await asyncio.to_thread(console.profiles.preferences.toggle, entry)
         words = "is a favourite" if marked else "is no favourite any more"
         console.notify(f"{plain(entry.name)} {words}", topic=f"favourite {entry.key}")
         await console.load_profiles()
@@ -253,7 +253,7 @@ class ProfilesScreen(ListScreen):
         self.app.push_screen(PromptScreen(f"Name of your copy of {entry.name}", name, check=check), answered)
 
     async def _duplicate(self, entry: ProfileEntry, name: str) -> None:
-        outcome = await self.console.profile_operations().duplicate(entry.path, name)
+        outcome = await self.console.operations.profiles().duplicate(entry.path, name)
         path = outcome.value
         if path is None:
             self.notify(sentences(outcome.text, outcome.fix), severity="error", markup=False)

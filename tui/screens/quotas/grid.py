@@ -14,9 +14,9 @@ from tui.domain.text import plain
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import ESTIMATED, Fit, fits_in, request_link, short_name
 from tui.domain.vertex.quota_grid import Cell, Grid, as_strategy, metric, users, words
+from tui.screens.context_line import WIDE
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
-from tui.screens.list_screen import WIDE
 from tui.screens.quotas.base import QuotaListScreen
 from tui.screens.quotas.list import QuotasScreen
 from tui.store.profiles.entries import ProfileEntry, ProfileError
@@ -59,7 +59,7 @@ class QuotaGridScreen(QuotaListScreen):
         return list(dict.fromkeys((*connection.regions, *catalog.regions())))
 
     async def _was_read(self) -> None:
-        if not self.console.profiles:
+        if not self.console.profiles.entries:
             await self.console.load_profiles()
 
     # What is shown
@@ -204,7 +204,7 @@ class QuotaGridScreen(QuotaListScreen):
             return "No region is selected."
         if found.id == "quota_grid.request" and self.table.cursor in self._grid.clusters:
             return "A cluster's limits are its nodes and queues: its administrator changes them."
-        if found.id == "quota_grid.profile" and not self.console.profiles:
+        if found.id == "quota_grid.profile" and not self.console.profiles.entries:
             return "There is no valid profile."
         return super().blocked_reason(found)
 
@@ -236,13 +236,13 @@ class QuotaGridScreen(QuotaListScreen):
 
     def action_profile(self) -> None:
         """Choose the profile to fit."""
-        options = [(e.name, Content(plain(e.name))) for e in self.console.profiles if not e.problem]
+        options = [(e.name, Content(plain(e.name))) for e in self.console.profiles.entries if not e.problem]
         current = self._profile.name if self._profile else ""
         self.app.push_screen(PickScreen("Where would it fit?", options, current), self._chosen_profile)
 
     def _chosen_profile(self, name: str | None) -> None:
         if name is not None:
-            self._profile = next((e for e in self.console.profiles if e.name == name), None)
+            self._profile = next((e for e in self.console.profiles.entries if e.name == name), None)
             self.reload()
 
     def action_open(self) -> None:

@@ -154,6 +154,19 @@ class QuotasScreen(QuotaListScreen):
         return pieces(total, "quota") if shown == total else f"{shown:,} of {pieces(total, 'quota')}"
 
 
+class ClusterQuotasScreen(QuotasScreen):
+    """Queues, quotas of namespaces and node pools."""
+
+    BINDINGS = bindings("quotas")
+    PLACEHOLDER = "name or namespace"
+    GRID_ELSEWHERE = "A cluster's quotas are a list only; the grid is of regions."
+
+    def blocked_reason(self, found: Action) -> str | None:
+        if found.id == "quotas.grid":
+            return self.GRID_ELSEWHERE
+        return super().blocked_reason(found)
+
+
 def _key(quota: Quota) -> str:
     return f"{quota.region}/{quota.metric}/{quota.quota_id}/{quota.preemptible}"
 

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.domain.text import plain
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError, Session
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines

@@ -174,7 +174,7 @@ class ResourcesScreen(FlatListScreen[PersistentResource]):
         self.confirm(question, each, lambda: operations.delete(each), more)
 
     def _operations(self) -> ResourceOperations | None:
-        return self.console.resource_operations()
+        return self.console.operations.resources()
 
 
 def state_words(each: PersistentResource) -> Content:

@@ -199,4 +199,4 @@ class SchedulesScreen(FlatListScreen[Schedule]):
         return sum(1 for _, _ in zip(range(MOST_MISSED), due, strict=False))
 
     def _operations(self) -> ScheduleOperations | None:
-        return self.console.schedule_operations()
+        return self.console.operations.schedules()

@@ -74,7 +74,7 @@ def _problem(split: Callable[[int], Mapping[str, int]], text: str) -> str:
 
 def roll_back(screen: ServingScreen, endpoint: ServingEndpoint) -> None:
     """Ask with the split that comes back, then set it."""
-    operations = screen.console.endpoint_operations()
+    operations = screen.console.operations.endpoints()
     if operations is None:
         return
 
@@ -263,7 +263,7 @@ def _confirmed(
     begun: tuple[str, str, str] | None = None,
 ) -> None:
     """Run an operation after a yes. `begun` is a row below the endpoint meanwhile; see `deploying`."""
-    operations = screen.console.endpoint_operations()
+    operations = screen.console.operations.endpoints()
     if operations is None:
         return
 

@@ -15,8 +15,8 @@ from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
 from tui.domain.text import plain
+from tui.screens.context_line import SEP, WIDE
 from tui.screens.dialogs.link import show_resource
-from tui.screens.list_screen import SEP, WIDE
 from tui.screens.serving import changes, server_log
 from tui.screens.serving.base import ServingScreen, muted
 from tui.screens.serving.models import ModelsScreen

@@ -24,7 +24,7 @@ from tui.domain.tuning.study import (
     study_of,
     value_of,
 )
-from tui.screens import later
+from tui.screens.console import preload
 from tui.screens.workers import background
 from tui.store.importance import NotEnough, importance
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
@@ -71,7 +71,7 @@ class TrialPictures(VerticalGroup):
         yield self._text
 
     def on_mount(self) -> None:
-        background(self, partial(later.load, later.CHARTS), "charts")
+        background(self, partial(preload.import_modules, preload.CHARTS), "charts")
 
     def next(self, study: Study) -> None:
         """Choose the next picture."""

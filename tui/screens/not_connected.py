@@ -1,4 +1,4 @@
-"""The sentence for what waits for the connection, the same on every screen."""
+"""The sentence for an action that waits for the connection, the same on every screen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.store.jobs.connection_state import NOT_REACHED
 
 
 def not_connected(app: App[Any]) -> str:
-    """Why what needs the context can't run: it is not reached, or the first attempt still runs."""
+    """Why an action that needs the context can't run: it is not reached, or still being connected."""
     name = plain(getattr(app, "context_name", "the context"))
     if getattr(app, "trouble", None) is not None:
         return f"{name} is {NOT_REACHED}; ctrl+r tries again."

@@ -1,4 +1,4 @@
-"""Launches that were sent and have no reply yet: the console does not quit without a word about them."""
+"""Launches that were sent and have no reply yet: the console looks for their jobs before it quits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ if TYPE_CHECKING:
 
 
 class UnansweredLaunches:
-    """Those of this console, until each has its outcome."""
+    """The launches of this console, until each has its outcome."""
 
     def __init__(self) -> None:
         self._sent: dict[asyncio.Task[Outcome[Any]], SentLaunch] = {}
+        self._settled: list[str] = []
+        self.settling = False
+        """Whether the console quits once the outcomes are known."""
 
     def __bool__(self) -> bool:
         return bool(self._sent)
@@ -33,25 +36,26 @@ class UnansweredLaunches:
 
     @property
     def names(self) -> str:
-        """Their jobs, in words."""
+        """Names of the launched jobs, in words."""
         return ", ".join(sent.name for sent in self._sent.values())
 
-    async def settle(self) -> list[str]:
-        """Interrupt them, and say of each what became of its job, a few seconds later at most."""
+    async def settle(self) -> None:
+        """Interrupt the launches; each looks for its job, for a few seconds at most."""
         launches = list(self._sent)
         for launch in launches:
             launch.cancel()
         await asyncio.wait(launches)
-        return [
+        self._settled += [
             _words(launch.result()) for launch in launches if not (launch.cancelled() or launch.exception())
         ]
 
-    def words(self) -> list[str]:
-        """What is left to say of those without an outcome."""
-        return [
+    def parting_words(self) -> list[str]:
+        """What became of each settled launch, and what to check for a launch without an outcome."""
+        unknown = [
             sentences(f"{sent.name} was sent and no reply has come", sent.look_first)
             for sent in self._sent.values()
         ]
+        return [*self._settled, *unknown]
 
 
 def _words(outcome: Outcome[Any]) -> str:

@@ -1,6 +1,6 @@
-"""What screens that are opened later import, done in a thread while nobody waits for it.
+"""Imports the modules and parses the styles of screens that are not open yet, while nobody waits for it.
 
-The first key that opens such a screen would import its modules between two frames: 50 to 250 ms of CPU.
+Otherwise the first key that opens such a screen imports its modules between two frames: 50 to 250 ms of CPU.
 """
 
 from __future__ import annotations
@@ -24,59 +24,55 @@ SCREENS = (
     "rich._emoji_codes",
     "textual.scrollbar",
 )
-"""For the jobs screen, with the panes of a job: what its keys open."""
+"""Modules of the screens that the keys of the jobs screen open; the panes of a job come on top."""
 CHARTS = ("textual_plot", "textual_plot.axis_formatter")
-"""For a job's screen. Not sooner: numpy takes some 20 MB."""
+"""Modules of a job's charts. Not preloaded at the start: numpy takes some 20 MB."""
 
 PAUSE = 0.3
-"""Seconds without a key after which nobody is taken to press the next one at once."""
+"""Seconds without a key after which the next key is not expected at once."""
 BETWEEN = 0.01
-"""Seconds for keys between two files of styles."""
+"""Seconds left for keys between two files of styles."""
 
 
-def screens() -> tuple[str, ...]:
+def screen_modules() -> tuple[str, ...]:
     """`SCREENS`, with the tabs of each kind of job."""
     panes = {tab.pane.partition(":")[0] for kind in kinds() for tab in kind.tabs}
     return (*SCREENS, *sorted(panes))
 
 
 def missing(modules: tuple[str, ...]) -> list[str]:
-    """Those that are not imported yet."""
+    """Modules that are not imported yet."""
     return [name for name in modules if name not in sys.modules]
 
 
-async def load(modules: tuple[str, ...]) -> None:
-    """Import those that are missing."""
-    wanted = missing(modules)
-    if wanted:
-        await asyncio.to_thread(lazy_imports.load, wanted)
+async def import_modules(modules: tuple[str, ...]) -> None:
+    """Import the missing modules in a thread."""
+    names = missing(modules)
+    if names:
+        await asyncio.to_thread(lazy_imports.load, names)
 
 
-class Quiet(Protocol):
-    """An app, as far as its keys are concerned."""
-
-    def quiet_for(self) -> float: ...
-
-
-async def load_in_pause(app: Quiet, modules: tuple[str, ...]) -> None:
-    """Import those that are missing once no key has come for `PAUSE`: the thread takes time from keys."""
-    while missing(modules) and (left := PAUSE - app.quiet_for()) > 0:  # noqa: ASYNC110 - a pause sets nothing
-        await asyncio.sleep(left)
-    await load(modules)
-
-
-class Styled(Protocol):
-    """An app, as far as its styles are concerned."""
+class KeyReporter(Protocol):
+    """The part of the app that reports key presses."""
 
     @property
     def key_in_progress(self) -> bool: ...
 
+    def quiet_for(self) -> float: ...
 
-async def read_styles(app: Styled, stylesheet: CachedStylesheet, *folders: str) -> None:
+
+async def import_in_pause(app: KeyReporter, modules: tuple[str, ...]) -> None:
+    """Import the missing modules once no key has come for `PAUSE`: the thread takes time from keys."""
+    while missing(modules) and (left := PAUSE - app.quiet_for()) > 0:  # noqa: ASYNC110 - a pause sets nothing
+        await asyncio.sleep(left)
+    await import_modules(modules)
+
+
+async def read_styles(app: KeyReporter, stylesheet: CachedStylesheet, *folders: str) -> None:
     """Parse the styles of the screens and dialogs in these folders of `tui/screens`, or in all."""
-    here = Path(__file__).parent
+    screens = Path(__file__).parent.parent
     for folder in folders or ("",):
-        for path in sorted((here / folder).rglob("*.tcss")):
+        for path in sorted((screens / folder).rglob("*.tcss")):
             while app.key_in_progress:  # noqa: ASYNC110 - a key's end sets nothing that could be awaited
                 await asyncio.sleep(BETWEEN)
             stylesheet.read_ahead(path)

@@ -17,7 +17,7 @@ from tui.domain.text import plain, sentences
 from tui.screens.dialogs.link import show_page
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
-from tui.screens.unconnected import not_connected
+from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.widgets.state import state_content
@@ -55,7 +55,7 @@ def _option(replica: Replica) -> tuple[str, Content]:
 
 
 async def _open(console: ConsoleApp, job: Job, replica: str) -> None:
-    session, operations = console.session, console.shell_operations()
+    session, operations = console.session, console.operations.shells()
     if session is None or operations is None:
         console.notify(not_connected(console), severity="warning", markup=False)
         return

@@ -1,0 +1,90 @@
+"""The operations of the open context; their modules are imported when something is first changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from tui.actions.operations.emulator import EmulatorOperations
+    from tui.actions.operations.endpoints import EndpointOperations
+    from tui.actions.operations.jobs import JobOperations
+    from tui.actions.operations.profiles import ProfileOperations
+    from tui.actions.operations.resources import ResourceOperations
+    from tui.actions.operations.runner import OperationRunner, Outcome
+    from tui.actions.operations.schedules import ScheduleOperations
+    from tui.actions.operations.shells import ShellOperations
+    from tui.session import Session
+
+
+class ConsoleOperations:
+    """Makes the operations; those that need the service are `None` while not connected."""
+
+    def __init__(
+        self,
+        runner: Callable[[], OperationRunner],
+        session: Callable[[], Session | None],
+        profile_folder: Path,
+    ) -> None:
+        """`runner` and `session` return those of the open context."""
+        self._runner = runner
+        self._session = session
+        self._profile_folder = profile_folder
+
+    def jobs(self) -> JobOperations | None:
+        """Launch, cancel and delete."""
+        from tui.actions.operations.jobs import JobOperations  # noqa: PLC0415
+
+        session = self._session()
+        return JobOperations(self._runner(), session.backend) if session else None
+
+    def endpoints(self) -> EndpointOperations | None:
+        """Deploy, undeploy and split."""
+        from tui.actions.operations.endpoints import EndpointOperations  # noqa: PLC0415
+
+        session = self._session()
+        return EndpointOperations(self._runner(), session.backend) if session else None
+
+    def resources(self) -> ResourceOperations | None:
+        """Reboot and delete persistent resources."""
+        from tui.actions.operations.resources import ResourceOperations  # noqa: PLC0415
+
+        session = self._session()
+        return ResourceOperations(self._runner(), session.backend) if session else None
+
+    def schedules(self) -> ScheduleOperations | None:
+        """Pause, resume and delete schedules."""
+        from tui.actions.operations.schedules import ScheduleOperations  # noqa: PLC0415
+
+        session = self._session()
+        return ScheduleOperations(self._runner(), session.backend) if session else None
+
+    def shells(self) -> ShellOperations | None:
+        """Run programs in replicas."""
+        from tui.actions.operations.shells import ShellOperations  # noqa: PLC0415
+
+        session = self._session()
+        return ShellOperations(self._runner(), session.backend) if session else None
+
+    def profiles(self) -> ProfileOperations:
+        """Write profile files."""
+        from tui.actions.operations.profiles import ProfileOperations  # noqa: PLC0415
+
+        return ProfileOperations(self._runner(), self._profile_folder)
+
+    def emulator(self) -> EmulatorOperations:
+        """Start and stop this machine's emulator, and inject faults."""
+        from tui.actions.operations.emulator import EmulatorOperations  # noqa: PLC0415
+
+        return EmulatorOperations(self._runner())
+
+    def stop_emulator(self) -> Awaitable[Outcome[bool]]:
+        """Stop the emulator of the open context."""
+        from tui.actions.operations.kubernetes_emulator import KubernetesOperations  # noqa: PLC0415
+
+        session = self._session()
+        if session is not None and session.backend.info.family == "kubernetes":
+            return KubernetesOperations(self._runner()).stop()
+        return self.emulator().stop()
