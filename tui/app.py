@@ -13,8 +13,8 @@ from textual.screen import Screen
 
 from tui.actions.registry import action, actions, key_problems
 from tui.config.settings import unknown_context
-from tui.domain.job import Job
-from tui.domain.text import plain
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import may_cancel, may_delete
 from tui.screens.console_app import ConsoleApp

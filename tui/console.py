@@ -13,7 +13,7 @@ from tui.config.paths import config_dir, shipped, state_dir
 from tui.config.settings import Context, Settings, all_contexts, profile_folder
 from tui.config.themes import cached_themes
 from tui.display.app import ENDED_BY_SIGNAL
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.store.jobs.snapshot import SnapshotFile
 from tui.terminal_output import NoTerminal, screen_only
 

@@ -17,7 +17,7 @@ from tui.config.settings import Settings
 from tui.config.themes import load_themes
 from tui.display.app import DisplayApp
 from tui.display.stylesheet import CachedStylesheet
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.garbage import TURN, IdleCollector
 from tui.screens.console import preload
 from tui.screens.containment import ContainingApp

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tui.backends.interface import Backend
-from tui.domain.job import Job
-from tui.domain.spec_format import format_of
+from tui.domain.core.job import Job
+from tui.domain.spec.spec_format import format_of
 from tui.domain.training.event_folder import event_folder
 from tui.kinds.registry import kind_of
 

@@ -30,8 +30,8 @@ from tests.ui.job_double import JobBackend
 from tests.waiting import LIMIT, until
 from tui.app import VxtuiApp
 from tui.backends.interface import JobPage
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.screens.job.screen import JobScreen
 from tui.widgets.table.table import Table
 

@@ -21,7 +21,7 @@ from tests.wire.control import state_dir
 from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.emulator.client import ensure_running, stop_server
 from tui.emulator.database import Control, Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord

@@ -30,9 +30,9 @@ from tests.ui.double import NOON, MemoryBackend, MemoryJobs, console, job
 from tests.waiting import until
 from tui.app import VxtuiApp
 from tui.backends.interface import JobPage
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Parameter, Study
 from tui.screens.job.screen import JobScreen

@@ -26,7 +26,7 @@ from tests.benchmarks.soak_child import PROJECT, REGION, ROOM
 from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.emulator.client import admin_call, start_server, stop_server
 from tui.emulator.paths import StateDir
 from tui.store.log.store import LogStore

@@ -26,7 +26,7 @@ from tests.benchmarks.harness import ROOT, Result, cost, in_turns, python
 from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.ui.double import NOON, fleet
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.store.jobs.snapshot import SnapshotFile
 
 SIZE = (120, 40)

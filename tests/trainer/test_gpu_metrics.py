@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.telemetry_support import START
 from trainer.metrics.gpu import INTERVAL, GpuReporter
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.training.telemetry import GpuSample, telemetry_line
 
 

@@ -9,9 +9,9 @@ from tests.ui.double import job
 from tests.ui.job_double import ControlledJobs, JobBackend
 from tui.backends.group import GroupBackend
 from tui.config.settings import ALL, Context
-from tui.domain.job import Job, infer_replicas
-from tui.domain.replica import ReplicaGroup
-from tui.domain.states import JobState
+from tui.domain.core.job import Job, infer_replicas
+from tui.domain.core.replica import ReplicaGroup
+from tui.domain.core.states import JobState
 
 CONTEXTS = (
     Context("local", kind="local"),

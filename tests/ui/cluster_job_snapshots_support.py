@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.ui.double import NOON
 from tests.ui.job_snapshots_support import TABS, _utc, ready_screen  # noqa: F401 - times of the pictures
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.kubernetes.failures.events import index_of
 from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.nodes.machine import NodeMachine

@@ -28,11 +28,11 @@ from tui.backends.interface import (
     TelemetryService,
 )
 from tui.config.settings import Context, Settings
-from tui.domain.job import Job, JobError, infer_replicas
-from tui.domain.metric import MetricsReading
-from tui.domain.quota import Quota
-from tui.domain.replica import ReplicaGroup
-from tui.domain.states import JobState
+from tui.domain.core.job import Job, JobError, infer_replicas
+from tui.domain.core.metric import MetricsReading
+from tui.domain.core.quota import Quota
+from tui.domain.core.replica import ReplicaGroup
+from tui.domain.core.states import JobState
 from tui.domain.training.progress import Progress, TrainingStep
 from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.worker_pools import worker_pool

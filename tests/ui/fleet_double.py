@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from tests.ui.double import NOON, MemoryBackend, job, pool
 from tui.backends.interface import BackendError, MetricService
-from tui.domain.job import Job
-from tui.domain.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
+from tui.domain.core.job import Job
+from tui.domain.core.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
 from tui.domain.training.telemetry import GpuSample, TelemetryLine
 from tui.domain.vertex.worker_pools import REDUCER
 

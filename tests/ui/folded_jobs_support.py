@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tests.ui.double import job, pool
 from tests.ui.training_pipeline_support import Kind
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 
 GPU = "NVIDIA_L4"
 RUNNING, DONE = JobState.RUNNING, JobState.SUCCEEDED

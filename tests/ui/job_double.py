@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.ui.double import NOON, MemoryBackend, MemoryJobs, MemoryProgress
 from tui.backends.interface import BackendError, LogBatch, LogQuery, LogService, MetricService
-from tui.domain.job import Job
-from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
-from tui.domain.metric import (
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.core.metric import (
     CPU,
     GPU,
     GPU_MEMORY,

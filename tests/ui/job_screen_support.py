@@ -13,7 +13,7 @@ from tests.ui.double import console, job
 from tests.ui.job_double import JobBackend, a_log, no_gpu, waves
 from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.screens.job.pane import JobPane
 from tui.screens.job.screen import JobScreen
 from tui.widgets.header_lines import HeaderLines

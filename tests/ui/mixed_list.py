@@ -27,7 +27,7 @@ from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.login.local import LocalCluster
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.emulator.client import stop_server
 from tui.emulator.database import Control, Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord

@@ -14,9 +14,9 @@ from tests.ui.job_snapshots_support import _utc  # noqa: F401 - times of the pic
 from tests.ui.jobs_screen_support import until
 from tests.ui.training_pipeline_support import Kind
 from tui.app import VxtuiApp
-from tui.domain.job import Job, JobError
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job, JobError
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.training.progress import Progress
 from tui.screens.job.screen import JobScreen
 from tui.screens.pipeline.tasks import PipelineTasksPane

@@ -10,8 +10,8 @@ from typing import Any
 from tests.ui.double import NOON, MemoryBackend, fleet, job
 from tests.ui.listed_double import MemoryList
 from tui.backends.resources import ResourceService
+from tui.domain.core.states import JobState
 from tui.domain.resources.persistent import PersistentResource, ResourcePool
-from tui.domain.states import JobState
 
 PLACE = "projects/p/locations/us-central1"
 

@@ -10,9 +10,9 @@ from typing import Any
 from tests.ui.double import NOON, MemoryBackend, fleet, job
 from tests.ui.listed_double import MemoryList
 from tui.backends.schedules import ScheduleService
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.domain.schedules.schedule import NewSchedule, Schedule
-from tui.domain.states import JobState
 
 PLACE = "projects/p/locations/us-central1"
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.ui.double import NOON, MemoryBackend, MemoryJobs, fleet
 from tui.backends.errors import BackendError, FailedPrecondition, NotFound
 from tui.backends.serving import Deployment, Found, ServingService
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.rollout import NEW
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint

@@ -21,8 +21,8 @@ from tui.actions import registry
 from tui.actions.registry import Action, action, actions
 from tui.backends.interface import Unauthenticated, Unavailable
 from tui.config.settings import Context, Settings
-from tui.domain.quota import Quota
-from tui.domain.states import JobState
+from tui.domain.core.quota import Quota
+from tui.domain.core.states import JobState
 from tui.screens.commands import CommandLine
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.help import HelpScreen

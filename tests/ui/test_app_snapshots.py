@@ -16,7 +16,7 @@ from tests.ui.jobs_screen_support import painted, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
-from tui.domain.formatting import NOT_MEASURED
+from tui.domain.core.formatting import NOT_MEASURED
 from tui.screens.dialogs.help import HelpScreen
 from tui.store.jobs.connection_state import ConnectionState
 from tui.store.profiles.library import entry

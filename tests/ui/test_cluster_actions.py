@@ -13,9 +13,9 @@ from textual.widgets import Static
 from tests.ui.double import MemoryBackend, MemoryJobs, console, job
 from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
-from tui.domain.job import Job
-from tui.domain.replica import ReplicaGroup
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.replica import ReplicaGroup
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.dialogs.prompt import PromptScreen

@@ -21,7 +21,7 @@ from tests.ui.job_snapshots_support import TABS, _utc, ready_screen  # noqa: F40
 from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
 from tui.config.settings import Context, Settings
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.jobs.diagnosis import diagnosis_of
 
 SIZES = {"80": (80, 24), "120": (120, 40), "200": (200, 60)}

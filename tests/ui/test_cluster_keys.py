@@ -17,8 +17,8 @@ from tests.ui.key_presses import MOVES, Keys
 from tests.waiting import until
 from tui.actions.registry import Action, actions
 from tui.config.access import Access, ReadOnly
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.rows import HEAD

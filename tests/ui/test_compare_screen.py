@@ -17,8 +17,8 @@ from tests.ui.pipeline_support import LOOKS, PIPELINE, PipelineJobs, task
 from tests.ui.training_pipeline_support import Kind, seen
 from tui.app import VxtuiApp
 from tui.config.settings import Context, Settings
-from tui.domain.states import JobState
-from tui.domain.task import Artifact
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Artifact
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.compare import CompareScreen
 

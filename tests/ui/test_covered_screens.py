@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from tests.ui.double import MemoryBackend, fleet
 from tests.ui.jobs_screen_support import opened, until
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.screens.console import preload
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.job.screen import JobScreen

@@ -22,7 +22,7 @@ from tests.ui.job_screen_support import opened as job_opened
 from tests.ui.jobs_screen_support import opened, until
 from tests.ui.tee import Pair, both
 from tui.config.settings import Settings
-from tui.domain.log_entry import Severity
+from tui.domain.core.log_entry import Severity
 from tui.screens.job.screen import JobScreen
 
 KEYS = ["j", "k", "G", "g", "pagedown", "pageup", "down", "up", "enter", "escape", "space", "s", "1", "2",

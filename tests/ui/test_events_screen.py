@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.ui.double import NOON, Clock, MemoryBackend, fleet, job
 from tests.ui.jobs_screen_support import lines, opened, painted, said, table, until
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.store.journal import TAIL, Journal
 
 

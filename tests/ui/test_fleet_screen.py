@@ -18,7 +18,7 @@ from tests.ui.jobs_screen_support import footer, lines, opened, until
 from tui.app import VxtuiApp
 from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.fleet.screen import FleetScreen
 from tui.screens.job.replicas import ReplicasPane

@@ -29,7 +29,7 @@ from tests.ui.form_screen_support import (
 )
 from tests.ui.jobs_screen_support import footer, lines, opened, said, table, until
 from tui.app import VxtuiApp
-from tui.domain.quota import Quota
+from tui.domain.core.quota import Quota
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.dialogs.message import MessageScreen

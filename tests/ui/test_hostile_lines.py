@@ -12,7 +12,7 @@ from tests.ui.double import job
 from tests.ui.job_double import JobBackend, a_log, event, line, step
 from tests.ui.job_screen_support import opened
 from tests.ui.jobs_screen_support import until
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.screens.job.screen import JobScreen
 
 ODD: list[Any] = [

@@ -15,8 +15,8 @@ from tests.ui.job_double import JobBackend
 from tests.ui.jobs_screen_support import lines, opened, said, table, until
 from tests.ui.profiles_screen_support import choose, profiles, text
 from tui.config.settings import Context
+from tui.domain.core.states import JobState
 from tui.domain.profile import load
-from tui.domain.states import JobState
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.screen import JobsScreen

@@ -13,7 +13,7 @@ from tests.ui.double import console, job
 from tests.ui.job_screen_support import backend_of, footer, header, opened, tab, text_of
 from tests.ui.jobs_screen_support import said, until
 from tui.config.settings import Context
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.logs import LogsPane
 from tui.screens.jobs.screen import JobsScreen

@@ -12,7 +12,7 @@ from tests.ui.job_double import at, event, line, step
 from tests.ui.job_screen_support import backend_of, header, opened, tab, text_of
 from tests.ui.jobs_screen_support import until
 from tui.backends.interface import Unavailable
-from tui.domain.log_entry import LogGap
+from tui.domain.core.log_entry import LogGap
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from tests.ui.double import NOON, MemoryBackend, job
 from tests.ui.jobs_screen_support import opened, painted, table, until
 from tui.config.settings import Context
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.domain.vertex.interchange import FORMS
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.preview import PreviewScreen

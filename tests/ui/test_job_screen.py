@@ -14,8 +14,8 @@ from tests.ui.job_screen_support import backend_of, footer, header, opened, tab,
 from tests.ui.jobs_screen_support import until
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
-from tui.domain.job import JobError
-from tui.domain.states import JobState
+from tui.domain.core.job import JobError
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane

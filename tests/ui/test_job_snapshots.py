@@ -22,9 +22,9 @@ from tests.ui.job_snapshots_support import (
 )
 from tui.backends.interface import Unavailable
 from tui.config.settings import Context, Settings
-from tui.domain.job import JobError
-from tui.domain.log_entry import LogGap
-from tui.domain.states import JobState
+from tui.domain.core.job import JobError
+from tui.domain.core.log_entry import LogGap
+from tui.domain.core.states import JobState
 
 DARK, LIGHT = "vxtui-dark", "vxtui-light"
 

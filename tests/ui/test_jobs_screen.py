@@ -34,8 +34,8 @@ from tests.unit.group_support import member
 from tui.backends.group import GroupBackend
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Context, Settings
-from tui.domain.job import JobError
-from tui.domain.states import JobState
+from tui.domain.core.job import JobError
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.jobs.screen import JobsScreen

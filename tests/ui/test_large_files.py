@@ -18,7 +18,7 @@ from textual.widgets import Static
 from tests.ui.jobs_screen_support import until
 from tests.ui.log_view_support import rows
 from tui.config.settings import Settings
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.file_viewer import FileScreen, FileViewer
 from tui.screens.dialogs.message import LONGEST, MessageScreen
 from tui.store.job.file_feed import FileFeed

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from tests.benchmarks.large_jobs_child import Jobs, pipeline, tuning_job
 from tests.ui.double import MemoryBackend, console
 from tests.ui.jobs_screen_support import until
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.pipeline import tree
 from tui.screens.job.screen import JobScreen
 from tui.screens.job.tasks import TasksPane

@@ -14,7 +14,7 @@ from tests.ui.jobs_screen_support import until
 from tests.ui.profiles_screen_support import launch_screen, profiles, text
 from tui.backends.interface import Bucket, PermissionDenied, Progressed, StorageService
 from tui.config.settings import Context
-from tui.domain.profile.document_edit import Edit
+from tui.domain.document.document_edit import Edit
 from tui.screens.launch.screen import LaunchScreen
 from tui.store.profiles.library import entry, with_edits
 

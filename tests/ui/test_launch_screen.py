@@ -15,7 +15,7 @@ from tests.ui.double import MemoryBackend
 from tests.ui.jobs_screen_support import footer, said, until
 from tests.ui.profiles_screen_support import choose, launch_screen, profiles, text
 from tui.backends.interface import PreflightService
-from tui.domain.profile.document_edit import Edit
+from tui.domain.document.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, buckets_of, ok
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen

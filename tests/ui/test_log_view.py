@@ -21,8 +21,8 @@ from textual.selection import Selection
 
 from tests.ui.job_double import at, event, line, step
 from tests.ui.log_view_support import rows
-from tui.domain.log_entry import LogEntry, LogGap, Severity
-from tui.domain.pattern import compile_pattern
+from tui.domain.core.log_entry import LogEntry, LogGap, Severity
+from tui.domain.core.pattern import compile_pattern
 from tui.store.log.store import LogStore
 from tui.widgets.log.render import (
     JsonForm,

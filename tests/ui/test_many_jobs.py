@@ -13,7 +13,7 @@ from tests.ui.jobs_screen_support import lines, opened, until
 from tests.ui.many_jobs_support import toasts
 from tui.app import VxtuiApp
 from tui.config.settings import Context
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 
 ENDED = [job(number, "tiny", JobState.SUCCEEDED, age=90 + number) for number in range(3)]

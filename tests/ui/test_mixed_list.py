@@ -19,8 +19,8 @@ from tests.waiting import until
 from tui.actions.registry import Action, actions
 from tui.backends.factory import open_backend
 from tui.config.settings import ALL, Settings, all_contexts, choose_context
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.screen import JobScreen
 

@@ -18,8 +18,8 @@ from tui.app import VxtuiApp
 from tui.backends.group import GroupBackend
 from tui.backends.interface import Unavailable
 from tui.config.settings import Context
-from tui.domain.job import JobError
-from tui.domain.states import JobState
+from tui.domain.core.job import JobError
+from tui.domain.core.states import JobState
 from tui.domain.training.progress import Progress
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.overview import OverviewPane

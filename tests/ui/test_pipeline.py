@@ -16,7 +16,7 @@ from tests.ui.jobs_screen_support import until
 from tests.ui.pipeline_support import CHILD, LOOKS, PIPELINE, backend, many, on_tasks
 from tests.ui.training_pipeline_support import column, question, seen
 from tui.config.settings import Context, Settings
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.pipeline.tasks import PipelineTasksPane

@@ -15,9 +15,9 @@ from tests.ui.jobs_screen_support import until
 from tests.ui.pipeline_support import CHILD, LOOKS, PIPELINE, backend, many, on_tasks, task
 from tests.ui.training_pipeline_support import seen
 from tui.config.settings import Context, Settings
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.screens.job.screen import JobScreen
 from tui.screens.pipeline.tasks import PipelineTasksPane
 from tui.store.job.feed import Changed

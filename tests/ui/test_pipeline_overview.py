@@ -10,7 +10,7 @@ from tests.ui.job_double import JobBackend
 from tests.ui.jobs_screen_support import until
 from tests.ui.pipeline_support import CHILD, PIPELINE, PipelineJobs
 from tests.ui.training_pipeline_support import Kind, seen
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.pipeline.run import PipelineRun
 from tui.screens.job.screen import JobScreen
 

@@ -16,7 +16,7 @@ from tests.ui.pipeline_support import CHILD, LOOKS, PIPELINE, TASKS, backend, on
 from tests.ui.training_pipeline_support import seen
 from tui.app import VxtuiApp
 from tui.config.settings import Context, Settings
-from tui.domain.task import Artifact
+from tui.domain.core.task import Artifact
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.screen import JobScreen
 from tui.screens.pipeline.task import TaskScreen

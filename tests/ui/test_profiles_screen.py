@@ -17,7 +17,7 @@ from tests.ui.double import MemoryBackend, MemoryJobs
 from tests.ui.jobs_screen_support import footer, lines, opened, painted, said, table, until
 from tests.ui.profiles_screen_support import choose, profiles, text
 from tui.backends.interface import InvalidRequest, LaunchRequest, Unavailable
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.jobs.screen import JobsScreen

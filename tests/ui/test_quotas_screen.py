@@ -18,7 +18,7 @@ from tests.ui.double import NOON, MemoryBackend, console, fleet
 from tests.ui.jobs_screen_support import table, until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings
-from tui.domain.quota import Quota
+from tui.domain.core.quota import Quota
 from tui.domain.vertex.quota_grid import Grid, metric, users, words
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.quotas.grid import QuotaGridScreen

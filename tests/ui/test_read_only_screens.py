@@ -18,7 +18,7 @@ from tui.actions.operations import emulator, servers
 from tui.actions.registry import actions
 from tui.app import VxtuiApp
 from tui.config.paths import shipped
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.screens.frame import FrameScreen
 from tui.store.profiles.library import entries
 

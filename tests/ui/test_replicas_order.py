@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.ui.double import job, pool
 from tests.ui.job_screen_support import backend_of, opened, tab
 from tests.ui.jobs_screen_support import until
-from tui.domain.metric import CPU
-from tui.domain.states import JobState
+from tui.domain.core.metric import CPU
+from tui.domain.core.states import JobState
 from tui.screens.job.replicas import ReplicasPane
 
 

@@ -13,7 +13,7 @@ from tests.ui.serving_double import PLACE, MemoryServing, backend, model
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied
 from tui.config.settings import Context
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen

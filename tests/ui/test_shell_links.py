@@ -16,8 +16,8 @@ from tests.ui.job_screen_support import text_of as text_in
 from tests.ui.jobs_screen_support import until
 from tests.ui.tuning_job_support import backend as sweep_backend
 from tests.ui.tuning_job_support import on_trials
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.job.replicas import ReplicasPane

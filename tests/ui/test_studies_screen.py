@@ -19,9 +19,9 @@ from tests.ui.training_pipeline_support import Kind, Pipelines, question, seen
 from tui.actions.registry import action
 from tui.app import VxtuiApp
 from tui.backends.interface import Unavailable
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.jobs.parts import Best, parts
-from tui.domain.states import JobState
-from tui.domain.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Study
 from tui.kinds.registry import kinds

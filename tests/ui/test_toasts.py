@@ -14,8 +14,8 @@ from tests.ui.double import NOON, MemoryBackend, job
 from tests.ui.jobs_screen_support import again, opened, until
 from tests.ui.many_jobs_support import toasts
 from tui.app import VxtuiApp
-from tui.domain.job import JobError
-from tui.domain.states import JobState
+from tui.domain.core.job import JobError
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.widgets.header_lines import HeaderLines
 from tui.widgets.key_footer import KeyFooter

@@ -16,7 +16,7 @@ from tests.ui.training_pipeline_support import CHILD, PIPELINE, Kind, Pipelines,
 from tui.actions.registry import action
 from tui.app import VxtuiApp
 from tui.backends.interface import NotFound
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.replicas import ReplicasPane
 from tui.screens.job.screen import JobScreen

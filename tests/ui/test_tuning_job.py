@@ -14,8 +14,8 @@ from tests.ui.double import NOON, console
 from tests.ui.jobs_screen_support import until
 from tests.ui.training_pipeline_support import column, question, seen
 from tests.ui.tuning_job_support import STUDY, SWEEP, backend, child, on_trials
-from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.states import JobState
+from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.states import JobState
 from tui.domain.tuning.study import Parameter, trials_of
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import PickScreen

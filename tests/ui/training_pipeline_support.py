@@ -9,9 +9,9 @@ from textual.widgets import Static
 
 from tests.ui.double import MemoryJobs, job
 from tui.app import VxtuiApp
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.widgets.table.job_table import JobTable
 
 CHILD = job(8, "bert-custom-job", age=12)

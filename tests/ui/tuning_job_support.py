@@ -13,9 +13,9 @@ from tests.ui.job_double import JobBackend, a_log
 from tests.ui.jobs_screen_support import until
 from tests.ui.training_pipeline_support import Kind
 from tui.app import VxtuiApp
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.tuning.study import Metric, Parameter, Study
 from tui.screens.job.screen import JobScreen
 from tui.screens.tuning.trials import TrialsPane

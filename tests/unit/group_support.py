@@ -10,7 +10,7 @@ from tui.backends.group import GroupBackend
 from tui.backends.interface import (
     ContextInfo,
 )
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 
 def member(name: str, *numbers: int, regions: tuple[str, ...] = ("us-central1",)) -> MemoryBackend:

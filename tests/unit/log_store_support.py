@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tui.domain.profile.document_edit import Edit, edited
+from tui.domain.document.document_edit import Edit, edited
+from tui.domain.document.source import read
 from tui.domain.profile.edit import apply, same
 from tui.domain.profile.parameters import fill
-from tui.domain.profile.source import read
 
 POOLS = ("jobSpec", "workerPoolSpecs")
 

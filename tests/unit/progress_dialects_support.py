@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.training.progress import TrainingStep
 

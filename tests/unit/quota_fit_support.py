@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.ui.double import job as numbered_job
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.vertex.reducers import IMAGE
 
 

@@ -11,9 +11,9 @@ from tests.ui.double import job
 from tests.ui.pipeline_support import PIPELINE
 from tui.domain.comparison.facts import job_facts, pipeline_facts, tuning_facts
 from tui.domain.comparison.runs import RunFacts, TaskOutcome, change_text, percent_text, rows_of, text_of
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Artifact, Task
 from tui.domain.masking import MASK
-from tui.domain.states import JobState
-from tui.domain.task import Artifact, Task
 from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Study
 from tui.kinds.kind import resolve

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.quota_fit_support import ARR, custom_job, make_job, pool
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.vertex.cost import dated, estimate, hourly, money, spent, total
 from tui.domain.vertex.prices import (
     Prices,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tui.domain.diagnosis import Diagnosis, diagnose, explain_exit
-from tui.domain.job import Job, JobError
+from tui.domain.core.diagnosis import Diagnosis, diagnose, explain_exit
+from tui.domain.core.job import Job, JobError
+from tui.domain.core.states import JobState
 from tui.domain.jobs.diagnosis import diagnosis_of
-from tui.domain.states import JobState
 
 
 @pytest.mark.parametrize(

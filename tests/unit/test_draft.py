@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tui.config.paths import shipped
-from tui.domain.profile.document_edit import Edit
-from tui.domain.profile.source import read
+from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import read
 from tui.domain.vertex.form import FormState, Row, build_rows, changes
 from tui.domain.vertex.form.analysis import analyse
 from tui.domain.vertex.form.choices import pool_of, pools_path

@@ -16,7 +16,7 @@ from tests.ui.double import MemoryBackend, job
 from tui.actions.operations import emulator as operations
 from tui.actions.operations import servers
 from tui.config.settings import Settings
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.emulator.client import LauncherError
 from tui.emulator.logging.faults import LogFaults
 from tui.emulator.paths import StateDir

@@ -13,8 +13,8 @@ from tests.ui.fleet_double import A100, LARGE, LOCAL, TRAINING, FleetBackend, Fl
 from tests.waiting import LIMIT
 from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
-from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
-from tui.domain.states import JobState
+from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
+from tui.domain.core.states import JobState
 from tui.session import Session
 from tui.store.job.figures import FigureOrigin, Measure
 from tui.store.jobs.fleet import FAN_OUT, LOG, FleetFeed, at_work, wanted

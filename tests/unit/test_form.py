@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.config.paths import shipped
+from tui.domain.document.document_edit import edited
+from tui.domain.document.source import read
 from tui.domain.profile import ProfileInvalid
-from tui.domain.profile.document_edit import edited
 from tui.domain.profile.edit import apply
-from tui.domain.profile.source import read
 from tui.domain.tuning.fields import PARAMETER_SPEC, STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.catalog import machines
 from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, FieldType

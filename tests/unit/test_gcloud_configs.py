@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tui.domain.document.source import camel
 from tui.domain.profile import ProfileInvalid, inspect, load
 from tui.domain.profile.autofix import apply_fixes, fixable
-from tui.domain.profile.source import camel
 from tui.domain.vertex.interchange import export, from_text, read_config
 from tui.domain.vertex.rules import Severity
 

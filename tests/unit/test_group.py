@@ -30,8 +30,8 @@ from tui.backends.interface import (
 from tui.backends.shells import ShellRequest, ShellSession
 from tui.config.settings import ALL, Context, Settings, SettingsError, all_contexts, choose_context
 from tui.config.settings_file import read_settings
-from tui.domain.quota import Quota
-from tui.domain.states import JobState
+from tui.domain.core.quota import Quota
+from tui.domain.core.states import JobState
 from tui.session import now
 from tui.store.jobs.poller import Poller
 from tui.store.jobs.table import JobStore

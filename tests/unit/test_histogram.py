@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
 from tui.store.log.histogram import histogram
 from tui.store.log.store import LogStore
 

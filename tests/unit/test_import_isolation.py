@@ -43,7 +43,7 @@ def test_version_and_help_load_nothing_heavy(argument: str) -> None:
 @pytest.mark.parametrize(
     ("module", "forbidden"),
     [
-        ("tui.domain.job", ("textual", "google", "grpc", "psutil", "click")),
+        ("tui.domain.core.job", ("textual", "google", "grpc", "psutil", "click")),
         ("tui.backends.interface", ("textual", "google", "grpc")),
         ("tui.emulator.paths", ("textual", "google", "grpc", "pydantic")),
         ("tui.emulator.runner.plan", ("textual", "google", "grpc", "pydantic")),

@@ -14,9 +14,9 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tui.domain.document.source import decode
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.profile.edit import render_new
-from tui.domain.profile.source import decode
 from tui.domain.vertex.interchange import ConfigFile, Imported, export, from_resource, from_text
 from tui.domain.vertex.rules import Severity
 

@@ -18,10 +18,10 @@ from tests.ui.job_double import JobBackend, a_log, at, event, line, no_gpu, step
 from tests.waiting import LIMIT
 from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
-from tui.domain.job import Job, JobError
-from tui.domain.log_entry import LogGap
-from tui.domain.metric import CPU, GPU, MetricsReading, Series
-from tui.domain.states import JobState
+from tui.domain.core.job import Job, JobError
+from tui.domain.core.log_entry import LogGap
+from tui.domain.core.metric import CPU, GPU, MetricsReading, Series
+from tui.domain.core.states import JobState
 from tui.session import Session
 from tui.store.job.events import JobEvents
 from tui.store.job.feed import Changed, JobFeed

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import NOON, job
+from tui.domain.core.short_ids import short_ids
 from tui.domain.profile.job_name import NameFacts, expand
-from tui.domain.short_ids import short_ids
 from tui.domain.vertex.rules.shape import name_problem
 from tui.store.profiles.name_facts import NO_COMMIT, name_facts, named
 

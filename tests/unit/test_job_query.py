@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.domain.jobs.query import FIELDS, QueryError, parse
-from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 

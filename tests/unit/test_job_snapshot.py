@@ -12,9 +12,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.ui.double import NOON
-from tui.domain.job import Job, JobError
-from tui.domain.replica import NodeShare, ReplicaGroup
-from tui.domain.task import Task
+from tui.domain.core.job import Job, JobError
+from tui.domain.core.replica import NodeShare, ReplicaGroup
+from tui.domain.core.task import Task
 from tui.domain.training.progress import Progress
 from tui.store.jobs.snapshot import SnapshotFile
 

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ui.double import NOON, job, pool
-from tui.domain.job import Job, with_parents
+from tui.domain.core.job import Job, with_parents
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.jobs.tree import (
     above,
     accelerators_at_work,
@@ -20,8 +22,6 @@ from tui.domain.jobs.tree import (
     own_parts,
     parents_of,
 )
-from tui.domain.states import JobState
-from tui.domain.task import Task
 from tui.domain.vertex import cost
 from tui.store.jobs.table import JobStore
 from tui.widgets.table.rows import below_parents

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from tests.ui.job_double import at, line
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.training.progress import Progress, TrainingStep
 from tui.store.job.line_facts import AT_ONCE, MOST_BETWEEN, LineFacts
 

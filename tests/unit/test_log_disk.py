@@ -11,7 +11,7 @@ import zstandard
 
 from tests.unit.log_store_support import many
 from tui.config.settings import Settings
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.store.log import block_file
 from tui.store.log.block_file import BlockHeader
 from tui.store.log.lines import Lines

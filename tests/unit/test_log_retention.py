@@ -12,7 +12,7 @@ from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.runner import OperationRunner
 from tui.config.access import Access
 from tui.config.settings import Context
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.store.journal import Journal
 from tui.store.log.retention import begin_log, log_folder, prune_logs, remove_logs
 from tui.store.log.store import LogStore

@@ -12,8 +12,8 @@ import pytest
 from tests.ui.double import NOON, job
 from tests.ui.resources_double import machines
 from tui.backends.group import GroupBackend
+from tui.domain.core.states import JobState
 from tui.domain.resources.persistent import ResourcePool, idle_since, jobs_on, parts_of, resource_of, unfit
-from tui.domain.states import JobState
 from tui.domain.vertex.cost import an_hour, hourly, hourly_parts
 from tui.domain.vertex.prices import ZERO
 from tui.domain.vertex.quota_fit import taken_by

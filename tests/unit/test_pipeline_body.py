@@ -16,7 +16,7 @@ from tests.unit.pipeline_body_support import ANYTHING, CONTAINER, profile, spec
 from tui.config.settings import Context
 from tui.domain.pipeline.parameters import LARGEST, intended, misfit, parse, shown
 from tui.domain.profile import Checked, ProfileInvalid, inspect, load
-from tui.domain.spec_format import custom_jobs
+from tui.domain.spec.spec_format import custom_jobs
 from tui.domain.vertex.cost import estimate
 from tui.domain.vertex.dry_run import price_json, price_words, task_lines
 from tui.domain.vertex.quota_fit import needs

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.pipeline_body_support import ANYTHING, CONTAINER, INPUTS, profile, spec
+from tui.domain.document.document_edit import edited
 from tui.domain.pipeline.ir import BadPipeline, Reader, read_pipeline
 from tui.domain.pipeline.rules import RULES, check_pipeline
 from tui.domain.profile import Problem, inspect
-from tui.domain.profile.document_edit import edited
-from tui.domain.vertex.rules.base import Case, Severity
+from tui.domain.spec.findings import Case, Severity
 
 Job = dict[str, Any]
 RUNTIME = {"gcsOutputDirectory": "gs://bucket/root", "parameterValues": {"name": "x"}}

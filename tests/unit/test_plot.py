@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.formatting import figure
+from tui.domain.core.formatting import figure
 from tui.screens.job.training_charts import clock_text
 from tui.widgets.plot.chart import LABEL, axis_label, distinct_ticks, downsample, nice_ticks
 from tui.widgets.plot.view_range import ViewRange, value_at

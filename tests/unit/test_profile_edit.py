@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.profile_edit_support import POOLS, TASK, after, changed_lines, filled, keys, values
+from tui.domain.document.document_edit import REMOVED, Edit, edited
+from tui.domain.document.source import Document, read
 from tui.domain.profile import ProfileInvalid, load
-from tui.domain.profile.document_edit import REMOVED, Edit, edited
 from tui.domain.profile.edit import apply, render_new, same
-from tui.domain.profile.source import Document, read
 
 READY = Path(__file__).parents[2] / "profiles"
 

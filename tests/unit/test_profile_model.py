@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tui.domain.document.source import decode, read
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
 from tui.domain.profile.edit import apply
-from tui.domain.profile.source import decode, read
-from tui.domain.vertex.field_check import Checker
+from tui.domain.spec.field_check import Checker
 from tui.domain.vertex.field_table import HEADER
 from tui.domain.vertex.rules import Severity
 

@@ -12,7 +12,7 @@ from trainer.config import parse
 from trainer.package import NAME, version
 from trainer.registry import STRATEGIES
 from tui.domain.profile import Profile, inspect, load
-from tui.domain.spec_format import bodies
+from tui.domain.spec.spec_format import bodies
 from tui.domain.vertex.reducers import propose
 from tui.domain.vertex.rules import Severity
 

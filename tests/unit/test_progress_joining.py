@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.unit.progress_dialects_support import START, log_entry, read_all
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.progress.job_progress import QUIET, JobProgress
 from tui.domain.progress.line_text import MOST_PARTS
 from tui.domain.training.progress import SAMPLES, Progress, TrainingStep

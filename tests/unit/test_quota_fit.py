@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.quota_fit_support import ARR, custom_job, make_job, pool
-from tui.domain.quota import UNLIMITED, Quota
-from tui.domain.states import JobState
+from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.core.states import JobState
 from tui.domain.vertex.quota_fit import Fit, fit, fits_in, needs, request_link, with_running
 from tui.domain.vertex.quota_grid import Grid, users
 from tui.domain.vertex.worker_pools import worker_pool

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.profile.document_edit import edited
+from tui.domain.document.document_edit import edited
 from tui.domain.vertex.reducers import MACHINE, POSITION, edits_off, edits_on, image_for, is_on, propose
 
 

@@ -19,8 +19,8 @@ from tests.ui.job_double import JobBackend
 from tui.backends.errors import NotFound
 from tui.backends.group import GroupBackend
 from tui.config.settings import Context, Settings
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.domain.vertex.interchange import FORMS
 from tui.store.profiles.library import check_in, find, read_profile
 from tui.verbs import run

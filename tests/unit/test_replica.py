@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import job, pool
-from tui.domain.replica import (
+from tui.domain.core.replica import (
     Replica,
     ReplicaGroup,
     group_of,
@@ -18,8 +18,8 @@ from tui.domain.replica import (
     replica_order,
     short_name,
 )
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.jobs.snapshot import SnapshotFile

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tui.domain.replica import Replica
-from tui.domain.states import JobState
+from tui.domain.core.replica import Replica
+from tui.domain.core.states import JobState
 from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.job.figures import JobFigures

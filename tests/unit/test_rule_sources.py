@@ -34,7 +34,7 @@ from tests.unit.rules_each_support import (
     tuned,
     under,
 )
-from tui.domain.profile.document_edit import edited
+from tui.domain.document.document_edit import edited
 from tui.domain.vertex.rules import RULES, Case, Finding, Severity, check_job
 
 Job = dict[str, Any]

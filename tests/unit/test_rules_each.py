@@ -36,7 +36,7 @@ from tests.unit.rules_each_support import (
     tuned,
     under,
 )
-from tui.domain.profile.document_edit import edited
+from tui.domain.document.document_edit import edited
 from tui.domain.vertex.rules import RULES, Case, Severity, check_job
 from tui.domain.vertex.rules.misnomers import misnomer
 

@@ -11,8 +11,8 @@ from google.protobuf import json_format
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tui.domain.document.source import camel
 from tui.domain.profile.autofix import apply_fixes, fixable
-from tui.domain.profile.source import camel
 from tui.domain.vertex.catalog import ACCELERATOR_TYPES, machines
 from tui.domain.vertex.rules import Case, Severity, check_job
 from tui.emulator.vertex.validate import job_problems

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tui.domain.profile.document_edit import edited
+from tui.domain.document.document_edit import edited
+from tui.domain.spec.findings import Case
 from tui.domain.vertex import catalog
-from tui.domain.vertex.rules.base import Case
 from tui.domain.vertex.rules.machine import machine_type
 
 MACHINES = sorted(catalog.machines())

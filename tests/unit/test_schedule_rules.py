@@ -9,7 +9,7 @@ import pytest
 
 from tui.domain.schedules.rules import RULES, check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
-from tui.domain.vertex.rules.base import Severity
+from tui.domain.spec.findings import Severity
 
 NOW = datetime(2027, 3, 4, 12, 20, tzinfo=UTC)
 GOOD: dict[str, Any] = {"display_name": "nightly", "cron": "30 2 * * *"}

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ui.double import job, pool
-from tui.domain.exec_frames import Ended, Opening, read_size, size_frame
-from tui.domain.job import shell_problem
-from tui.domain.states import JobState
+from tui.domain.core.exec_frames import Ended, Opening, read_size, size_frame
+from tui.domain.core.job import shell_problem
+from tui.domain.core.states import JobState
 from tui.web_browser import opener
 
 TEXT = st.text(max_size=20)

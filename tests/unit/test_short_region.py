@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tui.domain.formatting import short_region
-from tui.domain.quota import Quota
+from tui.domain.core.formatting import short_region
+from tui.domain.core.quota import Quota
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Line
 from tui.widgets.table.columns import place

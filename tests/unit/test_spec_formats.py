@@ -10,11 +10,11 @@ import pytest
 from google.cloud.aiplatform_v1.types import TrainingPipeline
 from google.protobuf import json_format
 
+from tui.domain.document.document_edit import Edit
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
 from tui.domain.profile.autofix import apply_fixes
-from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.edit import apply as apply_edits
-from tui.domain.spec_format import bodies, format_of, register
+from tui.domain.spec.spec_format import bodies, format_of, register
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.form import FormState, build_rows
 from tui.domain.vertex.form.analysis import analyse

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.ui.double import NOON, job
-from tui.domain.formatting import stakes
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.formatting import stakes
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.training.progress import Progress
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from tests.ui.double import NOON, job
 from tests.unit.store_jobs_support import read
 from tui.backends.interface import JobPage, Unavailable
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 from tui.store.jobs.table import JobStore
 
 

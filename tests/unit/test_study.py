@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.tuning.study import Metric, Parameter, Study, best, best_so_far, by_goal, numbers_of, value_of
 from tui.store.importance import NotEnough, compute, importance
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from tests.ui.double import NOON
 from tests.ui.pipeline_support import PIPELINE
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Artifact, Task
 from tui.domain.masking import MASK
 from tui.domain.pipeline.facts import attempts, cached_from, facts, same_work
 from tui.domain.pipeline.run import PipelineRun
-from tui.domain.states import JobState
-from tui.domain.task import Artifact, Task
 
 RUN = "projects/p/locations/r/pipelineJobs/nightly-2"
 MODEL = Artifact("gs://b/root/123/nightly-1/train_-77/model", "system.Model", "model", {"framework": "torch"})

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.ui.double import job
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Study
 from tui.verbs.launch import _state_words

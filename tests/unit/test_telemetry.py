@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.telemetry_support import START
-from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.metric import CPU, GPU, MetricsReading, Series
+from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.metric import CPU, GPU, MetricsReading, Series
 from tui.domain.training.telemetry import GpuSample, TelemetryLine, telemetry_line
 from tui.store.job.figures import STEP_TOLERANCE, TRAINER_LATE, FigureOrigin, JobFigures, Measure
 

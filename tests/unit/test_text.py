@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.text import clip, plain, sentences
+from tui.domain.core.text import clip, plain, sentences
 
 
 @given(st.text())

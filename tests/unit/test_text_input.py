@@ -13,7 +13,7 @@ import zstandard
 
 from tui.config.loader import load_settings
 from tui.config.settings import SettingsError
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.emulator.config import ConfigError, load_config
 from tui.store.log import text_file
 from tui.store.log.text_file import TextFile

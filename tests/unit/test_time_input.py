@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.time_input import parse_span, parse_time
+from tui.domain.core.time_input import parse_span, parse_time
 
 NOW = datetime(2026, 11, 21, 14, 30, tzinfo=UTC)
 START = NOW - timedelta(hours=3)

@@ -55,7 +55,7 @@ from dataclasses import replace
 
 from tests.ui.double import NOON, job
 from tui.backends.interface import JobPage, JobService, NotFound
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 
 NAME = "projects/p/locations/us-central1/toys/1"
 
@@ -116,7 +116,7 @@ class ToyTarget:
 """
 SPEC = """
 from tui.domain.vertex.field_table import INTEGER, FieldType
-from tui.domain.vertex.rules.base import Finding
+from tui.domain.spec.findings import Finding
 from tui.domain.vertex.spec_formats import OneJobFormat
 
 class ToyFormat(OneJobFormat):

@@ -10,8 +10,8 @@ import pytest
 from tests.ui.double import NOON, Clock, MemoryBackend, job
 from tui.backends.interface import MetricService, Unavailable
 from tui.config.settings import Settings
-from tui.domain.job import Job
-from tui.domain.metric import CPU, GPU, MetricsReading, Series
+from tui.domain.core.job import Job
+from tui.domain.core.metric import CPU, GPU, MetricsReading, Series
 from tui.session import Session
 from tui.store.jobs.usage import BARS, UsageFeed
 from tui.widgets.table.job_table import course_content

@@ -12,9 +12,9 @@ from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.custom_jobs import CustomJobs
 from tui.backends.vertex.quotas import limit_of
-from tui.domain.job import JobError
-from tui.domain.quota import UNLIMITED
-from tui.domain.states import JobState
+from tui.domain.core.job import JobError
+from tui.domain.core.quota import UNLIMITED
+from tui.domain.core.states import JobState
 
 NAME = "projects/123/locations/europe-west4/customJobs/42"
 JOB = {

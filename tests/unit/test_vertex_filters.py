@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tui.backends.interface import InvalidRequest, LogQuery
 from tui.backends.vertex.logs.filters import any_of, job_entries, log_filter, quote, stamp
-from tui.domain.log_entry import Severity
-from tui.domain.resource_name import log_project
+from tui.domain.core.log_entry import Severity
+from tui.domain.core.resource_name import log_project
 from tui.emulator.filters import And, Comparison, Or, Value, parse
 
 NAME = "projects/p/locations/us-central1/customJobs/42"

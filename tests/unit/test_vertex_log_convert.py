@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.backends.vertex.logs import convert
-from tui.domain.log_entry import Severity
+from tui.domain.core.log_entry import Severity
 
 
 def entry(**fields: object) -> LogEntry:

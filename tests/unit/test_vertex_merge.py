@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.backends.vertex.logs import merge
 from tui.backends.vertex.logs.merge import LogMerger
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -15,8 +15,8 @@ from tui.backends.interface import (
     LaunchRequest,
 )
 from tui.backends.vertex.backend import VertexBackend
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.emulator.paths import StateDir
 
 REGION = "us-central1"

@@ -12,7 +12,7 @@ from tests.wire.fake_vertex import START, Fake, connected
 from tui.backends.interface import LogBatch, LogQuery
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LOCAL_PACE, Pace
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 NAME = "projects/p/locations/us-central1/customJobs/1"
 PACE = replace(LOCAL_PACE, hold=0.1, state_poll=0.2, overlap=5.0, reconnect=0.2)

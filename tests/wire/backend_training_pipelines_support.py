@@ -14,8 +14,8 @@ from tui.backends.interface import (
     ContextInfo,
 )
 from tui.backends.vertex.backend import VertexBackend
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 
 FOREVER = "import time; print('up', flush=True); time.sleep(600)"
 

@@ -10,7 +10,7 @@ from tests.wire.control import Clients, emulator
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.vertex.preflight import Check
 from tui.emulator.server import Emulator
 from tui.store.jobs.checks import preflight

@@ -29,10 +29,10 @@ from tui.backends.interface import (
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.config.settings import Context, Settings
-from tui.domain.job import Job
-from tui.domain.log_entry import SERVICE, LogEntry, Severity
-from tui.domain.metric import CPU, GPU, GPU_MEMORY
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.core.metric import CPU, GPU, GPU_MEMORY
+from tui.domain.core.states import JobState
 from tui.emulator.client import server_status, stop_server, was_killed
 from tui.emulator.kubernetes.paths import default_kubernetes_state
 from tui.emulator.paths import StateDir, default_state_dir

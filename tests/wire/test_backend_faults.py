@@ -29,7 +29,7 @@ from tui.backends.interface import (
 )
 from tui.backends.vertex.jobs import service as jobs_module
 from tui.backends.vertex.transport.connect import LOCAL_PACE
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 
 NAME = "projects/p/locations/us-central1/customJobs/1"
 LAUNCH = LaunchRequest("us-central1", {"displayName": "x", "jobSpec": {"workerPoolSpecs": [{}]}})

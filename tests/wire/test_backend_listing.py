@@ -13,8 +13,8 @@ from grpc import StatusCode
 from tests.wire.fake_vertex import START, Abort, Fake, State, connected
 from tui.backends.interface import InvalidRequest, NotFound, PermissionDenied
 from tui.backends.vertex.backend import VertexBackend
-from tui.domain.job import Job, known_replicas
-from tui.domain.states import JobState
+from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.states import JobState
 
 PARENT = "projects/p/locations/us-central1/customJobs"
 

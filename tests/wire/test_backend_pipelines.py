@@ -10,11 +10,11 @@ from tests.wire.google_components_support import REPORTS, compiled
 from tests.wire.pipelines import ROOT, above, leaf, spec, task
 from tests.wire.pipelines_support import FAIL, SAY, SAYS, say
 from tui.backends.interface import InvalidRequest, LaunchRequest, NotFound
-from tui.domain.job import with_parents
+from tui.domain.core.job import with_parents
+from tui.domain.core.states import JobState
 from tui.domain.pipeline.rerun import rerun_resource, reused
 from tui.domain.pipeline.run import run_of
 from tui.domain.pipeline.tree import tree
-from tui.domain.states import JobState
 
 KIND = "pipeline_job"
 

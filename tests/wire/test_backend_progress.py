@@ -16,9 +16,9 @@ from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs.filters import MAX_LOG_FILTER
 from tui.backends.vertex.logs.progress import JOBS_PER_READ
 from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.domain.progress.pattern import MOST_CHARACTERS, VARIABLE
-from tui.domain.states import JobState
 from tui.domain.training.progress import STEPS, TOKENS
 
 

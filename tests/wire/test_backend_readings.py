@@ -16,8 +16,8 @@ from tests.wire.fake_vertex import START, Abort, Fake, State, connected
 from tui.backends.interface import LogQuery, PermissionDenied
 from tui.backends.vertex.logs import progress as progress_module
 from tui.backends.vertex.logs import reader as logs_module
-from tui.domain.log_entry import Severity
-from tui.domain.metric import CPU, GPU, NET_IN, TRAINING_METRICS
+from tui.domain.core.log_entry import Severity
+from tui.domain.core.metric import CPU, GPU, NET_IN, TRAINING_METRICS
 from tui.domain.training import collected_steps as steps_module
 
 PREFIX = "ml.googleapis.com/training/"

@@ -22,7 +22,7 @@ from tui.backends.interface import ContextInfo, LogQuery
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs import tail as tail_module
 from tui.backends.vertex.transport.budget import TAILS, Budget
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 COUNTED = """
 import time

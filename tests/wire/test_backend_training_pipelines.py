@@ -17,9 +17,9 @@ from tui.backends.interface import (
     LogQuery,
     NotFound,
 )
-from tui.domain.job import Job, with_parents
-from tui.domain.metric import CPU
-from tui.domain.states import JobState
+from tui.domain.core.job import Job, with_parents
+from tui.domain.core.metric import CPU
+from tui.domain.core.states import JobState
 from tui.domain.vertex.spec_formats import TRAINING_PIPELINE
 from tui.store.jobs.table import JobStore
 

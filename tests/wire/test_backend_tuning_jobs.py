@@ -8,8 +8,8 @@ from tests.waiting import until
 from tests.wire.backend_emulator_support import REGION, pool
 from tests.wire.backend_training_pipelines_support import FOREVER, backend, reach
 from tui.backends.interface import Backend, InvalidRequest, LaunchRequest, LogBatch, LogQuery, NotFound
-from tui.domain.job import Job, with_parents
-from tui.domain.states import JobState
+from tui.domain.core.job import Job, with_parents
+from tui.domain.core.states import JobState
 from tui.domain.tuning.study import best, study_of
 from tui.domain.vertex.spec_formats import TUNING_JOB
 

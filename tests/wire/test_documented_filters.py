@@ -12,7 +12,7 @@ from google.protobuf import json_format
 
 from tests.wire.documented_filters import ENTRIES, LOG_FILTERS, METRIC_FILTERS, REFUSED
 from tests.wire.observe import PROJECT, Jobs, Place, place
-from tui.domain.metric import CPU
+from tui.domain.core.metric import CPU
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging import service as logging_service
 from tui.emulator.monitoring import service as monitoring_service

@@ -21,7 +21,7 @@ from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.logs.lateness import Lateness
 from tui.config.settings import Settings
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.session import Session
 from tui.store.job import feed as feed_module
 from tui.store.job.feed import JobFeed

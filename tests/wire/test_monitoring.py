@@ -10,7 +10,7 @@ from google.api_core import exceptions
 from google.cloud.monitoring_v3.types import ListTimeSeriesRequest, TimeSeries
 
 from tests.wire.observe import JOB, PROJECT, Jobs, Place, place
-from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, TRAINING_PREFIX
+from tui.domain.core.metric import CPU, GPU, MEMORY, NET_IN, TRAINING_PREFIX
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.monitoring.series import Kind, ValueType
 from tui.emulator.runner.database import create

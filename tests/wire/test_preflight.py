@@ -16,8 +16,8 @@ from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.preflight import checks
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.profile.document_edit import edited
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
+from tui.domain.document.document_edit import edited
 from tui.domain.vertex.preflight import Check, CheckStatus
 from tui.domain.vertex.quota_fit import fit, with_running
 from tui.domain.vertex.worker_pools import worker_pool

@@ -8,8 +8,8 @@ from typing import Any
 from tests.unit.pipeline_body_support import spec
 from tests.wire.preflight_support import ACCOUNT, REGION, TRAINER, checking, looked
 from tui.backends.interface import LaunchRequest
-from tui.domain.job import LAUNCH_LABEL
-from tui.domain.profile.document_edit import edited
+from tui.domain.core.job import LAUNCH_LABEL
+from tui.domain.document.document_edit import edited
 from tui.domain.vertex.preflight import CheckStatus
 from tui.store.profiles.templates import PIPELINE_JOB
 

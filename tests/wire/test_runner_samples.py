@@ -16,7 +16,7 @@ import pytest
 from tests.processes import asked
 from tests.waiting import wait_for
 from tests.wire.attempts import FOREVER, Attempt, attempt
-from tui.domain import metric
+from tui.domain.core import metric
 from tui.emulator.runner import host, network_usage, process_tree, sampler
 from tui.emulator.runner.database import Sample, read_samples
 from tui.emulator.runner.plan import ReplicaPlan

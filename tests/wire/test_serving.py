@@ -22,7 +22,7 @@ from tests.processes import running_in
 from tests.waiting import until
 from tests.wire.control import PARENT, emulator, served, state_dir
 from tests.wire.serving import DEDICATED, SERVER, Serving
-from tui.domain.log_entry import Severity
+from tui.domain.core.log_entry import Severity
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
 

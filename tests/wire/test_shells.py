@@ -17,8 +17,8 @@ from tui.backends.errors import BackendError, FailedPrecondition, NotFound
 from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
 from tui.backends.vertex.shells import EmulatorShells
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain import exec_frames as frames
-from tui.domain.exec_frames import Opening
+from tui.domain.core import exec_frames as frames
+from tui.domain.core.exec_frames import Opening
 from tui.emulator.server import Emulator
 
 Served = tuple[Emulator, Clients]

@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import until
 from tests.wire.attempts import FOREVER
 from tests.wire.backend_emulator_support import both, launch, pool
-from tui.domain.metric import CPU, GPU, GPU_MEMORY, MetricsReading
+from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MetricsReading
 from tui.emulator.runner import process_tree, sampler
 from tui.emulator.runner.plan import ReplicaPlan
 from tui.emulator.runs import gpus

@@ -33,8 +33,8 @@ from tui.backends.interface import (
     Unavailable,
 )
 from tui.backends.merge import answers_of, merged
-from tui.domain.job import Job
-from tui.domain.quota import Quota
+from tui.domain.core.job import Job
+from tui.domain.core.quota import Quota
 
 T = TypeVar("T")
 Read = Callable[[JobService], AsyncGenerator[JobPage, None]]

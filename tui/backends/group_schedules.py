@@ -8,7 +8,7 @@ from tui.backends.errors import BackendError, NotOffered
 from tui.backends.group_serving import Members
 from tui.backends.schedules import ScheduleService
 from tui.backends.serving import Found
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 
 

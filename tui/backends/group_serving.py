@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from tui.backends.errors import BackendError
 from tui.backends.interface import Backend, JobPage
 from tui.backends.serving import Deployment, Found, ServingService
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import Model, ServingEndpoint
 

@@ -36,10 +36,10 @@ from tui.backends.schedules import ScheduleService
 from tui.backends.service_attribute import ServiceAttribute
 from tui.backends.serving import ServingService
 from tui.backends.shells import ShellService
-from tui.domain.job import LAUNCH_LABEL, Job
-from tui.domain.log_entry import LogEntry, LogGap, Severity
-from tui.domain.metric import MetricsReading
-from tui.domain.quota import Quota
+from tui.domain.core.job import LAUNCH_LABEL, Job
+from tui.domain.core.log_entry import LogEntry, LogGap, Severity
+from tui.domain.core.metric import MetricsReading
+from tui.domain.core.quota import Quota
 from tui.domain.training.progress import Progress, TrainingStep
 from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.preflight import Check, RunningJobs

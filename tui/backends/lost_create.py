@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tui.backends.errors import BackendError, Unavailable
 from tui.backends.interface import LaunchRequest
-from tui.domain.job import Job
-from tui.domain.text import sentences
+from tui.domain.core.job import Job
+from tui.domain.core.text import sentences
 
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
 """Seconds between the looks for a job whose create got no reply; the first is at once."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from tui.backends.serving import Found
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tui.config.settings import Context, Settings, SettingsError, all_contexts, unknown_context
-from tui.domain.profile.source import Document, ProfileInvalid, dotted, read
-from tui.domain.resource_name import GKE_CLUSTER, is_location, is_project
+from tui.domain.core.resource_name import GKE_CLUSTER, is_location, is_project
+from tui.domain.document.source import Document, ProfileInvalid, dotted, read
 
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _JSON_FIELDS = ("contexts", "keys")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tui.domain import spec_format
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.spec import spec_format
 from tui.kinds.cluster_jobs import CLUSTER_JOBS
 from tui.kinds.custom_job import CUSTOM_JOB
 from tui.kinds.kind import Kind, resolve

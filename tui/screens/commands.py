@@ -17,8 +17,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.actions.registry import Action, action, actions, key_text
-from tui.domain.job import Job
-from tui.domain.text import plain
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.kinds.registry import may_cancel, may_delete
 from tui.screens.frame import FrameScreen, frame_of
 from tui.widgets.table.job_table import SORTABLE

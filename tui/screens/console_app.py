@@ -22,11 +22,11 @@ from tui.config.settings import Context, Settings
 from tui.display.app import DisplayApp
 from tui.display.ascii_filter import AsciiFilter
 from tui.display.stylesheet import CachedStylesheet
-from tui.domain.formatting import NOT_MEASURED
-from tui.domain.job import Job
+from tui.domain.core.formatting import NOT_MEASURED
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.masking import mask_text
-from tui.domain.spec_format import format_of
-from tui.domain.text import plain
+from tui.domain.spec.spec_format import format_of
 from tui.garbage import TURN, IdleCollector
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_named, kind_of

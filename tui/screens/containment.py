@@ -18,8 +18,8 @@ from textual.worker import WorkerFailed, get_current_worker
 
 from tui.config import crash_log
 from tui.display.textual_private import contain_exceptions
+from tui.domain.core.text import plain
 from tui.domain.masking import mask_text
-from tui.domain.text import plain
 from tui.widgets.notice import Notice
 
 LOG = logging.getLogger("vxtui")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from tui.domain.formatting import age, pieces
+from tui.domain.core.formatting import age, pieces
+from tui.domain.core.states import AT_WORK, JobState
 from tui.domain.jobs.tree import accelerators_at_work
-from tui.domain.states import AT_WORK, JobState
 from tui.store.jobs.connection import Connection
 from tui.store.jobs.connection_state import NOT_REACHED, ConnectionState, cure, not_reached
 from tui.widgets.notice import Notice

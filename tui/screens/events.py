@@ -11,8 +11,8 @@ from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import pieces
-from tui.domain.text import plain
+from tui.domain.core.formatting import pieces
+from tui.domain.core.text import plain
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.store.journal import KEPT, Event

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from textual import on
 
 from tui.actions.registry import Action
-from tui.domain.formatting import pieces
+from tui.domain.core.formatting import pieces
 from tui.domain.resources.regional import with_kept
 from tui.screens.polled_list import PolledListScreen
 from tui.screens.workers import background

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from tui.actions.registry import Action, action, actions, bindings, key_text, refusal
 from tui.config.access import Access
 from tui.config.settings import Context, one_context
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.screens.containment import ErrorBoundary
 from tui.screens.not_connected import not_connected
 from tui.session import Session

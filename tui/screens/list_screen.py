@@ -8,7 +8,7 @@ from textual import on
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.screens.context_line import SEP, connection_text, show_not_reached, summary
 from tui.screens.frame import FrameScreen
 from tui.widgets.filter_bar import FilterBar

@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.app import App
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.store.jobs.connection_state import NOT_REACHED
 
 

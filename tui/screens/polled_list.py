@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
-from tui.domain.formatting import age
+from tui.domain.core.formatting import age
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.session import BackendError, Session

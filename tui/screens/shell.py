@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 from textual.content import Content
 
-from tui.domain.job import Job, known_replicas
-from tui.domain.replica import Replica
-from tui.domain.text import plain, sentences
+from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.replica import Replica
+from tui.domain.core.text import plain, sentences
 from tui.screens.dialogs.link import show_page
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.domain.task import Task
+from tui.domain.core.task import Task
 from tui.domain.tuning.study import Study, counts, numbers_of, value_of
 
 FEWEST = 4

@@ -9,13 +9,13 @@ from typing import Any
 
 from tui.backends.interface import Backend, BackendError, Unauthenticated
 from tui.config.paths import state_dir
+from tui.domain.core.text import json_text
 from tui.domain.profile import Problem, Request
-from tui.domain.spec_format import SpecFormat, format_of
-from tui.domain.text import json_text
+from tui.domain.spec.findings import Severity
+from tui.domain.spec.spec_format import SpecFormat, format_of
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words, task_lines
 from tui.domain.vertex.preflight import Check, CheckStatus, in_order, unknown
-from tui.domain.vertex.rules.base import Severity
 from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
 from tui.store.profiles.entries import pool_lines

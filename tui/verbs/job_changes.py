@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import click
 
-from tui.domain import formatting
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
+from tui.domain.core import formatting
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
 from tui.domain.jobs.changes import scale_problem
 from tui.domain.kubernetes.changes import bounds_words
 from tui.domain.pipeline.rerun import reused

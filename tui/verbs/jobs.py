@@ -14,13 +14,13 @@ import click
 from tui.backends.interface import Backend, BackendError
 from tui.config.paths import state_dir
 from tui.config.settings import Context, one_context
-from tui.domain import formatting
-from tui.domain.diagnosis import Diagnosis
-from tui.domain.job import Job, with_parents
+from tui.domain.core import formatting
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.job import Job, with_parents
+from tui.domain.core.states import JobState
+from tui.domain.core.text import clip, plain, sentences
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
-from tui.domain.states import JobState
-from tui.domain.text import clip, plain, sentences
 from tui.domain.training.progress import Progress
 from tui.kinds.registry import kind_of, region_word, titled
 from tui.store.jobs.cost_sums import JobCosts

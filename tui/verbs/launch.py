@@ -14,13 +14,13 @@ from tui.actions.operations.creation import INTERRUPT_SECONDS, SentLaunch
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, Unavailable
 from tui.config.settings import Context, profile_folder
-from tui.domain.diagnosis import Diagnosis
-from tui.domain.job import Job
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.text import sentences
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
 from tui.domain.profile.job_name import expand, is_template, prefix
-from tui.domain.states import JobState
-from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import best, study_of
 from tui.domain.vertex.cost import Estimate

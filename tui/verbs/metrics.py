@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import click
 
-from tui.domain.formatting import NOT_MEASURED, age, figure
-from tui.domain.metric import Series
+from tui.domain.core.formatting import NOT_MEASURED, age, figure
+from tui.domain.core.metric import Series
 from tui.verbs.output import note, print_json, table, when
 from tui.verbs.run import READS, Run, find_job, naming_lost_runner, runner_of, task_named, verb
 

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from tui.backends.interface import Backend
-from tui.domain.formatting import NOT_MEASURED
-from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.core.formatting import NOT_MEASURED
+from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Fit, fits_in, with_running
 from tui.store.jobs.checks import active_jobs

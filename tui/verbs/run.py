@@ -40,9 +40,9 @@ from tui.config.settings import (
     one_context,
     profile_folder,
 )
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.vertex import catalog
 from tui.interrupts import ending_at_once, raising
 from tui.kinds.registry import kind_of, lost_runner

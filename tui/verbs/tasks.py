@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from tui.config.paths import state_dir
-from tui.domain import formatting
-from tui.domain.job import Job
+from tui.domain.core import formatting
+from tui.domain.core.job import Job
+from tui.domain.core.task import Task
 from tui.domain.masking import mask_value
 from tui.domain.pipeline.tree import tree
-from tui.domain.task import Task
 from tui.domain.tuning.study import best, by_goal, study_of
 from tui.kinds.registry import kind_of
 from tui.store.jobs.costs import Costs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.domain.vertex.preflight import Check, CheckStatus, in_order
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from textual.content import Content
 
-from tui.domain.log_entry import Severity
-from tui.domain.text import plain
+from tui.domain.core.log_entry import Severity
+from tui.domain.core.text import plain
 from tui.store.job.events import JobEvent
 from tui.widgets.log.render import offset_text, short_replica
 from tui.widgets.table.table import Column, Table

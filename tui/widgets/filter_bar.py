@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 
 Completions = Callable[[str], tuple[str, Sequence[str]]]
 """For a text: what stands before its last part, and the words that this part may become."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 
 
 class Notice(Static):

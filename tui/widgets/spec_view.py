@@ -16,9 +16,9 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from tui.actions.registry import bindings
+from tui.domain.core.pattern import Pattern
+from tui.domain.core.text import plain
 from tui.domain.masking import MASK
-from tui.domain.pattern import Pattern
-from tui.domain.text import plain
 
 _LINE = re.compile(r"^(?P<indent>\s*(?:- )*)(?:(?P<key>[\w./\"'-]+:)(?P<gap>\s+|$))?(?P<value>.*)$")
 _PLAIN = re.compile(r"^(?:-?\d[\d.eE+-]*|true|false|null)$")

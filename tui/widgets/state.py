@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 
 _GLYPH = {
     JobState.QUEUED: ("○", "$text-warning"),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.domain.core.metric import CADVISOR, CPU, GPU, GPU_MEMORY, METRICS_API, Series, source_label
 from tui.domain.kubernetes.nodes.accelerator_metrics import AcceleratorSample, accelerator_samples
-from tui.domain.metric import CADVISOR, CPU, GPU, GPU_MEMORY, METRICS_API, Series, source_label
 from tui.verbs.metrics import _sources
 
 POD = 'namespace="team",pod="bert-worker-0",container="pytorch"'

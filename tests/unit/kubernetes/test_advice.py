@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.failures.advice import advice, container_of
 from tui.domain.kubernetes.failures.failure import Failure
-from tui.domain.states import JobState
 
 Obj = dict[str, Any]
 

@@ -18,7 +18,7 @@ from tui.backends.kubernetes.logs.lines.merge import Merge, Source
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of, stamp_at, stamp_of
 from tui.backends.kubernetes.logs.runs import ContainerState, Want, container_state, first_run, want
 from tui.backends.kubernetes.logs.slots import Slots
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 steps = st.one_of(
     st.tuples(st.just("lines"), st.integers(1, 4), st.sampled_from([0, 0, 1, SECOND // 3, 3 * SECOND])),

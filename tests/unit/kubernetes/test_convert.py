@@ -17,7 +17,7 @@ from tui.domain.kubernetes.convert.to_vertex import started
 from tui.domain.kubernetes.workloads import GPU, WORKLOADS, job_index, workload_of
 from tui.domain.profile import Profile, inspect, load
 from tui.domain.profile.edit import render_new
-from tui.domain.spec_format import bodies
+from tui.domain.spec.spec_format import bodies
 from tui.domain.vertex.rules import Severity
 
 FOLDER = Path(__file__).parents[3] / "profiles"

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.unit.kubernetes.jobs_support import GPU_POD, T0, T1, T2, ended, job, pod, pytorch
-from tui.domain.formatting import lasted
+from tui.domain.core.formatting import lasted
+from tui.domain.core.replica import NodeShare
+from tui.domain.core.states import JobState
 from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.kubernetes.changes import (
     Bounds,
@@ -25,8 +27,6 @@ from tui.domain.kubernetes.jobs import Found, job_of
 from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.pods import reason_words, reduced
 from tui.domain.kubernetes.workloads import WORKLOADS, workload_of
-from tui.domain.replica import NodeShare
-from tui.domain.states import JobState
 from tui.domain.vertex.cost import missing
 
 

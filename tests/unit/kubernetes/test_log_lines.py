@@ -13,8 +13,8 @@ from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.merge import MOST_QUEUED, STALLED, Merge
 from tui.backends.kubernetes.logs.lines.repeats import OVERLAP, Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, moment_of, stamp_at, stamp_of
+from tui.domain.core.log_entry import Severity
 from tui.domain.log.plain_line import severity_of
-from tui.domain.log_entry import Severity
 
 stamps = st.integers(0, 5 * SECOND).map(lambda n: START + n)
 texts = st.binary(max_size=12).map(lambda b: b.replace(b"\n", b" "))

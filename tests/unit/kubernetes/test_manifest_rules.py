@@ -12,10 +12,10 @@ from tests.unit.kubernetes.manifest_rules_support import (
     template,
     train,
 )
+from tui.domain.document.document_edit import Edit, edited
 from tui.domain.kubernetes.rules import RULES, check_manifest
 from tui.domain.kubernetes.workloads import GPU, QUEUE, SPOT
-from tui.domain.profile.document_edit import Edit, edited
-from tui.domain.vertex.rules.base import Case, Finding, Severity
+from tui.domain.spec.findings import Case, Finding, Severity
 
 
 def case(*objects: Any, name: str = "bert", local: bool = False) -> Case:

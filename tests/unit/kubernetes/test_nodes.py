@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.ui.double import job
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.replica import NodeShare
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.nodes.machine import NodeMachine, machine_of
 from tui.domain.kubernetes.nodes.shares import node_shares
 from tui.domain.kubernetes.pods import Pod
-from tui.domain.replica import NodeShare
-from tui.domain.states import JobState
 from tui.domain.vertex.cost import hourly, missing, spent
 from tui.domain.vertex.prices import CE_SHARE, ZERO, Range, built_in
 from tui.store.jobs.costs import Costs

@@ -19,9 +19,9 @@ from tui.backends.kubernetes.logs.service_entries import condition_entries, even
 from tui.backends.kubernetes.metrics.samples import Sample, SampleStore
 from tui.backends.kubernetes.shells import end_of
 from tui.backends.shells import ShellEnd
-from tui.domain.log_entry import SERVICE, LogEntry, Severity
-from tui.domain.metric import CPU
-from tui.domain.replica import Replica, ReplicaGroup
+from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.core.metric import CPU
+from tui.domain.core.replica import Replica, ReplicaGroup
 
 OWNER = {"kind": "Job", "name": "x", "uid": "u", "controller": True}
 

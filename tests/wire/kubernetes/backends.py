@@ -12,7 +12,7 @@ from tui.backends.errors import Unavailable
 from tui.backends.interface import ContextInfo, JobPage, JobService
 from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.emulator.kubernetes.server import KubernetesEmulator
 
 NOWHERE = {"test.example/none": "such"}

@@ -30,9 +30,9 @@ from tui.backends.group import GroupBackend
 from tui.backends.interface import LaunchRequest
 from tui.config.access import Access
 from tui.config.settings import Context
-from tui.domain.job import Job
-from tui.domain.replica import NodeShare
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.replica import NodeShare
+from tui.domain.core.states import JobState
 from tui.store.jobs.table import JobStore, RegionStatus
 from tui.store.journal import Journal
 

@@ -23,7 +23,7 @@ from tui.backends.kubernetes.logs.newest import NewestReader
 from tui.backends.kubernetes.logs.remains import Remains
 from tui.backends.kubernetes.logs.service import KubernetesLogs
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 NOW = time.time_ns() // SECOND * SECOND
 START = NOW - 600 * SECOND

@@ -15,7 +15,7 @@ from tests.waiting import LIMIT, until
 from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, when
 from tui.backends.interface import LogQuery
 from tui.backends.kubernetes.backend import KubernetesBackend
-from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
 
 
 class Reading:

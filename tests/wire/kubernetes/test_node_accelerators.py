@@ -12,7 +12,7 @@ from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.node_accelerators import NodeAccelerators
-from tui.domain.metric import CADVISOR, DCGM, GPU
+from tui.domain.core.metric import CADVISOR, DCGM, GPU
 
 EXPORTER = {"metadata": {"name": "dcgm-x", "namespace": "gke-managed-system"}, "spec": {"nodeName": "n1"}}
 PROXY = "api/v1/namespaces/gke-managed-system/pods/dcgm-x:9400/proxy/metrics"

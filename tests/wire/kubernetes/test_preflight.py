@@ -10,7 +10,7 @@ import pytest
 from tests.wire.kubernetes.backends import add, cluster_backend
 from tui.backends.errors import InvalidRequest
 from tui.backends.interface import Backend, LaunchRequest
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.kubernetes.manifest import MANIFEST
 from tui.domain.vertex.preflight import Check, CheckStatus
 from tui.emulator.kubernetes.server import KubernetesEmulator

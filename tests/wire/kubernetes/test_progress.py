@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from tests.waiting import LIMIT
 from tests.wire.kubernetes.pod_server import JOB, SECOND, START, PodServer, opened, written
 from tui.backends.errors import BackendError
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 
 JOBS = 90
 

@@ -14,7 +14,7 @@ from tests.wire.kubernetes.backends import backend, listed
 from tests.wire.kubernetes_node.faulted_jobs import FAULTS, NAME, SPACE, faulted_job
 from tests.wire.kubernetes_node.pods import cluster
 from tui.backends.kubernetes.backend import KubernetesBackend
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.emulator.kubernetes.resources import PODS
 

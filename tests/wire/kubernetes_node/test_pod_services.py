@@ -21,8 +21,8 @@ from tui.backends.interface import ContextInfo, LogQuery
 from tui.backends.kubernetes.backend import KubernetesBackend
 from tui.backends.kubernetes.login.cluster import KubeconfigCluster
 from tui.backends.shells import ShellRequest
-from tui.domain.log_entry import SERVICE, LogEntry
-from tui.domain.metric import CADVISOR, CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, MetricsReading
+from tui.domain.core.log_entry import SERVICE, LogEntry
+from tui.domain.core.metric import CADVISOR, CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, MetricsReading
 from tui.store.job.figures import JobFigures
 
 COUNTING = """

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tui.backends.interface import BackendError, Interrupted, JobService, LaunchRequest
-from tui.domain.job import Job
-from tui.domain.text import plain
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 
 INTERRUPT_SECONDS = 5.0
 """Seconds after an interrupt that the reply is waited for and the job is looked for."""

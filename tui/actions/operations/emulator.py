@@ -9,8 +9,8 @@ from typing import Any
 
 from tui.actions.operations.runner import OperationError, Outcome
 from tui.actions.operations.servers import LocalServer, ServerOperations
-from tui.domain.job import Job
-from tui.domain.text import plain
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.emulator.client import StateDirError, default_state_dir, repair_databases, start_server
 
 _NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}

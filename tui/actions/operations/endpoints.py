@@ -10,6 +10,7 @@ from contextlib import suppress
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.backends.interface import Backend, BackendError, FailedPrecondition
 from tui.backends.serving import Deployment
+from tui.domain.core.text import plain
 from tui.domain.serving.rollout import (
     called,
     percents_of,
@@ -19,7 +20,6 @@ from tui.domain.serving.rollout import (
     split_with_new,
 )
 from tui.domain.serving.traffic import Deployed, ServingEndpoint, SplitError
-from tui.domain.text import plain
 from tui.domain.vertex.catalog import built_in_accelerator
 from tui.store.split_history import SplitHistory
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tui.actions.operations.creation import SentLaunch, create, sent_launch
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.jobs.changes import change_problem, scale_problem
 from tui.domain.masking import remember
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.profile import Request
-from tui.domain.spec_format import format_of
-from tui.domain.text import plain
+from tui.domain.spec.spec_format import format_of
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
 from tui.kinds.registry import kind_of, kind_of_body, may_cancel, may_delete
 from tui.store.log.retention import remove_logs

@@ -7,8 +7,8 @@ from typing import Any
 
 from tui.actions.operations.runner import OperationRunner, Outcome
 from tui.backends.interface import Backend
+from tui.domain.core.text import plain
 from tui.domain.resources.persistent import PersistentResource
-from tui.domain.text import plain
 
 
 class ResourceOperations:

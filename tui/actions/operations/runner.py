@@ -11,8 +11,8 @@ from tui.actions.registry import operation, refusal
 from tui.backends.errors import BackendError, Interrupted, InvalidRequest
 from tui.config.access import Access
 from tui.config.settings import Context
+from tui.domain.core.text import plain
 from tui.domain.masking import mask_text
-from tui.domain.text import plain
 from tui.store.journal import AuditEntry, Journal, Surface
 
 T = TypeVar("T")

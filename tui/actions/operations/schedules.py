@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tui.actions.operations.runner import OperationRunner, Outcome
 from tui.backends.interface import Backend
+from tui.domain.core.text import plain
 from tui.domain.schedules.schedule import NewSchedule, Schedule
-from tui.domain.text import plain
 
 
 class ScheduleOperations:

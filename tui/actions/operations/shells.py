@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from tui.actions.operations.runner import OperationRunner, Outcome
 from tui.backends.interface import Backend
 from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
-from tui.domain.job import Job
-from tui.domain.text import plain
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 
 Attach = Callable[[ShellSession], Awaitable[ShellEnd]]
 """Connects a session with the user's terminal until it ends."""

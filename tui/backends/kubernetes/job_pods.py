@@ -14,7 +14,7 @@ from tui.backends.kubernetes.discovery import PODS, Served
 from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.job_watch import ReplicaOf, belongs, identity
 from tui.backends.kubernetes.logs.pods import LoggedPod, read_pod
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.kubernetes.names import JobName, parse_name
 from tui.domain.kubernetes.pods import reduced
 from tui.domain.kubernetes.workloads import elements, whole

@@ -17,13 +17,13 @@ from tui.backends.kubernetes.discovery import NAMESPACES, ApiType, type_of
 from tui.backends.kubernetes.errors import AlreadyExists
 from tui.backends.kubernetes.jobs.creation import APPLY, MANAGER
 from tui.backends.looks import Look, look_of, run_looks
+from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.manifest import BODY, MANIFEST, OBJECTS
 from tui.domain.kubernetes.objects import job_in, objects_of
 from tui.domain.kubernetes.preflight.changes import change_lines, in_words
 from tui.domain.kubernetes.preflight.fit import fit, over_quota
 from tui.domain.kubernetes.preflight.references import Reference, references, runtime_of
 from tui.domain.kubernetes.workloads import QUEUE, at, fields, groups
-from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown
 
 PAGE = 1000

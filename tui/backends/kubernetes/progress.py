@@ -18,12 +18,12 @@ from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, StampedLine
 from tui.backends.kubernetes.logs.newest import NewestReader
-from tui.domain.job import Job
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import LogEntry
+from tui.domain.core.replica import Replica
+from tui.domain.core.states import JobState
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import progress_pattern
-from tui.domain.replica import Replica
-from tui.domain.states import JobState
 from tui.domain.training.collected_steps import CollectedSteps
 from tui.domain.training.progress import NO_PROGRESS, Progress, TrainingStep
 

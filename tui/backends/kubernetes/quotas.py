@@ -13,8 +13,8 @@ from typing import Any
 from tui.backends.errors import BackendError, NotFound, PermissionDenied
 from tui.backends.interface import QuotaService
 from tui.backends.kubernetes.connection import Connection
+from tui.domain.core.quota import Quota
 from tui.domain.kubernetes.quotas import ClusterObjects, quotas_of
-from tui.domain.quota import Quota
 
 PAGE = 1000
 KUEUE = "/apis/kueue.x-k8s.io"

@@ -13,7 +13,7 @@ from tui.backends.interface import TelemetryService
 from tui.backends.kubernetes.job_pods import JobPods
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.newest import NewestReader
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 
 MOST_PODS_LOCAL, MOST_PODS = 256, 128

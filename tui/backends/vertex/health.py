@@ -13,7 +13,7 @@ from google.cloud.logging_v2.types import logging as logging_types
 from tui.backends.interface import BackendError, ContextInfo, ServiceHealth
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
-from tui.domain.metric import CPU, TRAINING_PREFIX
+from tui.domain.core.metric import CPU, TRAINING_PREFIX
 from tui.domain.vertex.catalog import SERVICE
 
 

@@ -18,8 +18,8 @@ from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.paging import first_page
-from tui.domain.job import Job
-from tui.domain.metric import (
+from tui.domain.core.job import Job
+from tui.domain.core.metric import (
     GPU,
     GPU_MEMORY,
     NET_IN,
@@ -31,7 +31,7 @@ from tui.domain.metric import (
     NotMeasured,
     Series,
 )
-from tui.domain.resource_name import log_project
+from tui.domain.core.resource_name import log_project
 from tui.domain.vertex.worker_pools import PREFIX
 
 COUNTERS = frozenset({NET_IN, NET_OUT})

@@ -13,7 +13,7 @@ from tui.backends.interface import ContextInfo, InvalidRequest, NotFound, QuotaS
 from tui.backends.vertex.metrics import list_series, points
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.paging import first_page
-from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.vertex.catalog import SERVICE
 
 LIMITS_AGE = timedelta(minutes=10)

@@ -11,7 +11,7 @@ from tui.backends.merge import answers_of
 from tui.backends.serving import Found
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.paging import first_page
-from tui.domain.resource_name import name_pattern
+from tui.domain.core.resource_name import name_pattern
 
 T = TypeVar("T")
 Pb = Any

@@ -25,7 +25,7 @@ from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
 from tui.backends.vertex.transport.paging import first_page
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.schedules.schedule import NewSchedule, Schedule
 

@@ -22,7 +22,7 @@ from tui.backends.vertex.shells import EmulatorShells
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Endpoint
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.kinds.kind import resolve
 from tui.kinds.registry import kinds
 

@@ -17,7 +17,7 @@ from google.protobuf import duration_pb2
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.metrics import list_series, points
 from tui.backends.vertex.transport.channels import Clients
-from tui.domain.resource_name import log_project
+from tui.domain.core.resource_name import log_project
 from tui.domain.serving.load import Load
 from tui.domain.serving.traffic import ServingEndpoint
 

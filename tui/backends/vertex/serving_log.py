@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.logs.reader import LogReader
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 RESOURCE = "aiplatform.googleapis.com/Endpoint"
 BACK = timedelta(days=1)

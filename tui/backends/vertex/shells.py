@@ -15,8 +15,8 @@ from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
 from tui.backends.vertex.transport.channels import channel_options
 from tui.backends.vertex.transport.connect import Endpoint
 from tui.backends.vertex.transport.errors import translate
-from tui.domain import exec_frames as frames
-from tui.domain.exec_frames import Ended, Opening
+from tui.domain.core import exec_frames as frames
+from tui.domain.core.exec_frames import Ended, Opening
 
 BytesPb = wrappers_pb2.BytesValue
 LOST = ShellEnd(None, "The emulator has ended, and the shell with it.")

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui.domain.comparison.runs import RunFacts, TaskOutcome
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.task import Task
 from tui.domain.masking import mask_value, masked
 from tui.domain.pipeline.facts import CACHED
 from tui.domain.pipeline.tree import above, tree
-from tui.domain.task import Task
 from tui.domain.tuning.study import best, study_of
 
 _BODIES = ("jobSpec", "trainingTaskInputs", "studySpec", "trialJobSpec")

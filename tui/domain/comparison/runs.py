@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from tui.domain.formatting import NOT_MEASURED, age
+from tui.domain.core.formatting import NOT_MEASURED, age
 
 PARAMETER, RESULT, TASK = "parameter", "result", "task"
 LEAST_SECONDS, LEAST_SHARE = 1.0, 0.1

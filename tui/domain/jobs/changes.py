@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.text import plain
 from tui.domain.kubernetes.changes import job_scale_problem
-from tui.domain.states import JobState
-from tui.domain.text import plain
 
 
 def change_problem(change: str, job: Job) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tui.domain.diagnosis import Diagnosis, diagnose
-from tui.domain.job import Job, exit_codes, known_replicas
-from tui.domain.replica import Replica
-from tui.domain.states import JobState
+from tui.domain.core.diagnosis import Diagnosis, diagnose
+from tui.domain.core.job import Job, exit_codes, known_replicas
+from tui.domain.core.replica import Replica
+from tui.domain.core.states import JobState
 
 LAST_LINES = 12
 """Lines of the replica that failed first which may say why it did."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tui.domain.job import Job
-from tui.domain.states import AT_WORK, JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import AT_WORK, JobState
+from tui.domain.core.task import Task
 from tui.domain.tuning.study import best, study_of, value_of
 
 

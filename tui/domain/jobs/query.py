@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from tui.domain.job import Job
-from tui.domain.states import JobState
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 
 _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from tui.domain.job import Job
-from tui.domain.states import AT_WORK
-from tui.domain.task import Task
+from tui.domain.core.job import Job
+from tui.domain.core.states import AT_WORK
+from tui.domain.core.task import Task
 
 Jobs = Mapping[str, Job]
 Children = Mapping[str, Iterable[str]]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.core.replica import ReplicaGroup
 from tui.domain.kubernetes.conditions import suspend_path
 from tui.domain.kubernetes.workloads import at, whole
-from tui.domain.replica import ReplicaGroup
 
 Obj = Mapping[str, Any]
 _SCALED = {

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.workloads import QUEUE, at, elements, fields, whole
-from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
 # The first one that is true counts; what ended stays ended. Names differ between the kinds.

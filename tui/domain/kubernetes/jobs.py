@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from tui.domain.diagnosis import Diagnosis
-from tui.domain.job import Job, JobError, infer_replicas
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.job import Job, JobError, infer_replicas
+from tui.domain.core.replica import NodeShare, Replica, ReplicaGroup
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.changes import worker_bounds
 from tui.domain.kubernetes.conditions import (
     Status,
@@ -47,8 +49,6 @@ from tui.domain.kubernetes.workloads import (
     whole,
 )
 from tui.domain.masking import mask_text
-from tui.domain.replica import NodeShare, Replica, ReplicaGroup
-from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
 _ROLES = {"ps": "parameter server", "master": "primary", "chief": "primary", "launcher": "launcher"}

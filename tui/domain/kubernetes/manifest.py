@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tui.domain.document.source import Document, Path, Problem, ProfileInvalid
 from tui.domain.kubernetes.accelerators import shown
 from tui.domain.kubernetes.objects import (
     LIST_KIND,
@@ -20,10 +21,9 @@ from tui.domain.kubernetes.objects import (
 from tui.domain.kubernetes.rules import ManifestCase, check_manifest
 from tui.domain.kubernetes.rules.names import final_name_problem
 from tui.domain.kubernetes.workloads import accelerator, at, fields, gpus, groups, job_index, workload_of
-from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid
-from tui.domain.spec_format import BodyDefaults, ReplicaGroup
+from tui.domain.spec.findings import Case, Finding
+from tui.domain.spec.spec_format import BodyDefaults, ReplicaGroup
 from tui.domain.vertex.field_table import LABELS, STRING, VALUE, FieldType, message
-from tui.domain.vertex.rules.base import Case, Finding
 
 BODY = "manifest"
 OBJECTS = "objects"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tui.domain.job import LAUNCH_LABEL
+from tui.domain.core.job import LAUNCH_LABEL
 from tui.domain.kubernetes.workloads import Group, Path, at, elements, fields, groups, job_index, workload_of
 
 _SERVER_FIELDS = (

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes import quantity
 from tui.domain.kubernetes.conditions import conditions_of, time_of
 from tui.domain.kubernetes.workloads import GPU, SPOT, WORKLOADS, elements, fields, tolerates, whole
-from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
 OPERATOR = "training.kubeflow.org/"

@@ -13,9 +13,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from tui.domain.core.quota import Quota
 from tui.domain.kubernetes.accelerators import VERTEX
 from tui.domain.kubernetes.quantity import NotAQuantity, parse
-from tui.domain.quota import Quota
 from tui.domain.vertex import catalog
 
 Obj = Mapping[str, Any]

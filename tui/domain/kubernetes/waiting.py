@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.conditions import conditions_of, queue_of
 from tui.domain.kubernetes.failures.events import WAITS, ClusterEvent, EventIndex, seconds
 from tui.domain.kubernetes.pods import Pod
 from tui.domain.kubernetes.workloads import at, elements, fields, whole
-from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
 _LONGEST = 300

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from tui.domain.log_entry import Severity
+from tui.domain.core.log_entry import Severity
 
 BEGINNING = 96
 """Characters of a line within which its level stands."""

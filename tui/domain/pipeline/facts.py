@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Artifact, Task
 from tui.domain.masking import mask_text, mask_value
 from tui.domain.pipeline.run import run_of
-from tui.domain.states import JobState
-from tui.domain.task import Artifact, Task
 
 CACHED = "SKIPPED"
 """The service's state of a task whose outputs are those of an earlier run."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.profile.source import Path, dotted
+from tui.domain.document.source import Path, dotted
 from tui.domain.vertex.custom_job_spec import whole, within
 
 Json = Mapping[str, Any]

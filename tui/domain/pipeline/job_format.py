@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from tui.domain.document.source import Path
 from tui.domain.pipeline.fields import PIPELINE_JOB_BODY, PIPELINE_JOB_RESOURCE
 from tui.domain.pipeline.imports import is_compiled
 from tui.domain.pipeline.ir import bare
@@ -12,11 +13,10 @@ from tui.domain.pipeline.parameters import body_inputs
 from tui.domain.pipeline.rules import check_pipeline
 from tui.domain.pipeline.tasks import known_jobs
 from tui.domain.pipeline.template import Template
-from tui.domain.profile.source import Path
-from tui.domain.spec_format import Attachment, BodyDefaults, BodyInput, KnownJob
+from tui.domain.spec.findings import Case, Finding
+from tui.domain.spec.spec_format import Attachment, BodyDefaults, BodyInput, KnownJob
 from tui.domain.vertex.custom_job_spec import whole_numbers, within
 from tui.domain.vertex.field_table import OUTPUT_ONLY, RESOURCE, FieldType
-from tui.domain.vertex.rules.base import Case, Finding
 
 ReadTemplate = Callable[[str, str], Template]
 """Reads the file that a profile (its own file first) names."""

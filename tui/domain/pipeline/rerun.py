@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tui.domain.job import LAUNCH_LABEL
-from tui.domain.task import Task
+from tui.domain.core.job import LAUNCH_LABEL
+from tui.domain.core.task import Task
 
 _KEPT = (
     "displayName", "pipelineSpec", "runtimeConfig", "labels", "encryptionSpec", "serviceAccount", "network",

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.masking import mask_value
 from tui.domain.pipeline.ir import AGAIN, SCHEMAS, bare, inputs_of, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.pipeline.parameters import intended, misfit
 from tui.domain.pipeline.tasks import spec_at
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.spec.field_check import describe, suggestion, text
+from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex import image_reference
 from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.field_check import describe, suggestion, text
 from tui.domain.vertex.field_table import JOB_SPEC
 from tui.domain.vertex.rules import RULES as JOB_RULES
 from tui.domain.vertex.rules import findings, machine, region
-from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex.sources import EMULATOR, IR, PIPELINE_JOB, PIPELINE_RUN, UNDOCUMENTED
 
 BODY = "pipelineJob"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 
 @dataclass(frozen=True, slots=True)

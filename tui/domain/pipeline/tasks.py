@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from tui.domain.document.source import Path, camel
 from tui.domain.pipeline.ir import Component, Pipeline, Task, bare, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
-from tui.domain.profile.source import Path, camel
-from tui.domain.spec_format import KnownJob
+from tui.domain.spec.spec_format import KnownJob
 from tui.domain.vertex.custom_job_spec import within
 
 MOST_TASKS = 10_000

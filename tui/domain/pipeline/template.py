@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.document.source import Document, Path, Problem, ProfileInvalid, decode, read
 from tui.domain.pipeline.ir import bare
-from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, decode, read
 
 _PLATFORMS = re.compile(r"^---[ \t]*\r?\n(?=platforms:)", re.MULTILINE)
 """Begins a second document, with settings of Kubernetes: Vertex AI does not read it."""

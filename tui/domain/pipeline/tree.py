@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 
 MANY = 4
 """From this many parts that are all groups themselves, as a loop's iterations, a group is folded at first."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.edit import apply, shared
-from tui.domain.vertex.field_check import LIST
-from tui.domain.vertex.rules.base import Severity
+from tui.domain.spec.field_check import LIST
+from tui.domain.spec.findings import Severity
 
 MAX_FIXES = 200
 """Fixes of one file; more would be a cycle."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tui.domain.document.source import Document, Path, Problem
 from tui.domain.profile.parameters import PARAMETER, references
-from tui.domain.profile.source import Document, Path, Problem
-from tui.domain.spec_format import Attachment, BodyInput, SpecFormat
+from tui.domain.spec.spec_format import Attachment, BodyInput, SpecFormat
 
 
 def inputs_of(

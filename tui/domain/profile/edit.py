@@ -9,14 +9,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from tui.domain.profile import write
-from tui.domain.profile.document_edit import REMOVED, Edit, edited
+from tui.domain.document import write
+from tui.domain.document.document_edit import REMOVED, Edit, edited
+from tui.domain.document.sharing import places
+from tui.domain.document.source import Document, Path, ProfileInvalid, camel, escaped, is_json, read
+from tui.domain.document.splice import CannotSplice, splice, splice_shared
+from tui.domain.document.tree import NotYaml, parse_all
 from tui.domain.profile.parameters import fill, read_parameters, references
-from tui.domain.profile.sharing import places
-from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, escaped, is_json, read
-from tui.domain.profile.splice import CannotSplice, splice, splice_shared
-from tui.domain.profile.tree import NotYaml, parse_all
-from tui.domain.vertex.field_check import REFERENCE
+from tui.domain.spec.field_check import REFERENCE
 from tui.domain.vertex.field_table import HEADER, JOB_SPEC, stands_alone
 
 

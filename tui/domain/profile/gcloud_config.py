@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.profile.source import Document, Path, Problem, camel
-from tui.domain.vertex.field_check import LEFT_OUT, Checker, describe, text
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import Document, Path, Problem, camel
+from tui.domain.spec.field_check import LEFT_OUT, Checker, describe, text
+from tui.domain.spec.findings import Severity
 from tui.domain.vertex.field_table import HEADER, FieldType
-from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.sources import GCLOUD_READER
 
 UNQUOTED = "gcloud.unquoted"

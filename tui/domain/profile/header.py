@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tui.domain.document.source import Document, Problem, camel
 from tui.domain.profile.parameters import PARAMETER, references
-from tui.domain.profile.source import Document, Problem, camel
-from tui.domain.spec_format import bodies, first_format, format_of
+from tui.domain.spec.findings import Severity
+from tui.domain.spec.spec_format import bodies, first_format, format_of
 from tui.domain.vertex.field_table import HEADER, FieldType
-from tui.domain.vertex.rules.base import Severity
 
 
 def top_names(value: Any) -> set[str]:

@@ -6,6 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.document.source import (
+    Document,
+    Path,
+    Problem,
+    ProfileInvalid,
+    read,
+    several_documents,
+)
 from tui.domain.masking import is_secret, mark_declared, masked
 from tui.domain.profile.body import inputs_of, located, with_inputs
 from tui.domain.profile.gcloud_config import refused_tab
@@ -19,18 +27,12 @@ from tui.domain.profile.parameters import (
     read_parameters,
     references,
 )
-from tui.domain.profile.source import (
-    Document,
-    Path,
-    Problem,
-    ProfileInvalid,
-    read,
-    several_documents,
-)
 from tui.domain.progress.pattern import VARIABLE as PROGRESS_VARIABLE
 from tui.domain.progress.pattern import problems as pattern_problems
 from tui.domain.progress.pattern import with_pattern
-from tui.domain.spec_format import (
+from tui.domain.spec.field_check import Checker, describe, text
+from tui.domain.spec.findings import Case, Finding, Severity
+from tui.domain.spec.spec_format import (
     Attachment,
     BodyInput,
     SpecFormat,
@@ -38,10 +40,8 @@ from tui.domain.spec_format import (
     no_profile,
     standing_alone,
 )
-from tui.domain.vertex.field_check import Checker, describe, text
 from tui.domain.vertex.field_table import HEADER
 from tui.domain.vertex.packaging import STAGING_FOLDER, Package, PackagedTask, PackagingError, with_task
-from tui.domain.vertex.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
 _PACKAGE = "profile.package"

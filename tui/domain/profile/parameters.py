@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.document.source import Document, Path, Problem
 from tui.domain.masking import MASK, mask_value
 from tui.domain.profile.launch_command import KNOWN, is_known
-from tui.domain.profile.source import Document, Path, Problem
-from tui.domain.vertex.field_check import REFERENCE, describe, is_reference, text
+from tui.domain.spec.field_check import REFERENCE, describe, is_reference, text
 
 PARAMETER = "profile.parameter"
 """Id of every problem with parameters and their values."""

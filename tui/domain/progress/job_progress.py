@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tui.domain.log_entry import SERVICE, LogEntry
+from tui.domain.core.log_entry import SERVICE, LogEntry
+from tui.domain.core.replica import replica_order
 from tui.domain.progress.dialects import readings
 from tui.domain.progress.pattern import ProgressPattern
 from tui.domain.progress.reading import Reading
 from tui.domain.progress.tracker import Tracker
-from tui.domain.replica import replica_order
 from tui.domain.training.figures import later
 from tui.domain.training.progress import (
     MOST_NUMBERS,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tui.domain.pattern import PatternError, compiled_with_groups
+from tui.domain.core.pattern import PatternError, compiled_with_groups
 from tui.domain.progress.names import MOST_NAME, unit_seconds
 from tui.domain.progress.reading import Reading, duration, number
 from tui.domain.training.figures import count

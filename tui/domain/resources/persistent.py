@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.cost import Part
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within

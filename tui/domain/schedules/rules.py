@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tui.domain.schedules.cron import CronError, NeverDue, read_cron
 from tui.domain.schedules.schedule import NewSchedule
-from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.spec.findings import Finding, Severity
 from tui.domain.vertex.sources import EMULATOR, SCHEDULE, SCHEDULING, UNDOCUMENTED
 
 LONGEST_NAME = 128

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.schedules.cron import Cron, CronError, read_cron
 
 ACTIVE, PAUSED, COMPLETED = "ACTIVE", "PAUSED", "COMPLETED"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.text import plain
 from tui.domain.serving.rollout import called
 from tui.domain.serving.traffic import Deployed
-from tui.domain.text import plain
 
 
 def log_lines(entries: Iterable[LogEntry], deployed: Sequence[Deployed]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.serving.traffic import Model
 
 

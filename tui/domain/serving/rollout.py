@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tui.domain.core.text import plain
 from tui.domain.serving.traffic import Deployed, ServingEndpoint, SplitError
-from tui.domain.text import plain
 
 STEPS = (10, 25, 50, 100)
 """Percent of the requests, one after the other."""

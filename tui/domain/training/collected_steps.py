@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import ProgressPattern
 from tui.domain.training.progress import TrainingStep

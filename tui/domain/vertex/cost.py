@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.replica import NodeShare
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.workloads import ACCELERATOR_COUNT, INSTANCE_TYPE, REGION
-from tui.domain.replica import NodeShare
-from tui.domain.spec_format import KnownJob, custom_jobs, is_one, unpriced
-from tui.domain.states import JobState
+from tui.domain.spec.spec_format import KnownJob, custom_jobs, is_one, unpriced
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.vertex.prices import CE_SHARE, ZERO, Price, Prices, Range, built_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.domain.profile.source import Problem
+from tui.domain.document.source import Problem
 from tui.domain.vertex.cost import HOUR, Estimate, money
 from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.prices import Range

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tui.domain.job import Job
-from tui.domain.profile.document_edit import Edit
-from tui.domain.spec_format import bodies, custom_jobs
+from tui.domain.core.job import Job
+from tui.domain.document.document_edit import Edit
+from tui.domain.spec.spec_format import bodies, custom_jobs
 from tui.domain.vertex.custom_job_spec import within
 
 

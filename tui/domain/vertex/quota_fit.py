@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from tui.domain.job import Job
-from tui.domain.quota import UNLIMITED, Quota
-from tui.domain.spec_format import custom_jobs
+from tui.domain.core.job import Job
+from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.spec.spec_format import custom_jobs
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, trials_of, whole, within
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tui.domain.job import Job
-from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.core.job import Job
+from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import places_of, taken_by
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole, within
 

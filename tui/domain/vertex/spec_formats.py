@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from tui.domain.document.source import Document, Path, Problem, ProfileInvalid
 from tui.domain.profile.gcloud_config import GcloudChecker, repeated_keys
-from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid
-from tui.domain.spec_format import BodyDefaults, KnownJob
+from tui.domain.spec.findings import Case, Finding
+from tui.domain.spec.spec_format import BodyDefaults, KnownJob
 from tui.domain.tuning.fields import STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.field_table import (
@@ -21,7 +22,6 @@ from tui.domain.vertex.field_table import (
     stands_alone,
 )
 from tui.domain.vertex.rules import check_job
-from tui.domain.vertex.rules.base import Case, Finding
 
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
 """The training task that runs the user's own code (docs/facts/vertex.md 12.4)."""

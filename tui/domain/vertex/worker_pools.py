@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tui.domain.replica import ReplicaGroup
+from tui.domain.core.replica import ReplicaGroup
 
 PREFIX = "workerpool"
 """Begins the name of every replica of a custom job."""

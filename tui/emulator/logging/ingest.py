@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from hashlib import blake2s
 
+from tui.domain.core.log_entry import SERVICE
 from tui.domain.log.json_line import severity_number
-from tui.domain.log_entry import SERVICE
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.record import TEXT, EntryRow
 from tui.emulator.logging.store import LogStore

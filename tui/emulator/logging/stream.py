@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from hashlib import blake2s
 from pathlib import Path
 
+from tui.domain.core.log_entry import Severity
 from tui.domain.log.json_line import DAY, DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, parse_json_line, pieces
-from tui.domain.log_entry import Severity
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.holes import hole_end, punch_hole
 from tui.emulator.logging.record import JSON, MESSAGE, TEXT, EntryRow, LogEntryPb

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from google.api import label_pb2, launch_stage_pb2, metric_pb2
 
-from tui.domain.metric import (
+from tui.domain.core.metric import (
     CPU,
     GPU,
     GPU_MEMORY,

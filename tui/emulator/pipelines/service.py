@@ -17,8 +17,8 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
 from google.rpc import code_pb2
 
+from tui.domain.document.source import dotted
 from tui.domain.pipeline.ir import BadPipeline, Pipeline, read_pipeline
-from tui.domain.profile.source import dotted
 from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir

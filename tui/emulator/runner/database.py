@@ -28,7 +28,7 @@ CREATE INDEX IF NOT EXISTS samples_by_time ON samples (time_ns);
 """
 
 Sample = tuple[int, str, str, str, float]
-"""(time in ns since the epoch, replica, metric as in `tui.domain.metric`, accelerator or "", value).
+"""(time in ns since the epoch, replica, metric as in `tui.domain.core.metric`, accelerator or "", value).
 The name of a simulated accelerator begins with `tui.emulator.runner.simulated_gpus.MARK`."""
 ReplicaRow = tuple[str, int | None, int, str, int | None, int, int]
 """(id, pid, start in ticks, state, exit code, restarts, out of memory), as in table `replicas`."""

@@ -17,7 +17,7 @@ from tui.emulator.runner.database import Sample
 from tui.emulator.runner.plan import ReplicaPlan
 from tui.emulator.runner.process_tree import PAGE, Proc
 
-# As in tui.domain.metric, which a runner does not import.
+# As in tui.domain.core.metric, which a runner does not import.
 CPU = "cpu/utilization"
 MEMORY = "memory/utilization"
 GPU = "accelerator/utilization"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.domain.text import sentences
+from tui.domain.core.text import sentences
 
 PYTHON = re.compile(r"python(3(\.\d+)?)?")
 """Names of the Python interpreter in an image."""

@@ -13,8 +13,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from tui.domain.core.log_entry import Severity
 from tui.domain.log.json_line import DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, parse_json_line, pieces
-from tui.domain.log_entry import Severity
 from tui.emulator.logging.record import MESSAGE, EntryRow, LogEntryPb, fill_struct
 from tui.emulator.logging.store import LogStore
 

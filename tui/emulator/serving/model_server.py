@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tui.domain.log_entry import Severity
+from tui.domain.core.log_entry import Severity
 from tui.emulator.runner import process_tree
 from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.ports import NoPorts

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tui.domain.exec_frames import CLOSE, ERRORS, INPUT, OUTPUT, RESIZE, Ended, frame, read_size
+from tui.domain.core.exec_frames import CLOSE, ERRORS, INPUT, OUTPUT, RESIZE, Ended, frame, read_size
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.process_tree import Proc
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from google.protobuf import wrappers_pb2
 
-from tui.domain import exec_frames as frames
-from tui.domain.exec_frames import Opening, frame
+from tui.domain.core import exec_frames as frames
+from tui.domain.core.exec_frames import Opening, frame
 from tui.emulator.interfaces import JobRecord, Runner
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found

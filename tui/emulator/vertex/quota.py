@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from google.cloud.aiplatform_v1.types import accelerator_type
 
-from tui.domain.quota import UNLIMITED
+from tui.domain.core.quota import UNLIMITED
 from tui.domain.vertex.catalog import SERVICE, all_quota_metrics, quota_metrics
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Pb

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.formatting import age
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.text import plain
+from tui.domain.core.formatting import age
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.text import plain
 from tui.store.jobs.table import JobChange
 from tui.widgets.toasts import ToastApp
 

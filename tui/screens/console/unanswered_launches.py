@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.text import sentences
+from tui.domain.core.text import sentences
 
 if TYPE_CHECKING:
     from tui.actions.operations.creation import SentLaunch

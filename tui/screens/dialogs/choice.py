@@ -13,7 +13,7 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 
 Answer = tuple[str, str, str]
 """Key, label, and a note."""

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 
 
 class ConfirmScreen(ModalScreen[bool]):

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.actions.registry import Action, actions, key_text
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.kinds.registry import kinds
 from tui.screens.frame import FrameScreen
 from tui.widgets.labelled_lines import EMPTY, Labelled

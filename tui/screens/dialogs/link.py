@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from tui.domain.job import Job
-from tui.domain.text import plain
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.domain.text import clip, plain
+from tui.domain.core.text import clip, plain
 from tui.widgets.labelled_lines import Labelled, hanging_indent
 
 PADDING = 1

@@ -11,9 +11,9 @@ import yaml
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import pieces
+from tui.domain.core.formatting import pieces
+from tui.domain.core.text import plain
 from tui.domain.masking import masked
-from tui.domain.text import plain
 from tui.screens.dialogs.text_screen import TextScreen
 from tui.widgets.header_lines import Line
 

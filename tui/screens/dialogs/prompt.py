@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 
 
 class PromptScreen(ModalScreen[str]):

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.screens.frame import FrameScreen
 from tui.widgets.header_lines import Line
 

@@ -10,9 +10,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import age, pieces
-from tui.domain.job import Job, shell_problem
-from tui.domain.text import clip, plain
+from tui.domain.core.formatting import age, pieces
+from tui.domain.core.job import Job, shell_problem
+from tui.domain.core.text import clip, plain
 from tui.screens.context_line import SEP, connection_text, show_not_reached, summary
 from tui.screens.dialogs.message import show_unread
 from tui.screens.frame import FrameScreen

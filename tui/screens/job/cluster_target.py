@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tui.actions.operations.runner import Outcome
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.jobs.changes import scale_problem
 from tui.domain.kubernetes.changes import bounds_words, worker_group
-from tui.domain.text import plain
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.jobs.job_actions import confirm_change, confirm_suspension
 from tui.screens.jobs.refusals import change_refusal

@@ -10,9 +10,9 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.formatting import pieces
-from tui.domain.log_entry import LogGap
-from tui.domain.text import plain
+from tui.domain.core.formatting import pieces
+from tui.domain.core.log_entry import LogGap
+from tui.domain.core.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.events import JobEvent
 from tui.store.job.feed import Changed, JobFeed

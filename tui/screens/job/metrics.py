@@ -16,11 +16,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import Action
-from tui.domain.formatting import age, figure
-from tui.domain.job import Job
-from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
-from tui.domain.replica import replica_order
-from tui.domain.text import plain
+from tui.domain.core.formatting import age, figure
+from tui.domain.core.job import Job
+from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
+from tui.domain.core.replica import replica_order
+from tui.domain.core.text import plain
 from tui.domain.training.progress import TrainingStep
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import lost_runner

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.domain.diagnosis import Diagnosis, explain_exit
-from tui.domain.formatting import NOT_MEASURED, age, pieces, speed_text
-from tui.domain.job import Job, Replica
+from tui.domain.core.diagnosis import Diagnosis, explain_exit
+from tui.domain.core.formatting import NOT_MEASURED, age, pieces, speed_text
+from tui.domain.core.job import Job, Replica
+from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.states import JobState
+from tui.domain.core.text import plain
 from tui.domain.jobs.diagnosis import LAST_LINES, diagnosis_of, first_failed
-from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.states import JobState
-from tui.domain.text import plain
 from tui.domain.training.progress import TrainingStep
 from tui.domain.training.training_steps import remaining
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT

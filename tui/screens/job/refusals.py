@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tui.actions.registry import Action
-from tui.domain.job import Job, shell_problem
-from tui.domain.text import plain
+from tui.domain.core.job import Job, shell_problem
+from tui.domain.core.text import plain
 from tui.kinds.kind import Kind
 from tui.kinds.registry import may_cancel, may_delete
 from tui.store.job.feed import JobFeed

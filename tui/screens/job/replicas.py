@@ -11,11 +11,11 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.formatting import NOT_MEASURED, pieces
-from tui.domain.job import shell_problem
-from tui.domain.metric import GPU
-from tui.domain.replica import group_of
-from tui.domain.text import plain
+from tui.domain.core.formatting import NOT_MEASURED, pieces
+from tui.domain.core.job import shell_problem
+from tui.domain.core.metric import GPU
+from tui.domain.core.replica import group_of
+from tui.domain.core.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.filter_bar import FilterBar

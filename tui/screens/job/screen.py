@@ -14,10 +14,10 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from tui.actions.registry import Action, actions, bindings
-from tui.domain.formatting import NOT_MEASURED, lasted, speed_text
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.text import clip, plain
+from tui.domain.core.formatting import NOT_MEASURED, lasted, speed_text
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.text import clip, plain
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, lost_runner
 from tui.screens.console import preload

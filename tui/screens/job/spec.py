@@ -10,9 +10,9 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.formatting import pieces
+from tui.domain.core.formatting import pieces
+from tui.domain.core.pattern import PatternError
 from tui.domain.masking import masked
-from tui.domain.pattern import PatternError
 from tui.screens.frame import frame_of
 from tui.screens.job.logs import compile_search
 from tui.screens.job.pane import JobPane

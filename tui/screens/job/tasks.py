@@ -10,10 +10,10 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.formatting import NOT_MEASURED, figure, pieces
-from tui.domain.job import Job, shell_problem
-from tui.domain.task import Task
-from tui.domain.text import plain
+from tui.domain.core.formatting import NOT_MEASURED, figure, pieces
+from tui.domain.core.job import Job, shell_problem
+from tui.domain.core.task import Task
+from tui.domain.core.text import plain
 from tui.screens.job.pane import JobPane
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background

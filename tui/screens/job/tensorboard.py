@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tui.domain.job import Job
-from tui.domain.text import plain, sentences
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain, sentences
 from tui.screens.dialogs.link import show_page
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tui.domain.formatting import figure, short_unit
-from tui.domain.text import clip, plain
+from tui.domain.core.formatting import figure, short_unit
+from tui.domain.core.text import clip, plain
 from tui.domain.training.progress import MOST_NUMBERS, TrainingStep
 from tui.domain.training.training_steps import History
 from tui.widgets.plot.chart import ChartLine

@@ -10,9 +10,9 @@ from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.comparison.runs import Row, change_text, percent_text, rows_of, text_of
-from tui.domain.formatting import age, pieces
-from tui.domain.job import Job
-from tui.domain.text import clip, plain
+from tui.domain.core.formatting import age, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.text import clip, plain
 from tui.kinds.registry import kind_of
 from tui.screens.context_line import SEP
 from tui.screens.list_screen import ListScreen

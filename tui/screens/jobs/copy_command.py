@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
-from tui.domain.spec_format import format_of
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.spec.spec_format import format_of
 from tui.kinds.registry import kind_of
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from textual.content import Content
 
 from tui.actions.operations.runner import Outcome
-from tui.domain.formatting import age, pieces, stakes
-from tui.domain.job import Job
+from tui.domain.core.formatting import age, pieces, stakes
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.jobs.tree import above
-from tui.domain.text import plain
 from tui.kinds.registry import kind_of, titled
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.workers import background

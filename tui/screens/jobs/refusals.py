@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.actions.registry import Action
-from tui.domain.job import Job, shell_problem
+from tui.domain.core.job import Job, shell_problem
+from tui.domain.core.text import plain
 from tui.domain.jobs.changes import change_problem
-from tui.domain.text import plain
 from tui.kinds.registry import kind_of, may_cancel, may_delete
 from tui.session import Session
 

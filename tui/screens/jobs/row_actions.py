@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.actions.registry import Action
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.kinds.registry import kind_of
 from tui.screens.jobs.refusals import change_refusal
 from tui.screens.jobs.views import JobsViews

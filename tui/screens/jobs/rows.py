@@ -8,13 +8,13 @@ from datetime import datetime
 
 from textual.content import Content
 
-from tui.domain.formatting import accelerators_text, age, pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import accelerators_text, age, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.short_ids import short_ids
+from tui.domain.core.states import JobState
+from tui.domain.core.text import plain
 from tui.domain.jobs.query import JobQuery
 from tui.domain.jobs.tree import above, accelerators_at_work
-from tui.domain.short_ids import short_ids
-from tui.domain.states import JobState
-from tui.domain.text import plain
 from tui.kinds.registry import kind_of
 from tui.store.jobs.table import JobStore
 from tui.widgets.state import state_content

@@ -13,10 +13,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import age, pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import age, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
-from tui.domain.text import plain
 from tui.kinds.registry import kind_of, may_cancel, may_delete
 from tui.screens.dialogs.message import show_trouble
 from tui.screens.jobs.copy_command import copy_command

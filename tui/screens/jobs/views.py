@@ -11,9 +11,9 @@ from typing import Any
 from textual.content import Content
 
 from tui.actions.registry import Action
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
-from tui.domain.text import plain
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.context_line import SEP
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from tui.config.settings import Context
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.screens.console_app import ConsoleApp
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.launch.screen import LaunchScreen

@@ -17,16 +17,16 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import Action, bindings, key_text
+from tui.domain.core.text import plain
+from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import dotted
 from tui.domain.masking import mask_text
-from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.job_name import NameFacts, expand, is_template
-from tui.domain.profile.source import dotted
-from tui.domain.spec_format import request_of
-from tui.domain.text import plain
+from tui.domain.spec.findings import Severity
+from tui.domain.spec.spec_format import request_of
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, substituted
-from tui.domain.vertex.rules.base import Severity
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
@@ -46,7 +46,7 @@ from tui.widgets.labelled_lines import Labelled, LabelledLines
 if TYPE_CHECKING:
     from tui.actions.operations.creation import SentLaunch
     from tui.actions.operations.runner import Outcome
-    from tui.domain.job import Job
+    from tui.domain.core.job import Job
     from tui.packaging.prepare import PackagingStep
 
 SHAPE_LABEL = 10

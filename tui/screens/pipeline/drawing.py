@@ -10,12 +10,12 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.domain.formatting import age
+from tui.domain.core.formatting import age
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
+from tui.domain.core.text import plain
 from tui.domain.pipeline.drawing.draw import NotDrawable
 from tui.domain.pipeline.tree import Branch, above, done
-from tui.domain.states import JobState
-from tui.domain.task import Task
-from tui.domain.text import plain
 from tui.widgets.dag.view import NOTE, DagNode, DagView
 from tui.widgets.state import state_content
 

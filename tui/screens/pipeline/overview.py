@@ -6,13 +6,13 @@ import json
 
 from textual.content import Content
 
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.text import clip, plain
 from tui.domain.masking import mask_value
 from tui.domain.pipeline.facts import CACHED
 from tui.domain.pipeline.run import run_of
-from tui.domain.states import JobState
-from tui.domain.text import clip, plain
 from tui.screens.job.overview import OverviewPane, Row, table
 from tui.widgets.labelled_lines import Labelled
 from tui.widgets.state import bar

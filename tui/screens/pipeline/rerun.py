@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.pipeline.rerun import reused
-from tui.domain.text import plain
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.workers import background
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.pipeline.facts import CACHED
-from tui.domain.states import JobState
-from tui.domain.task import Task
 from tui.widgets.state import state_content
 
 WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}

@@ -11,10 +11,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import age, pieces
+from tui.domain.core.formatting import age, pieces
+from tui.domain.core.task import Task
+from tui.domain.core.text import clip, plain
 from tui.domain.pipeline.facts import Fact, attempts, facts, same_work
-from tui.domain.task import Task
-from tui.domain.text import clip, plain
 from tui.screens.dialogs.link import show_link
 from tui.screens.list_screen import ListScreen
 from tui.screens.not_connected import not_connected

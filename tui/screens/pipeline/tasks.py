@@ -12,8 +12,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import Action
-from tui.domain.formatting import NOT_MEASURED, age, pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
+from tui.domain.core.text import clip, plain
 from tui.domain.masking import mask_value
 from tui.domain.pipeline.tree import (
     Branch,
@@ -25,9 +28,6 @@ from tui.domain.pipeline.tree import (
     tree,
     visible,
 )
-from tui.domain.states import JobState
-from tui.domain.task import Task
-from tui.domain.text import clip, plain
 from tui.screens.job.tasks import TasksPane
 from tui.screens.pipeline.drawing import TasksDrawing
 from tui.screens.pipeline.state import WORDS, task_state

@@ -9,13 +9,13 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.domain.profile.source import dotted
-from tui.domain.text import plain
+from tui.domain.core.text import plain
+from tui.domain.document.source import dotted
+from tui.domain.spec.findings import Severity
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows
 from tui.domain.vertex.form.summary import problem_counts, roles, totals
 from tui.domain.vertex.form.values import Path, canonical
-from tui.domain.vertex.rules.base import Severity
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.draft_editor import DraftEditor
 from tui.screens.profile_form.estimates import Estimates

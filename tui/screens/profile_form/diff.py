@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions.registry import bindings
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.screens.frame import FrameScreen
 from tui.widgets.header_lines import Line
 

@@ -11,8 +11,8 @@ from typing import Any
 from textual.content import Content
 
 from tui.actions.registry import action
-from tui.domain.quota import Quota
-from tui.domain.text import plain, sentences
+from tui.domain.core.quota import Quota
+from tui.domain.core.text import plain, sentences
 from tui.domain.vertex.cost import Estimate, estimate, money
 from tui.domain.vertex.dry_run import hour_of_a_task, price_words
 from tui.domain.vertex.form.analysis import Analysis

@@ -9,10 +9,10 @@ from functools import partial
 from textual.content import Content
 
 from tui.actions.registry import Action
+from tui.domain.document.document_edit import Edit, edited
+from tui.domain.document.source import dotted
 from tui.domain.profile import Problem
-from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.model import path_in_file
-from tui.domain.profile.source import dotted
 from tui.domain.vertex import reducers
 from tui.domain.vertex.form import changes
 from tui.domain.vertex.form.changes import Refused

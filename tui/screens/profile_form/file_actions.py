@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.actions.registry import Action, action, key_text
-from tui.domain.formatting import age, pieces
+from tui.domain.core.formatting import age, pieces
+from tui.domain.core.text import sentences
 from tui.domain.masking import mask_text, secrets_in
 from tui.domain.profile.model import Request
-from tui.domain.spec_format import body_of
-from tui.domain.text import sentences
+from tui.domain.spec.spec_format import body_of
 from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen

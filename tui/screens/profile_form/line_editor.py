@@ -7,10 +7,10 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
+from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import dotted
 from tui.domain.masking import MASK
 from tui.domain.profile import ProfileInvalid
-from tui.domain.profile.document_edit import Edit
-from tui.domain.profile.source import dotted
 from tui.domain.vertex.form import changes
 from tui.domain.vertex.form.changes import Refused
 from tui.domain.vertex.form.rows import Row, RowKind

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tui.actions.registry import Action
-from tui.domain.profile.source import dotted
+from tui.domain.document.source import dotted
 from tui.domain.vertex.form.rows import Row
 from tui.domain.vertex.form.values import Path, canonical
 from tui.screens.dialogs.message import MessageScreen

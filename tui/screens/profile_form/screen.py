@@ -11,8 +11,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.actions.registry import Action, bindings
-from tui.domain.profile.source import dotted
-from tui.domain.text import plain
+from tui.domain.core.text import plain
+from tui.domain.document.source import dotted
 from tui.domain.vertex.form.analysis import Analysis
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.body import SEP, FormBody

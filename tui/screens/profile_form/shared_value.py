@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
-from tui.domain.formatting import pieces
+from tui.domain.core.formatting import pieces
+from tui.domain.core.text import clip
 from tui.domain.masking import mask_text
-from tui.domain.text import clip
 from tui.domain.vertex.form.choices import pool_in
 from tui.domain.vertex.form.values import Path
 from tui.screens.dialogs.choice import REASONS_SHARE, ChoiceScreen

@@ -12,8 +12,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 
 from tui.actions.registry import bindings
+from tui.domain.core.text import plain
 from tui.domain.profile import Profile, ProfileInvalid
-from tui.domain.text import plain
 from tui.domain.vertex.interchange import SUFFIXES, Exported, export, forms_of
 from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.prompt import PromptScreen

@@ -13,8 +13,8 @@ from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import NOT_MEASURED, pieces
-from tui.domain.text import plain, sentences
+from tui.domain.core.formatting import NOT_MEASURED, pieces
+from tui.domain.core.text import plain, sentences
 from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen

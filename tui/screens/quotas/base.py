@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tui.domain.quota import Quota
+from tui.domain.core.quota import Quota
 from tui.domain.vertex.quota_fit import with_running
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import NOT_MEASURED, accelerators, age, short_region
-from tui.domain.job import Job
-from tui.domain.quota import UNLIMITED, Quota
-from tui.domain.text import plain
+from tui.domain.core.formatting import NOT_MEASURED, accelerators, age, short_region
+from tui.domain.core.job import Job
+from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.core.text import plain
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import ESTIMATED, Fit, fits_in, request_link, short_name
 from tui.domain.vertex.quota_grid import Cell, Grid, as_strategy, metric, users, words

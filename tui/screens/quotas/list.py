@@ -6,9 +6,9 @@ from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import NOT_MEASURED, age, pieces
-from tui.domain.quota import UNLIMITED, Quota
-from tui.domain.text import plain
+from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.core.text import plain
 from tui.screens.quotas.base import QuotaListScreen
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.state import bar

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.domain.text import plain
+from tui.domain.core.text import plain
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError, Session

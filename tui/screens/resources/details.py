@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from tui.domain.formatting import age
-from tui.domain.job import Job
+from tui.domain.core.formatting import age
+from tui.domain.core.job import Job
 from tui.domain.resources.persistent import PersistentResource, ResourcePool, idle_since, jobs_on
 from tui.store.jobs.costs import Costs
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import NOT_MEASURED, age, pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
-from tui.domain.text import plain
 from tui.screens.flat_list import FlatListScreen, Reading
 from tui.screens.resources.details import detail_lines
 from tui.session import BackendError, Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from tui.domain.formatting import age
+from tui.domain.core.formatting import age
 from tui.domain.schedules.schedule import PAUSED, Schedule
 
 SOON = timedelta(days=6)

@@ -14,11 +14,11 @@ from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import age, pieces
+from tui.domain.core.formatting import age, pieces
+from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
 from tui.domain.serving.origin import candidates, made_by, output_folder
 from tui.domain.serving.traffic import Model
-from tui.domain.text import plain
 from tui.screens.dialogs.link import show_resource
 from tui.screens.serving import changes
 from tui.screens.serving.base import AT_ONCE, ServingScreen, muted

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.domain.core.text import plain
 from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
-from tui.domain.text import plain
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.workers import background
 from tui.session import BackendError

@@ -12,12 +12,12 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import NOT_MEASURED, age, pieces
-from tui.domain.job import Job
+from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.text import plain
 from tui.domain.jobs.parts import Parts, has_parts, parts
 from tui.domain.jobs.query import JobQuery, QueryError, completions, parse, without_unfinished
-from tui.domain.states import JobState
-from tui.domain.text import plain
 from tui.kinds.kind import Kind, resolve
 from tui.kinds.registry import kind_of, kinds
 from tui.screens.jobs.views import not_comparable

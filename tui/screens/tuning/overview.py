@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
-from tui.domain.states import JobState
-from tui.domain.text import clip, plain
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.text import clip, plain
 from tui.domain.tuning.study import Study, best, study_of, trials_of
 from tui.screens.job.overview import OverviewPane, Row, table
 from tui.screens.tuning.pictures import number_text

@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.domain.job import Job
-from tui.domain.text import clip, plain
+from tui.domain.core.job import Job
+from tui.domain.core.text import clip, plain
 from tui.domain.tuning.study import (
     Parameter,
     Study,

@@ -9,10 +9,10 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.actions.registry import Action
-from tui.domain.formatting import NOT_MEASURED, age, pieces
-from tui.domain.job import Job
-from tui.domain.task import Task
-from tui.domain.text import plain
+from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.task import Task
+from tui.domain.core.text import plain
 from tui.domain.tuning.study import Study, best, by_goal, study_of, trials_of
 from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.job_actions import confirm_cancel

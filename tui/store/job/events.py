@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from tui.domain.job import Job
-from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.training.progress import structured_kind
 
 MILESTONES = frozenset({

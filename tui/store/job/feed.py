@@ -15,8 +15,8 @@ from time import monotonic
 from typing import Any
 
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
-from tui.domain.job import Job, known_replicas
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.progress import Progress, TrainingStep
 from tui.domain.training.training_steps import History

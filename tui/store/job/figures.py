@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from tui.domain.metric import CADVISOR, CPU, DCGM, GPU, GPU_MEMORY, MEMORY, METRICS_API, MetricsReading
+from tui.domain.core.metric import CADVISOR, CPU, DCGM, GPU, GPU_MEMORY, MEMORY, METRICS_API, MetricsReading
 from tui.domain.training.telemetry import TelemetryLine
 
 

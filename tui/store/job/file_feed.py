@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Protocol
 
 from tui.backends.errors import Unavailable
-from tui.domain.formatting import figure
-from tui.domain.job import Job
+from tui.domain.core.formatting import figure
+from tui.domain.core.job import Job
 from tui.store.job.data_source import DataSource
 from tui.store.log.read_position import OlderLines
 from tui.store.log.text_file import TextFile

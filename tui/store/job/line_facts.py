@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import Flag, auto
 
-from tui.domain.log_entry import SERVICE, LogEntry, LogGap
+from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap
+from tui.domain.core.replica import is_of_task
 from tui.domain.progress.line_text import may_report
-from tui.domain.replica import is_of_task
 from tui.domain.training.telemetry import TelemetryLine, telemetry_line
 from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures

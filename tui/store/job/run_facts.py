@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tui.domain.comparison.runs import RunFacts
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.training.progress import Progress
 from tui.kinds.kind import resolve
 from tui.kinds.registry import kind_of

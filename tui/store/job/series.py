@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from tui.domain.metric import TRAINING_METRICS, MetricsReading, NotMeasured, Series
-from tui.domain.replica import replica_order
+from tui.domain.core.metric import TRAINING_METRICS, MetricsReading, NotMeasured, Series
+from tui.domain.core.replica import replica_order
 
 MOST_POINTS = 2_000
 """Points kept of one series: a day and a half at the cloud's one sample a minute."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 
 class SinceEnd:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.line_text import may_report
 from tui.domain.progress.pattern import ProgressPattern

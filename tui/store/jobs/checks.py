@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError
 from tui.backends.interface import Backend
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.vertex.preflight import Check, unknown
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tui.backends.errors import BackendError
 from tui.config.access import Access
 from tui.config.settings import Context, Settings
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.session import Session
 from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus, broken
 from tui.store.jobs.region_errors import region_errors

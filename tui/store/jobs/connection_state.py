@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from tui.backends.errors import BackendError, Stopped
-from tui.domain.formatting import age
+from tui.domain.core.formatting import age
 
 NOT_REACHED = "not reached"
 """The words of every screen for what can't be read now."""

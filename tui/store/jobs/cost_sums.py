@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import AT_WORK
 from tui.domain.jobs.tree import accelerators_at_work, children_of, own_part, own_parts, parents_of
-from tui.domain.states import AT_WORK
 from tui.domain.vertex import cost
 from tui.domain.vertex.prices import Prices, Range
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.config.paths import write_whole
-from tui.domain.formatting import NOT_MEASURED, pieces
-from tui.domain.job import Job
-from tui.domain.task import Task
+from tui.domain.core.formatting import NOT_MEASURED, pieces
+from tui.domain.core.job import Job
+from tui.domain.core.task import Task
 
 if TYPE_CHECKING:
     from tui.domain.serving.traffic import Deployed

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from tui.backends.interface import BackendError
-from tui.domain.job import Job
-from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY
-from tui.domain.states import AT_WORK
+from tui.domain.core.job import Job
+from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MEMORY
+from tui.domain.core.states import AT_WORK
 from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.job.figures import JobFigures, Measure

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from tui.config.paths import write_whole
-from tui.domain.diagnosis import Diagnosis
-from tui.domain.job import Job, JobError
-from tui.domain.replica import NodeShare, ReplicaGroup
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.job import Job, JobError
+from tui.domain.core.replica import NodeShare, ReplicaGroup
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.kinds.registry import kinds

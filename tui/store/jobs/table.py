@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.jobs.tree import above, below, links, own_part, own_parts
 from tui.domain.training.progress import Progress
 

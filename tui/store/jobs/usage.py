@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tui.backends.errors import BackendError
-from tui.domain.job import Job
-from tui.domain.metric import CPU, GPU
+from tui.domain.core.job import Job
+from tui.domain.core.metric import CPU, GPU
 from tui.session import Session
 from tui.store.job.series import SeriesStore, buckets
 

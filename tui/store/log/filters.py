@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import compress
 
-from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.pattern import Pattern
+from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.pattern import Pattern
 from tui.store.log.lines import GAP, Line, Lines
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Characters that are not shown as written: `tui.domain.text.plain`."""
+"""Characters that are not shown as written: `tui.domain.core.text.plain`."""
 
 
 @dataclass(frozen=True, slots=True)

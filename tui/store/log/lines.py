@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from operator import lt
 
-from tui.domain.log_entry import LogEntry, LogGap, Severity
+from tui.domain.core.log_entry import LogEntry, LogGap, Severity
 
 Line = LogEntry | LogGap
 Key = tuple[int, str, str]

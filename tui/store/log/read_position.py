@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 
 @dataclass(frozen=True, slots=True)

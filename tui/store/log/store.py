@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from weakref import WeakSet
 
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.store.log.block import Block
 from tui.store.log.block_file import BlockHeader
 from tui.store.log.disk import BlockLocation, Disk, Dropped

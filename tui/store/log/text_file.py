@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from weakref import WeakSet
 
-from tui.domain.log_entry import Severity
+from tui.domain.core.log_entry import Severity
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines, line_key
 from tui.store.log.view import View

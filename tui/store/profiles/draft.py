@@ -11,8 +11,8 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from tui.domain.profile.document_edit import Edit
-from tui.domain.profile.document_edit import Path as FieldPath
+from tui.domain.document.document_edit import Edit
+from tui.domain.document.document_edit import Path as FieldPath
 from tui.domain.profile.edit import apply, shared
 from tui.store.profiles.files import bring_files, replace_text
 from tui.store.profiles.unsaved import Editor, Unsaved, UnsavedCopy

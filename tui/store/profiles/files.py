@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 
 from tui.config.paths import write_whole
+from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import ProfileInvalid, decode, read
 from tui.domain.profile import load
-from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.edit import apply
-from tui.domain.profile.source import ProfileInvalid, decode, read
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 

@@ -11,19 +11,19 @@ from typing import Any
 
 from tui.config.paths import shipped
 from tui.config.settings import Context
+from tui.domain.core.text import sentences
+from tui.domain.document.document_edit import Edit, edited
+from tui.domain.document.source import Path as FieldPath
+from tui.domain.document.source import decode
 from tui.domain.masking import looks_secret, mask_text, mask_value
 from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, load, problems_of
-from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.parameters import Parameter as ProfileParameter
 from tui.domain.profile.parameters import references
-from tui.domain.profile.source import Path as FieldPath
-from tui.domain.profile.source import decode
-from tui.domain.spec_format import custom_jobs, groups_of
-from tui.domain.text import sentences
-from tui.domain.vertex.field_check import text
+from tui.domain.spec.field_check import text
+from tui.domain.spec.findings import Severity
+from tui.domain.spec.spec_format import custom_jobs, groups_of
 from tui.domain.vertex.form.choices import Choice, Offer, offers
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
-from tui.domain.vertex.rules.base import Severity
 from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError, size_of
 from tui.store.profiles.preferences import family_of
 from tui.store.profiles.templates import is_compiled

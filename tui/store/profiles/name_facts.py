@@ -12,7 +12,7 @@ from typing import Any
 
 from tui.domain.kubernetes.objects import dns_name
 from tui.domain.profile.job_name import NameFacts, expand, is_template
-from tui.domain.spec_format import body_of, format_of
+from tui.domain.spec.spec_format import body_of, format_of
 
 GIT_SECONDS = 2.0
 NO_COMMIT = "nogit"

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from tui.backends.interface import Backend, NotFound
 from tui.backends.serving import Found
-from tui.domain.text import sentences
+from tui.domain.core.text import sentences
 from tui.verbs.output import note
 from tui.verbs.run import Failure, Run
 

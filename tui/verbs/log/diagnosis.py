@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tui.backends.interface import Backend, BackendError, LogQuery
-from tui.domain.diagnosis import Diagnosis
-from tui.domain.job import Job
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import LogEntry
 from tui.domain.jobs.diagnosis import LAST_LINES, asks_the_log, diagnosis_of, first_failed
-from tui.domain.log_entry import LogEntry
 
 
 async def read_diagnosis(backend: Backend, job: Job) -> Diagnosis | None:

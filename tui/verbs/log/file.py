@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from tui.domain.log_entry import LogEntry
-from tui.domain.text import plain
+from tui.domain.core.log_entry import LogEntry
+from tui.domain.core.text import plain
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import as_lines
 from tui.store.log.text_input import TextInput

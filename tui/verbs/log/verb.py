@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from tui.backends.interface import Backend, LogBatch, LogQuery, NotFound
-from tui.domain.job import Job, known_replicas
-from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.pattern import Pattern, PatternError, compile_pattern
-from tui.domain.replica import short_name
-from tui.domain.time_input import parse_time
+from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.pattern import Pattern, PatternError, compile_pattern
+from tui.domain.core.replica import short_name
+from tui.domain.core.time_input import parse_time
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.verbs.log.file import FilePrinter

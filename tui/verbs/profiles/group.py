@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tui.config.settings import profile_folder
-from tui.domain.text import json_text
+from tui.domain.core.text import json_text
 from tui.store.profiles.library import entries
 from tui.verbs.export import export
 from tui.verbs.launch import named_offline, prepare

@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 
 from tui.backends.interface import Backend, NotFound
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.document.source import decode
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
-from tui.domain.profile.source import decode
 from tui.domain.vertex.dry_run import problem_json
 from tui.domain.vertex.interchange import ConfigFile, Imported, from_resource, from_text
 from tui.domain.vertex.interchange.gcloud import Config

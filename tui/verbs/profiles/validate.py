@@ -14,15 +14,15 @@ import click
 
 from tui.config.paths import shipped
 from tui.config.settings import choose_context, profile_folder
+from tui.domain.core.text import plain, sentences
+from tui.domain.document.source import decode, dotted, is_json, read
 from tui.domain.masking import mask_text, secrets_in
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import apply_fixes, fixable
-from tui.domain.profile.source import decode, dotted, is_json, read
-from tui.domain.text import plain, sentences
+from tui.domain.spec.findings import Severity
 from tui.domain.vertex.interchange.gcloud import parse
 from tui.domain.vertex.interchange.gcloud_script import is_command
 from tui.domain.vertex.interchange.imports import of_command
-from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import document_notes
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find
 from tui.verbs.output import note, out_document, print_json

@@ -11,7 +11,7 @@ import click
 from tui.actions.operations.shells import ENABLE, IN_THE_BROWSER, ShellOperations, web_shell
 from tui.backends.interface import Backend, NotOffered
 from tui.backends.shells import ShellEnd, ShellRequest, ShellSession
-from tui.domain.job import Job, known_replicas, shell_problem
+from tui.domain.core.job import Job, known_replicas, shell_problem
 from tui.terminal_attach import LOST_PROGRAM, Streams, attach, request_for
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Failure, Run, find_job, value_of, verb

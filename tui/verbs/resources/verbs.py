@@ -12,9 +12,9 @@ import click
 from tui.backends.interface import Backend
 from tui.backends.serving import Found
 from tui.config.paths import state_dir
-from tui.domain import formatting
-from tui.domain.formatting import pieces
-from tui.domain.job import Job
+from tui.domain.core import formatting
+from tui.domain.core.formatting import pieces
+from tui.domain.core.job import Job
 from tui.domain.resources.persistent import PersistentResource, idle_since, jobs_on, parts_of, resource_of
 from tui.domain.vertex.cost import an_hour, hourly_parts, money
 from tui.domain.vertex.prices import Prices, Range

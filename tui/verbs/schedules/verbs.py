@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from tui.domain.formatting import age
+from tui.domain.core.formatting import age
+from tui.domain.core.text import sentences
 from tui.domain.profile.job_name import is_template
 from tui.domain.schedules.rules import check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
-from tui.domain.text import sentences
+from tui.domain.spec.findings import Finding, Severity
 from tui.domain.vertex.dry_run import price_words
-from tui.domain.vertex.rules.base import Finding, Severity
 from tui.domain.vertex.rules.shape import name_problem
 from tui.session import now
 from tui.verbs.dry_run import DryRun

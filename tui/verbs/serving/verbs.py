@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from tui.backends.interface import Backend, BackendError
-from tui.domain import formatting
-from tui.domain.log_entry import LogEntry
+from tui.domain.core import formatting
+from tui.domain.core.log_entry import LogEntry
+from tui.domain.core.text import sentences
 from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint
-from tui.domain.text import sentences
 from tui.verbs.lists.found import Noun, end, errors_json, one_of
 from tui.verbs.output import note, out, print_json, table, when
 from tui.verbs.run import READS, Failure, Run, verb, yes_option

@@ -20,9 +20,9 @@ from textual.strip import Strip
 from textual.style import Style
 
 from tui.actions.registry import bindings
-from tui.domain.text import plain
+from tui.domain.core.text import plain
+from tui.domain.spec.findings import Severity
 from tui.domain.vertex.form.rows import Row, RowKind
-from tui.domain.vertex.rules.base import Severity
 
 GUTTER = 2
 """Cells before a label: a problem's glyph, and the sign of a change."""

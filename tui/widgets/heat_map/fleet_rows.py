@@ -8,10 +8,10 @@ from datetime import datetime
 
 from textual.content import Content
 
-from tui.domain.formatting import NOT_MEASURED, accelerators, age, pieces, replicas
-from tui.domain.job import Job
-from tui.domain.replica import ReplicaGroup
-from tui.domain.text import clip, plain
+from tui.domain.core.formatting import NOT_MEASURED, accelerators, age, pieces, replicas
+from tui.domain.core.job import Job
+from tui.domain.core.replica import ReplicaGroup
+from tui.domain.core.text import clip, plain
 from tui.store.job.figures import Figure, JobFigures, Measure, StepAt
 from tui.widgets.heat_map.layout import HeatGroup, HeatRow
 from tui.widgets.heat_map.scale import LATE, LEVELS, count_level, share_level

@@ -13,8 +13,8 @@ from rich.style import Style
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.domain.log_entry import LogEntry, LogGap, Severity
-from tui.domain.pattern import Pattern
+from tui.domain.core.log_entry import LogEntry, LogGap, Severity
+from tui.domain.core.pattern import Pattern
 from tui.store.log.lines import Line
 from tui.widgets.log.render import (
     HUES,

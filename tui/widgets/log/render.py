@@ -10,11 +10,11 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from tui.domain.formatting import figure
-from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
-from tui.domain.pattern import Pattern
-from tui.domain.replica import replica_order, short_name
-from tui.domain.text import plain
+from tui.domain.core.formatting import figure
+from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.core.pattern import Pattern
+from tui.domain.core.replica import replica_order, short_name
+from tui.domain.core.text import plain
 from tui.store.log.lines import Line
 
 Part = tuple[str, str]

@@ -18,8 +18,8 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Static
 
-from tui.domain.formatting import NOT_MEASURED, figure
-from tui.domain.text import clip, plain
+from tui.domain.core.formatting import NOT_MEASURED, figure
+from tui.domain.core.text import clip, plain
 from tui.widgets.plot.view_range import Range, part, value_at
 from tui.widgets.state import wants_ascii
 

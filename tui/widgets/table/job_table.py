@@ -8,11 +8,11 @@ from datetime import datetime
 
 from textual.content import Content
 
-from tui.domain.formatting import NOT_MEASURED, accelerators, age, replicas, short_error
-from tui.domain.job import Job
-from tui.domain.metric import CPU, GPU
-from tui.domain.states import JobState
-from tui.domain.text import plain
+from tui.domain.core.formatting import NOT_MEASURED, accelerators, age, replicas, short_error
+from tui.domain.core.job import Job
+from tui.domain.core.metric import CPU, GPU
+from tui.domain.core.states import JobState
+from tui.domain.core.text import plain
 from tui.kinds.registry import kind_of, kinds, region_word
 from tui.store.jobs.usage import UsageTrend
 from tui.widgets.plot.sparkline import sparkline

@@ -15,7 +15,7 @@ from tui.backends.kubernetes.discovery import type_of
 from tui.backends.kubernetes.errors import AlreadyExists
 from tui.backends.kubernetes.jobs.single import SingleReader
 from tui.backends.lost_create import LOOK_AGAIN, created_job
-from tui.domain.job import LAUNCH_LABEL, Job
+from tui.domain.core.job import LAUNCH_LABEL, Job
 from tui.domain.kubernetes.names import JobName
 from tui.domain.kubernetes.workloads import Workload, at, fields, workload_of
 

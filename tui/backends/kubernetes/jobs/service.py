@@ -16,7 +16,7 @@ from tui.backends.kubernetes.discovery import ApiType
 from tui.backends.kubernetes.jobs.creation import JobCreation
 from tui.backends.kubernetes.jobs.single import SingleReader
 from tui.backends.kubernetes.watch.cluster_watch import EVERYWHERE, Place
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.kubernetes.changes import scale_patch, scale_problem, suspend_patch
 from tui.domain.kubernetes.conditions import queue_of, status_of
 from tui.domain.kubernetes.names import JobName, parse_name

@@ -13,7 +13,7 @@ from tui.backends.kubernetes.discovery import EVENTS, PODS, ApiType
 from tui.backends.kubernetes.jobs.queue_positions import QueuePositions
 from tui.backends.kubernetes.watch.reflector import PAGE
 from tui.backends.kubernetes.watch.source import ApiSource
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.kubernetes.conditions import queue_of, status_of
 from tui.domain.kubernetes.failures.events import (
     NODES_NAMESPACE,

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from tui.backends.errors import BackendError, InvalidRequest, NotFound, PermissionDenied, Unavailable
 from tui.backends.kubernetes.login.cluster import Cluster, Login, log_in_with
 from tui.backends.vertex.transport.connect import SCOPE, google_login
-from tui.domain.resource_name import GKE_CLUSTER
+from tui.domain.core.resource_name import GKE_CLUSTER
 
 API = "https://container.googleapis.com"
 SECONDS = 15.0

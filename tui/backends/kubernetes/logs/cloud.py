@@ -16,7 +16,7 @@ from tui.backends.vertex.logs.filters import quote, stamp
 from tui.backends.vertex.logs.reader import LogReader
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import CloudEndpoint, Endpoint
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 MARGIN = timedelta(seconds=1)
 

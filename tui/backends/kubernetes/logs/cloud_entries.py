@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tui.backends.kubernetes.logs.lines.entries import ContainerName, insert_id
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from tui.backends.kubernetes.logs.lines.repeats import Repeats
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, LineSplitter, StampedLine, since_time, stamp_at
 from tui.backends.kubernetes.logs.runs import ContainerState, Want, first_run, next_readable, want
 from tui.backends.kubernetes.logs.slots import Slots
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 RECENT = 2000
 REFUSALS = 4

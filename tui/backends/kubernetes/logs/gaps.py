@@ -7,8 +7,8 @@ from datetime import datetime
 from tui.backends.kubernetes.logs.lines.entries import ContainerName
 from tui.backends.kubernetes.logs.lines.stamped import moment_of
 from tui.backends.kubernetes.logs.runs import ContainerState, next_readable
-from tui.domain.formatting import pieces
-from tui.domain.log_entry import LogGap
+from tui.domain.core.formatting import pieces
+from tui.domain.core.log_entry import LogGap
 
 KEEP = (
     "`cleanPodPolicy: None` keeps the pods of a job that ends, but not once its backoffLimit is exceeded "

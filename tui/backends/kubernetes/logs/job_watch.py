@@ -22,8 +22,8 @@ from tui.backends.kubernetes.logs.runs import ContainerState
 from tui.backends.kubernetes.logs.service_entries import condition_entries, event_entry, pod_entries
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
-from tui.domain.job import Job
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import LogEntry
 
 Obj = Mapping[str, Any]
 _BETWEEN = frozenset({"JobSet", "Job"})

@@ -13,7 +13,7 @@ from tui.backends.kubernetes.logs.lines.entries import ContainerName, entries_of
 from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import LineSplitter, StampedLine, since_time
 from tui.backends.kubernetes.logs.pods import LoggedPod
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 AT_ONCE = 16
 """Logs that are read at once."""

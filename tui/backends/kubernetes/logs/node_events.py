@@ -14,8 +14,8 @@ from tui.backends.kubernetes.discovery import EVENTS
 from tui.backends.kubernetes.logs.fields import mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
 from tui.backends.kubernetes.logs.service_entries import event_entry
+from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.kubernetes.failures.events import ASSIGNED
-from tui.domain.log_entry import LogEntry, Severity
 
 Obj = Mapping[str, Any]
 NAMESPACE = "default"

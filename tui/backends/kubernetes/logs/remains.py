@@ -21,8 +21,8 @@ from tui.backends.kubernetes.logs.lines.selection import Selection
 from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
 from tui.backends.kubernetes.logs.pods import LoggedPod, replica_in
 from tui.backends.kubernetes.logs.replaced import Generation
-from tui.domain.job import Job, known_replicas
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.job import Job, known_replicas
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 if TYPE_CHECKING:
     from tui.backends.kubernetes.logs.cloud import CloudLog

@@ -21,7 +21,7 @@ from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.logs.remains import Remains, generations_asked_for, joined, replaced_gap
 from tui.backends.kubernetes.logs.slots import Slots
 from tui.backends.kubernetes.logs.tail import Tail
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 PAGE = 1000
 QUIET = timedelta(seconds=60)

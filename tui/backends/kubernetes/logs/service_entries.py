@@ -12,7 +12,7 @@ from typing import Any
 
 from tui.backends.kubernetes.logs.fields import items, mapping, text
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of, stamp_of
-from tui.domain.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 
 _BAD = {"Failed": Severity.ERROR, "FailureTarget": Severity.ERROR}
 _NOTABLE = frozenset(

@@ -21,8 +21,8 @@ from tui.backends.kubernetes.logs.lines.stamped import moment_of, stamp_at
 from tui.backends.kubernetes.logs.remains import Remains
 from tui.backends.kubernetes.logs.runs import SETTLED
 from tui.backends.kubernetes.logs.slots import Slots
-from tui.domain.job import Job
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 TICK = 0.1
 """Seconds between two deliveries of a busy log."""

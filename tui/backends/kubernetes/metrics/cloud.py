@@ -22,9 +22,9 @@ from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.metrics import list_series, points
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import CloudEndpoint, Endpoint
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, UNITS, Series
 from tui.domain.kubernetes.names import JobName
-from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, UNITS, Series
 
 PREFIX = "kubernetes.io/"
 BEFORE, AFTER = timedelta(minutes=5), timedelta(minutes=5)

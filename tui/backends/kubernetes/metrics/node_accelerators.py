@@ -19,8 +19,8 @@ from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import SIMULATED, Sample
+from tui.domain.core.metric import CADVISOR, DCGM, source_label
 from tui.domain.kubernetes.nodes.accelerator_metrics import AcceleratorSample, accelerator_samples
-from tui.domain.metric import CADVISOR, DCGM, source_label
 
 EXPORTERS = (
     "app.kubernetes.io/name in (dcgm-exporter,gke-managed-dcgm-exporter)",

@@ -12,8 +12,8 @@ from tui.backends.kubernetes.connection import Connection
 from tui.backends.kubernetes.logs.fields import items, mapping
 from tui.backends.kubernetes.logs.pods import LoggedPod
 from tui.backends.kubernetes.metrics.samples import Sample
+from tui.domain.core.metric import CPU, MEMORY, METRICS_API, source_label
 from tui.domain.kubernetes import quantity
-from tui.domain.metric import CPU, MEMORY, METRICS_API, source_label
 
 API = "/apis/metrics.k8s.io/v1beta1"
 _RESOURCES = ((CPU, "cpu"), (MEMORY, "memory"))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tui.domain.job import Job
-from tui.domain.metric import GPU, GPU_MEMORY, UNITS, Series
+from tui.domain.core.job import Job
+from tui.domain.core.metric import GPU, GPU_MEMORY, UNITS, Series
 from tui.domain.training.telemetry import TelemetryLine
 
 MOST_POINTS = 2000

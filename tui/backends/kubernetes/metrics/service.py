@@ -20,8 +20,8 @@ from tui.backends.kubernetes.metrics.node_accelerators import NodeAccelerators
 from tui.backends.kubernetes.metrics.pod_usage import PodUsage
 from tui.backends.kubernetes.metrics.samples import SampleStore
 from tui.backends.kubernetes.telemetry import KubernetesTelemetry
-from tui.domain.job import Job
-from tui.domain.metric import (
+from tui.domain.core.job import Job
+from tui.domain.core.metric import (
     CPU,
     GPU,
     GPU_MEMORY,

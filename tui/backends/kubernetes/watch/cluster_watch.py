@@ -23,7 +23,8 @@ from tui.backends.kubernetes.watch.namespaces import MissingNamespaces
 from tui.backends.kubernetes.watch.nodes import NodeReader
 from tui.backends.kubernetes.watch.reflector import Reflector
 from tui.backends.kubernetes.watch.source import ApiSource
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.replica import NodeShare
 from tui.domain.kubernetes.conditions import time_of
 from tui.domain.kubernetes.failures.events import ClusterEvent
 from tui.domain.kubernetes.jobs import Found, job_of
@@ -31,7 +32,6 @@ from tui.domain.kubernetes.nodes.shares import node_shares
 from tui.domain.kubernetes.pods import Owner, Pod, owner_of, reduced
 from tui.domain.kubernetes.waiting import wait_events, waits_for
 from tui.domain.kubernetes.workloads import RUNTIME_KINDS, WORKLOADS, at, fields
-from tui.domain.replica import NodeShare
 
 Obj = Mapping[str, Any]
 Place = tuple[str, str, str]

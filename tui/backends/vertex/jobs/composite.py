@@ -13,7 +13,7 @@ from tui.backends.interface import BackendError, ContextInfo, JobPage
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.service import AT_ONCE, VertexJobs
 from tui.backends.vertex.transport.channels import Clients
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 MOST_READ = 50
 """Ended jobs whose parts one reading of a list asks for; the others' are read when they are opened."""

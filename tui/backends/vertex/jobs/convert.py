@@ -18,11 +18,11 @@ from google.cloud.aiplatform_v1.types.job_state import JobState as NativeState
 from google.protobuf import json_format
 
 from tui.backends.vertex.timestamps import moment
-from tui.domain.job import Job, JobError, infer_replicas, partly_read
+from tui.domain.core.job import Job, JobError, infer_replicas, partly_read
+from tui.domain.core.replica import ReplicaGroup
+from tui.domain.core.states import JobState, from_vertex
 from tui.domain.masking import mask_text
 from tui.domain.progress.pattern import VARIABLE
-from tui.domain.replica import ReplicaGroup
-from tui.domain.states import JobState, from_vertex
 from tui.domain.vertex.catalog import REDUCTION_SERVER
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.worker_pools import worker_pool

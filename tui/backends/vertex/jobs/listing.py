@@ -18,7 +18,7 @@ from tui.backends.interface import InvalidRequest, NotFound
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.paging import first_page
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
 """Jobs a page: larger ones than 100 are customary but not documented for this API (docs/facts/vertex.md 2.2),

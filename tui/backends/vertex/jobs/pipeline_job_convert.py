@@ -14,12 +14,12 @@ from google.protobuf import json_format
 
 from tui.backends.vertex.jobs.convert import job_of
 from tui.backends.vertex.timestamps import moment
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Artifact, Task
 from tui.domain.masking import mask_text
 from tui.domain.pipeline.graph import dependencies
 from tui.domain.pipeline.run import PipelineRun
-from tui.domain.states import JobState
-from tui.domain.task import Artifact, Task
 from tui.domain.training.progress import Progress
 
 KIND = "pipeline_job"

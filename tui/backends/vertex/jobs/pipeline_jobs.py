@@ -9,7 +9,7 @@ from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_service
 from tui.backends.vertex.jobs import pipeline_job_convert
 from tui.backends.vertex.jobs.composite import CompositeJobs
 from tui.backends.vertex.jobs.resource import ACTIVE_PIPELINES, Resource
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 
 class PipelineJobs(CompositeJobs):

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.transport.channels import Clients
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 _ACTIVE = ("QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED")
 ACTIVE_JOBS = (*(f"JOB_STATE_{state}" for state in _ACTIVE), "JOB_STATE_UPDATING")

@@ -31,9 +31,9 @@ from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
-from tui.domain.job import LAUNCH_LABEL, Job
-from tui.domain.resource_name import name_pattern
-from tui.domain.states import JobState
+from tui.domain.core.job import LAUNCH_LABEL, Job
+from tui.domain.core.resource_name import name_pattern
+from tui.domain.core.states import JobState
 
 AT_ONCE = 8
 """Regions read at the same time."""

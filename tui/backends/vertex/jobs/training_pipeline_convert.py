@@ -11,9 +11,9 @@ from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
 from tui.backends.vertex.jobs.convert import groups_of, job_of, pattern_of, strategy_of
-from tui.domain.job import Job, infer_replicas
-from tui.domain.states import JobState
-from tui.domain.task import Task
+from tui.domain.core.job import Job, infer_replicas
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.vertex.custom_job_spec import text_arguments
 
 KIND = "training_pipeline"

@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.types import pipeline_service, training_pipeline
 from tui.backends.vertex.jobs import convert, training_pipeline_convert
 from tui.backends.vertex.jobs.resource import ACTIVE_PIPELINES, Resource
 from tui.backends.vertex.jobs.service import VertexJobs
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 CHILD = "-custom-job"
 """What the service adds to a pipeline's display name for its custom job's (docs/facts/vertex.md 12.4)."""

@@ -17,10 +17,10 @@ from tui.backends.vertex.jobs.convert import (
     timeout_of,
 )
 from tui.backends.vertex.timestamps import moment
-from tui.domain.job import Job
+from tui.domain.core.job import Job
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
 from tui.domain.masking import mask_text
-from tui.domain.states import JobState
-from tui.domain.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Parameter, Study, Value
 

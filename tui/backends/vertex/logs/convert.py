@@ -16,7 +16,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 
 from tui.backends.vertex.timestamps import EPOCH, moment, time_of
-from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.core.log_entry import LogEntry, Severity
 
 _SEVERITIES = {severity.value: severity for severity in Severity}
 _EXACT = 2**53

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from tui.backends.interface import InvalidRequest, LogQuery
-from tui.domain.log_entry import SERVICE, Severity
+from tui.domain.core.log_entry import SERVICE, Severity
 
 MAX_LOG_FILTER = 20_000
 """Characters of a log filter (docs/facts/vertex.md 5.3)."""

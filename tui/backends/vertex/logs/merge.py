@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 Key = tuple[datetime, int, str, str]
 GENERATION = timedelta(seconds=2)

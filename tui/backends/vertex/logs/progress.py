@@ -15,7 +15,7 @@ from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, RETENTION, job_id, 
 from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines, job_lines
 from tui.backends.vertex.logs.reader import PAGE, LogReader
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps

@@ -17,8 +17,8 @@ from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
 from tui.backends.vertex.transport.paging import first_page
-from tui.domain.job import Job
-from tui.domain.resource_name import log_project
+from tui.domain.core.job import Job
+from tui.domain.core.resource_name import log_project
 
 Get = Callable[[str], Awaitable[Job]]
 """Reads a job by its full resource name."""

@@ -9,7 +9,7 @@ from tui.backends.vertex.logs.reader import Get, LogReader
 from tui.backends.vertex.logs.tail import Tail
 from tui.backends.vertex.logs.with_tasks import TasksLog
 from tui.backends.vertex.transport.channels import Clients
-from tui.domain.resource_name import log_project
+from tui.domain.core.resource_name import log_project
 
 
 class Logs(LogService):

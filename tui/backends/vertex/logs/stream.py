@@ -15,7 +15,7 @@ from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.errors import UndecodableReply
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 STREAM_SECONDS = 3600.0
 """A stream's own end, as the client's default has it (docs/facts/clients.md 'Faults')."""

@@ -29,7 +29,7 @@ from tui.backends.vertex.transport.budget import Lease
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.malloc_trim import trim
 from tui.backends.vertex.transport.retry import delay
-from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.core.log_entry import LogEntry, LogGap
 
 STREAM_AGAIN = 60.0
 """Seconds before the next attempt to open a stream when the project's limit is reached."""

@@ -9,7 +9,7 @@ from tui.backends.interface import TelemetryService
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import any_of, job_entries, quote, stamp
 from tui.backends.vertex.logs.reader import PAGE, LogReader
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 from tui.domain.training.telemetry import TELEMETRY_KINDS, TelemetryLine, telemetry_line
 
 JOBS_PER_READ = 500

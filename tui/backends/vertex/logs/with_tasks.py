@@ -18,9 +18,9 @@ from tui.backends.interface import BackendError, LogBatch, LogQuery
 from tui.backends.vertex.logs.filters import job_id
 from tui.backends.vertex.logs.reader import Get, LogReader
 from tui.backends.vertex.logs.tail import Tail
-from tui.domain.job import Job
-from tui.domain.log_entry import SERVICE, LogEntry
-from tui.domain.replica import of_task
+from tui.domain.core.job import Job
+from tui.domain.core.log_entry import SERVICE, LogEntry
+from tui.domain.core.replica import of_task
 
 MOST_JOBS = 500
 """Jobs of tasks in a filter, the newest: it may have 20,000 characters (docs/facts/vertex.md 5.3)."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.backends.interface import BackendError, Bucket, NotFound, PermissionDenied
 from tui.backends.vertex.storage import Storage
-from tui.domain.profile.document_edit import Edit
+from tui.domain.document.document_edit import Edit
 from tui.domain.vertex.preflight import COLD, Check, CheckStatus, Path, bucket_near, ok, unknown
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from tui.backends.interface import BackendError, NotFound, PermissionDenied
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.backends.vertex.transport.paging import first_page
-from tui.domain.profile.document_edit import Edit
+from tui.domain.document.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, Image, Path, image_of, ok, unknown
 
 MOST_TAGS = 200

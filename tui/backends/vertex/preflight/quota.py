@@ -10,7 +10,7 @@ from typing import Any
 
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.quotas import Quotas
-from tui.domain.quota import UNLIMITED
+from tui.domain.core.quota import UNLIMITED
 from tui.domain.vertex.catalog import region_accelerators
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown

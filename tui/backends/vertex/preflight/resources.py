@@ -11,7 +11,7 @@ from google.cloud.aiplatform_v1.types import persistent_resource
 from tui.backends.interface import ContextInfo, NotFound
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.backends.vertex.resources import resource_pool
-from tui.domain.resource_name import name_pattern
+from tui.domain.core.resource_name import name_pattern
 from tui.domain.resources.persistent import unfit
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown

@@ -18,7 +18,7 @@ from tui.backends.interface import BackendError, InvalidRequest, Unauthenticated
 from tui.backends.local.server import LocalServer
 from tui.backends.local.threads import in_thread
 from tui.config.paths import state_dir
-from tui.domain.resource_name import is_location
+from tui.domain.core.resource_name import is_location
 from tui.emulator.client import StateDir
 
 T = TypeVar("T")

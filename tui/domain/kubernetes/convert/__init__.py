@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.document.source import Path, dotted
 from tui.domain.kubernetes.convert.source import CannotConvert, Difference, Source
 from tui.domain.kubernetes.convert.to_kubernetes import to_manifest
 from tui.domain.kubernetes.convert.to_vertex import dropped_words, to_job_spec
@@ -14,7 +15,6 @@ from tui.domain.kubernetes.workloads import by_kind
 from tui.domain.profile.edit import render_new
 from tui.domain.profile.model import Profile, load, path_in_file
 from tui.domain.profile.parameters import references
-from tui.domain.profile.source import Path, dotted
 
 __all__ = ["CannotConvert", "Converted", "Difference", "convert", "families"]
 

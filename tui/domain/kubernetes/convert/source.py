@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tui.domain.document.source import Path, dotted
 from tui.domain.kubernetes.workloads import at
 from tui.domain.profile.parameters import Value
-from tui.domain.profile.source import Path, dotted
-from tui.domain.vertex.field_check import REFERENCE, is_reference
+from tui.domain.spec.field_check import REFERENCE, is_reference
 
 
 class CannotConvert(Exception):

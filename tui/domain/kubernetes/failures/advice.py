@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.domain.diagnosis import Diagnosis, explain_exit
+from tui.domain.core.diagnosis import Diagnosis, explain_exit
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.failures.failure import DELETED_BY_SOMEBODY, Failure
 from tui.domain.kubernetes.workloads import Group, elements, fields, groups
-from tui.domain.states import JobState
 
 Obj = Mapping[str, Any]
 _KILLED = 137

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.failures.events import seconds
 from tui.domain.kubernetes.pods import Pod, reason_words
-from tui.domain.states import JobState
 
 ONE_CAUSE = timedelta(minutes=2)
 """Failures that are not further apart than this follow from one another: peers lose each other."""

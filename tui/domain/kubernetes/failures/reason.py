@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from tui.domain.formatting import pieces
+from tui.domain.core.formatting import pieces
+from tui.domain.core.states import JobState
 from tui.domain.kubernetes.conditions import Status
 from tui.domain.kubernetes.failures.advice import unexplained
 from tui.domain.kubernetes.failures.failure import ONE_CAUSE, Failure, cause_of, newest_incident
-from tui.domain.states import JobState
 
 AT_WORK = frozenset({JobState.RESTARTING, JobState.RUNNING, JobState.PENDING})
 

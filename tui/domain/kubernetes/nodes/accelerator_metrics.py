@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tui.domain.metric import GPU, GPU_MEMORY
+from tui.domain.core.metric import GPU, GPU_MEMORY
 
 _PREFIXES = ("container_accelerator_", "DCGM_FI_DEV_")
 _LINE = re.compile(r"(?P<name>\w+)\{(?P<labels>.*)\}\s+(?P<value>\S+)(?:\s+(?P<at>-?\d+))?")

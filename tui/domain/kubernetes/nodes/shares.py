@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tui.domain.core.replica import NodeShare
 from tui.domain.kubernetes.nodes.machine import NodeMachine
 from tui.domain.kubernetes.pods import Pod
-from tui.domain.replica import NodeShare
 from tui.domain.vertex import catalog
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.domain.kubernetes.rules import gke, labels, names, policy, replicas, runtime, shape
 from tui.domain.kubernetes.rules.base import ManifestCase, ManifestRule
-from tui.domain.vertex.rules.base import Case, Finding
+from tui.domain.spec.findings import Case, Finding
 
 __all__ = ["RULES", "ManifestCase", "ManifestRule", "check_manifest"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.workloads import Group, Path, Workload, fields, groups, job_index, workload_of
-from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.rules.base import Case, Finding, Severity
+from tui.domain.spec.findings import Case, Finding, Severity
 
 HEAD: Path = ("manifest", "objects")
 

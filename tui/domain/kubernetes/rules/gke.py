@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
+from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.kubernetes.accelerators import ACCELERATORS, of_vertex, shown
 from tui.domain.kubernetes.rules.base import (
     EXTENDED,
@@ -34,9 +35,8 @@ from tui.domain.kubernetes.workloads import (
     tolerates,
     whole,
 )
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Finding, Severity
 from tui.domain.vertex.catalog import machines
-from tui.domain.vertex.rules.base import Finding, Severity
 
 TOLERATION = {"key": SPOT, "operator": "Equal", "value": "true", "effect": "NoSchedule"}
 INTERFACES = "networking.gke.io/interfaces"

@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.rules.base import HEAD, LABELS, ManifestCase, ManifestRule
 from tui.domain.kubernetes.workloads import Path, fields
-from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.rules.base import Finding
+from tui.domain.spec.findings import Finding
 
 LONGEST, LONGEST_PREFIX = 63, 253
 _PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")

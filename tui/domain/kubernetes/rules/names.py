@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.objects import containers, dns_name
 from tui.domain.kubernetes.rules.base import (
     IMAGES,
@@ -18,9 +19,8 @@ from tui.domain.kubernetes.rules.base import (
     ManifestRule,
 )
 from tui.domain.kubernetes.workloads import Path, fields
-from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.job_name import PLACEHOLDER
-from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.spec.findings import Finding, Severity
 
 LONGEST = 63
 """Characters of a DNS label, which the name of a pod's host is."""

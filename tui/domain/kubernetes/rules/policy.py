@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.kubernetes.rules.base import (
     BATCH_JOB,
     KUEUE,
@@ -15,8 +16,7 @@ from tui.domain.kubernetes.rules.base import (
     ManifestRule,
 )
 from tui.domain.kubernetes.workloads import QUEUE, Path, at, elements, fields, is_spot, whole
-from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.spec.findings import Finding, Severity
 
 _POLICIES = {
     "pytorch_job": ("Always", "OnFailure", "Never", "ExitCode"),

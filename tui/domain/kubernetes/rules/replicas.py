@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.kubernetes.rules.base import (
     BATCH_JOB,
     GANG,
@@ -17,8 +18,7 @@ from tui.domain.kubernetes.rules.base import (
     ManifestRule,
 )
 from tui.domain.kubernetes.workloads import Group, at, elements, fields, gpus, whole
-from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.spec.findings import Finding, Severity
 
 _SINGLE = frozenset({"Master", "Chief", "Launcher"})
 _NPROC_WORDS = frozenset({"auto", "cpu", "gpu"})

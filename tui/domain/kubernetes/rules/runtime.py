@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.rules.base import API, SHM, ManifestCase, ManifestRule
 from tui.domain.kubernetes.shared_memory import DEV_SHM, SHARED_MEMORY, loader_workers
 from tui.domain.kubernetes.workloads import elements, fields, gpus
-from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.spec.findings import Finding, Severity
 
 
 def shared_memory(case: ManifestCase) -> Iterator[Finding]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import Path
 from tui.domain.kubernetes.schema.check import problems, unknown_fields
 from tui.domain.kubernetes.schema.registry import schema_of
 from tui.domain.kubernetes.workloads import at
-from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.profile.source import Path
 
 Schema = Mapping[str, Any]
 _PREFIX = re.compile(r'^(?:Invalid|Unsupported) value: (?:"[^"]*"|[^:]+): ')

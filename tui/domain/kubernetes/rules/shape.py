@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tui.domain.document.document_edit import Edit
 from tui.domain.kubernetes.objects import workload_scoped
 from tui.domain.kubernetes.rules.base import API, HEAD, ManifestCase, ManifestRule
 from tui.domain.kubernetes.rules.schema_check import violations
 from tui.domain.kubernetes.workloads import WORKLOADS, fields, workload_of
-from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.rules.base import Finding, Severity
+from tui.domain.spec.findings import Finding, Severity
 
 SCHEMA = "manifest.schema"
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tui.domain.document.source import Path, read
 from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
 from tui.domain.profile.header import top_names
-from tui.domain.profile.source import Path, read
-from tui.domain.spec_format import BodyInput, bodies, first_format, format_of, standing_alone
-from tui.domain.vertex.field_check import camel
+from tui.domain.spec.field_check import camel
+from tui.domain.spec.findings import Severity
+from tui.domain.spec.spec_format import BodyInput, bodies, first_format, format_of, standing_alone
 from tui.domain.vertex.form.values import at, reference, scalar_text
-from tui.domain.vertex.rules.base import Severity
 
 _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
 

@@ -6,11 +6,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import dotted
 from tui.domain.profile.parameters import convert, references
-from tui.domain.profile.source import dotted
+from tui.domain.spec.field_check import REFERENCE
 from tui.domain.vertex.catalog import machines
-from tui.domain.vertex.field_check import REFERENCE
 from tui.domain.vertex.form.rows import Row, RowKind, pool_value
 from tui.domain.vertex.form.values import MISSING, Path, actual, at, pair, parse, reference, scalar_text
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tui.domain.pipeline.fields import PIPELINE_JOB_BODY
-from tui.domain.spec_format import BodyInput
+from tui.domain.spec.spec_format import BodyInput
 from tui.domain.tuning.fields import METRIC_SPEC, PARAMETER_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.field_table import (
     BOOLEAN,

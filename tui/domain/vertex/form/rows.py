@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from tui.domain.document.source import Problem, dotted
 from tui.domain.kubernetes.form import sections as cluster_sections
 from tui.domain.masking import MASK, mask_text, mask_value
 from tui.domain.profile.header import header_fields
-from tui.domain.profile.source import Problem, dotted
-from tui.domain.spec_format import BodyInput, first_format
+from tui.domain.spec.field_check import camel
+from tui.domain.spec.findings import Severity
+from tui.domain.spec.spec_format import BodyInput, first_format
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
-from tui.domain.vertex.field_check import camel
 from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, FieldType
 from tui.domain.vertex.form import fields as table
 from tui.domain.vertex.form.fields import FormField, Section
@@ -30,7 +31,6 @@ from tui.domain.vertex.form.values import (
     reference,
     scalar_text,
 )
-from tui.domain.vertex.rules.base import Severity
 
 MAX_POOLS = 4
 REDUCERS_KEY = "reduction-server"

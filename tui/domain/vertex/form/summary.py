@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.domain.formatting import pieces
-from tui.domain.spec_format import ReplicaGroup, custom_jobs, groups_of, is_one
+from tui.domain.core.formatting import pieces
+from tui.domain.spec.findings import Severity
+from tui.domain.spec.spec_format import ReplicaGroup, custom_jobs, groups_of, is_one
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.form.rows import role_of
 from tui.domain.vertex.form.values import duration_text
-from tui.domain.vertex.rules.base import Severity
 
 
 def roles(job: Mapping[str, Any]) -> str:

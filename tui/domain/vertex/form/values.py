@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.domain.masking import mask_text, mask_value
 from tui.domain.profile.parameters import convert
-from tui.domain.vertex.field_check import REFERENCE, camel, is_reference
+from tui.domain.spec.field_check import REFERENCE, camel, is_reference
 from tui.domain.vertex.field_table import FieldType
 
 Path = tuple[str | int, ...]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tui.domain.document.source import camel, read
 from tui.domain.profile import ProfileInvalid, load
 from tui.domain.profile.gcloud_config import task_problems
-from tui.domain.profile.source import camel, read
-from tui.domain.spec_format import standing_alone
+from tui.domain.spec.spec_format import standing_alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from tui.domain.profile import ProfileInvalid
 from tui.domain.shell import Word
-from tui.domain.vertex.field_check import suggestion
+from tui.domain.spec.field_check import suggestion
 from tui.domain.vertex.interchange.config_files import read_config, takes_lists
 from tui.domain.vertex.interchange.gcloud_flags import Command, Config, Reader, number
 from tui.domain.vertex.interchange.gcloud_pools import refusals

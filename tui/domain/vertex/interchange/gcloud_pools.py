@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tui.domain.vertex.field_check import suggestion
+from tui.domain.spec.field_check import suggestion
 from tui.domain.vertex.field_table import ACCELERATOR
 
 _OF_A_PACKAGE = ("script", "requirements", "extra-packages", "extra-dirs")

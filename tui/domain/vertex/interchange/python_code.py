@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tui.domain.spec_format import SpecFormat
+from tui.domain.spec.spec_format import SpecFormat
 from tui.domain.vertex.field_table import VALUE, FieldType
 
 WIDE = 88

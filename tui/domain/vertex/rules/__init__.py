@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tui.domain.spec.findings import Case, Finding, Rule, Severity
 from tui.domain.vertex.rules import (
     machine,
     mounts,
@@ -21,7 +22,6 @@ from tui.domain.vertex.rules import (
     tpu,
     tuning,
 )
-from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 
 __all__ = ["RULES", "Case", "Finding", "Rule", "Severity", "check_job", "findings"]
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within
-from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex.sources import COMPUTE
 
 DISKS = ("pd-ssd", "pd-standard", "hyperdisk-balanced")

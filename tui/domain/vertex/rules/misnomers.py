@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.spec_format import bodies, format_of
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Finding, Path, Severity
+from tui.domain.spec.spec_format import bodies, format_of
 from tui.domain.vertex import catalog, reducers
 from tui.domain.vertex.custom_job_spec import whole
 from tui.domain.vertex.field_table import NAMES
-from tui.domain.vertex.rules.base import Finding, Path, Severity
 from tui.domain.vertex.sources import DISTRIBUTED, JSON_MAPPING
 
 _SOURCE = "docs/facts/vertex.md 14.1"

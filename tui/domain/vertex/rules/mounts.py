@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Rule, Severity
 from tui.domain.vertex.custom_job_spec import machine_of, within
-from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 from tui.domain.vertex.sources import EMULATOR, SPEC, TRAINING, UNDOCUMENTED
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"

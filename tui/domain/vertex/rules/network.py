@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Rule, Severity
 from tui.domain.vertex.custom_job_spec import machine_of
-from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 from tui.domain.vertex.sources import DOCS, SPEC, TRAINING
 
 NO_PEERING = frozenset({"NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import Edit
+from tui.domain.document.document_edit import Edit
+from tui.domain.spec.findings import Case, Finding, Rule, Severity
 from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 from tui.domain.vertex.sources import SPEC, TENSORBOARD
 
 _TENSORBOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")

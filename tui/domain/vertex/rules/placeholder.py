@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex.custom_job_spec import task_of, within
-from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
 
 NAME = "placeholder.name"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Path, Pool, Rule, Severity
 from tui.domain.vertex import catalog, reducers
 from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole
-from tui.domain.vertex.rules.base import Case, Finding, Path, Pool, Rule, Severity
 from tui.domain.vertex.sources import DISTRIBUTED, UNDOCUMENTED
 
 LEAST_VCPUS = 16

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import Edit
+from tui.domain.document.document_edit import Edit
+from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, within
-from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex.sources import DOCS, GCLOUD_REGION
 
 _IN_REGION = re.compile(r"/(?:locations|regions)/(?P<region>[a-z0-9-]+)/")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Path, Pool, Rule, Severity
 from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole, within
-from tui.domain.vertex.rules.base import Case, Finding, Path, Pool, Rule, Severity
 
 NO_SUCH = {"CLOUD_ML_HP_TUNING_RANK": "RANK", "CLOUD_ML_HP_TUNING_WORLD_SIZE": "WORLD_SIZE"}
 DATASET = ("AIP_TRAINING_DATA_URI", "AIP_VALIDATION_DATA_URI", "AIP_TEST_DATA_URI", "AIP_DATA_FORMAT")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Rule, Severity
 from tui.domain.vertex.catalog import FLEX_ACCELERATORS
 from tui.domain.vertex.custom_job_spec import duration, machine_of, task_of, within
-from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 from tui.domain.vertex.sources import FLEX, TRAINING, UNDOCUMENTED
 
 WEEK = 7 * 86_400

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.masking import mask_value, masked
+from tui.domain.spec.findings import Case, Finding, Rule, Severity
 from tui.domain.vertex.custom_job_spec import task_of
-from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 
 _FIX = "Put it into Secret Manager and let the code fetch it as the job's service account."
 

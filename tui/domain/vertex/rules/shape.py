@@ -6,9 +6,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Rule, Severity
 from tui.domain.vertex.custom_job_spec import task_of, whole, within
-from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
 from tui.domain.vertex.sources import DISTRIBUTED, GCLOUD_JOB, JOB, REST, SPEC, TRAINING, UNDOCUMENTED
 
 MAX_NAME = 128

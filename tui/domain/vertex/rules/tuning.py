@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex.custom_job_spec import whole, within
-from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
 from tui.domain.vertex.sources import STUDY, TUNING, TUNING_JOB, UNDOCUMENTED
 
 BODY = "tuningJob"

@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from tui.domain.log_entry import Severity
+from tui.domain.core.log_entry import Severity
 from tui.emulator.filters import (
     MISSING,
     Call,

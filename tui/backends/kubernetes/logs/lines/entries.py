@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.backends.kubernetes.logs.lines.stamped import SECOND, moment_of
+from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.log.json_line import NotAnObject, parse_json_line, pieces
 from tui.domain.log.plain_line import severity_of
-from tui.domain.log_entry import LogEntry, Severity
 
 _SEVERITIES = {int(severity): severity for severity in Severity}
 PLAIN = Severity.INFO

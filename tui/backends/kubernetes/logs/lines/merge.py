@@ -12,7 +12,7 @@ from datetime import datetime
 from heapq import heapify, heappop, heapreplace
 
 from tui.backends.kubernetes.logs.lines.stamped import SECOND
-from tui.domain.log_entry import LogEntry
+from tui.domain.core.log_entry import LogEntry
 
 HOLD = 0.3
 """Seconds that an entry waits for older ones of other streams, and that a stream is waited for."""

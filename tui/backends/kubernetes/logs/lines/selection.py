@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tui.backends.interface import LogQuery
 from tui.backends.kubernetes.logs.lines.stamped import stamp_at
-from tui.domain.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
 
 
 class Selection:

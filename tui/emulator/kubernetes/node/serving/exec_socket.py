@@ -14,8 +14,8 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tui.domain import exec_frames as frames
-from tui.domain.exec_frames import frame
+from tui.domain.core import exec_frames as frames
+from tui.domain.core.exec_frames import frame
 from tui.emulator.kubernetes.errors import ApiError, BadRequest
 from tui.emulator.kubernetes.node.kubelet.container import Container
 from tui.emulator.kubernetes.node.kubelet.environment import words_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tui.domain.profile.document_edit import Edit
+from tui.domain.document.document_edit import Edit
 from tui.domain.vertex.custom_job_spec import within
 
 Path = tuple[str | int, ...]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.diagnosis import Diagnosis
-from tui.domain.replica import NodeShare, Replica, ReplicaGroup, of_task
-from tui.domain.states import JobState
-from tui.domain.task import Task
-from tui.domain.text import plain
+from tui.domain.core.diagnosis import Diagnosis
+from tui.domain.core.replica import NodeShare, Replica, ReplicaGroup, of_task
+from tui.domain.core.states import JobState
+from tui.domain.core.task import Task
+from tui.domain.core.text import plain
 from tui.domain.training.progress import NO_PROGRESS, Progress
 
 LAUNCH_LABEL = "vxtui-launch"

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
-from tui.domain.formatting import pieces
+from tui.domain.core.formatting import pieces
 
 SERVICE = "service"
 """The task name under which the platform itself writes (docs/facts/vertex.md 5.1)."""
@@ -48,7 +48,7 @@ class LogEntry:
     """One line of one replica, or one message of the service.
 
     `message` is the text as it was written: untrusted, control sequences and all. Pass it through
-    `tui.domain.text.plain` before it nears a terminal. `json` is the whole jsonPayload where the line
+    `tui.domain.core.text.plain` before it nears a terminal. `json` is the whole jsonPayload where the line
     was one JSON object, else `None`.
     """
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from tui.domain.job import Job, exit_codes
-from tui.domain.states import JobState
+from tui.domain.core.job import Job, exit_codes
+from tui.domain.core.states import JobState
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.worker_pools import PARAMETER_SERVER, REDUCER
 

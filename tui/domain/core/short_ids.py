@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tui.domain.job import Job
+from tui.domain.core.job import Job
 
 MIN_SUFFIX = 3
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tui.domain.profile.document_edit import REMOVED, Edit, Path
-from tui.domain.profile.source import is_merge
-from tui.domain.profile.tree import Node, parse
+from tui.domain.document.document_edit import REMOVED, Edit, Path
+from tui.domain.document.source import is_merge
+from tui.domain.document.tree import Node, parse
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Apply one edit to YAML text and keep every other character.
 
-The tree of `tui.domain.profile.tree` has the span of each value; only that span is rewritten, so
+The tree of `tui.domain.document.tree` has the span of each value; only that span is rewritten, so
 comments, order, quotes and the layout of everything else stay. Where an alias or `<<` shares the value
 among several places, the edited place overrides what it shares with `<<` and a key of its own. Where
 `<<` can't say that, it gets a copy first, and the others keep what they had. `splice_shared` changes the
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.domain.profile import write
-from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.profile.sharing import edited_slot, goes_by_value, own_index, slot_of
-from tui.domain.profile.source import is_merge, plain
-from tui.domain.profile.tree import Node, parse
+from tui.domain.document import write
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.sharing import edited_slot, goes_by_value, own_index, slot_of
+from tui.domain.document.source import is_merge, plain
+from tui.domain.document.tree import Node, parse
 
 
 class CannotSplice(Exception):

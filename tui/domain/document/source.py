@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.profile.document_edit import Edit
-from tui.domain.profile.tree import DEEPEST, Node, NotYaml, parse, parse_all
-from tui.domain.vertex.rules.base import Severity
+from tui.domain.document.document_edit import Edit
+from tui.domain.document.tree import DEEPEST, Node, NotYaml, parse, parse_all
+from tui.domain.spec.findings import Severity
 
 Path = tuple[str | int, ...]
 Place = tuple[int, int]

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.profile.source import Document, Path, Problem, camel, dotted
+from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import Document, Path, Problem, camel, dotted
+from tui.domain.spec.findings import Severity
 from tui.domain.vertex.field_table import ENV, HEADER, OUTPUT_ONLY, STRING, FieldType
-from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import misnomer, misnomers_below
 from tui.domain.vertex.sources import JSON_MAPPING
 

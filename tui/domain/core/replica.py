@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tui.domain.states import JobState
+from tui.domain.core.states import JobState
 
 _NAME = re.compile(r"(?P<group>.*?(?P<number>\d*))-(?P<index>\d+)", re.DOTALL)
 _OTHER = 1 << 30

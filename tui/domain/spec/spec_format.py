@@ -11,9 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from tui.domain.profile.source import Document, Path, Problem
+    from tui.domain.document.source import Document, Path, Problem
+    from tui.domain.spec.findings import Case, Finding
     from tui.domain.vertex.field_table import FieldType
-    from tui.domain.vertex.rules.base import Case, Finding
 
 
 @dataclass(frozen=True, slots=True)
