@@ -33,7 +33,7 @@ from tui.backends.interface import JobPage
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.domain.tuning.study import Metric, Parameter, Study
 from tui.screens.job.screen import JobScreen
 from tui.screens.job.tasks import TasksPane

@@ -33,7 +33,7 @@ from tui.domain.core.metric import MetricsReading
 from tui.domain.core.quota import Quota
 from tui.domain.core.replica import ReplicaGroup
 from tui.domain.core.states import JobState
-from tui.domain.training.progress import Progress, TrainingStep
+from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.worker_pools import worker_pool
 

@@ -10,8 +10,8 @@ from tests.ui.double import NOON, MemoryBackend, job, pool
 from tui.backends.interface import BackendError, MetricService
 from tui.domain.core.job import Job
 from tui.domain.core.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
+from tui.domain.core.replica import REDUCER
 from tui.domain.training.telemetry import GpuSample, TelemetryLine
-from tui.domain.vertex.worker_pools import REDUCER
 
 A100, H100 = "NVIDIA_TESLA_A100", "NVIDIA_H100_80GB"
 TRAINING = job(

@@ -24,7 +24,7 @@ from tui.domain.core.metric import (
     NotMeasured,
     Series,
 )
-from tui.domain.training.progress import TrainingStep, training_step
+from tui.domain.core.training_progress import TrainingStep, training_step
 
 
 class JobBackend(MemoryBackend):

@@ -17,7 +17,7 @@ from tui.app import VxtuiApp
 from tui.domain.core.job import Job, JobError
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.screens.job.screen import JobScreen
 from tui.screens.pipeline.tasks import PipelineTasksPane
 

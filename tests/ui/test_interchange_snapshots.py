@@ -14,8 +14,8 @@ from tests.ui.double import MemoryBackend, console
 from tests.ui.jobs_screen_support import until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings
+from tui.domain.interchange import FORMS, export
 from tui.domain.profile import load
-from tui.domain.vertex.interchange import FORMS, export
 from tui.screens.profiles.export import ExportScreen
 from tui.store.jobs.connection_state import ConnectionState
 

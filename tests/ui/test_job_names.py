@@ -12,7 +12,7 @@ from tests.ui.double import NOON, MemoryBackend, job
 from tests.ui.jobs_screen_support import opened, painted, table, until
 from tui.config.settings import Context
 from tui.domain.core.states import JobState
-from tui.domain.vertex.interchange import FORMS
+from tui.domain.interchange import FORMS
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.launch.form import LaunchForm

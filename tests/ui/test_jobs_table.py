@@ -13,7 +13,7 @@ from tests.ui.double import NOON, MemoryBackend, fleet, job, pool
 from tests.ui.jobs_screen_support import again, current, lines, opened, painted, shown, table, until
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.states import JobState
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.columns import GAP, place
 from tui.widgets.table.job_table import COLUMNS, progress_content

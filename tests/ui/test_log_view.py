@@ -22,7 +22,7 @@ from textual.selection import Selection
 from tests.ui.job_double import at, event, line, step
 from tests.ui.log_view_support import rows
 from tui.domain.core.log_entry import LogEntry, LogGap, Severity
-from tui.domain.core.pattern import compile_pattern
+from tui.domain.log.pattern import compile_pattern
 from tui.store.log.store import LogStore
 from tui.widgets.log.render import (
     JsonForm,

@@ -20,7 +20,7 @@ from tui.backends.interface import Unavailable
 from tui.config.settings import Context
 from tui.domain.core.job import JobError
 from tui.domain.core.states import JobState
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.overview import OverviewPane
 from tui.screens.job.screen import JobScreen

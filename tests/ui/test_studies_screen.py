@@ -21,8 +21,8 @@ from tui.app import VxtuiApp
 from tui.backends.interface import Unavailable
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
+from tui.domain.core.training_progress import Progress
 from tui.domain.jobs.parts import Best, parts
-from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Study
 from tui.kinds.registry import kinds
 from tui.screens.dialogs.confirm import ConfirmScreen

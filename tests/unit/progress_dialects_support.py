@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tui.domain.core.log_entry import LogEntry, Severity
+from tui.domain.core.training_progress import TrainingStep
 from tui.domain.progress.job_progress import JobProgress
-from tui.domain.training.progress import TrainingStep
 
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 CORPUS = Path(__file__).with_name("progress_corpus")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tui.domain.vertex.rules import Case, check_job
+from tui.domain.spec.findings import Case
+from tui.domain.vertex.rules import check_job
 
 Job = dict[str, Any]
 POOL: Job = {

@@ -13,8 +13,8 @@ from tui.domain.comparison.facts import job_facts, pipeline_facts, tuning_facts
 from tui.domain.comparison.runs import RunFacts, TaskOutcome, change_text, percent_text, rows_of, text_of
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Artifact, Task
+from tui.domain.core.training_progress import Progress
 from tui.domain.masking import MASK
-from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Study
 from tui.kinds.kind import resolve
 from tui.kinds.registry import kinds

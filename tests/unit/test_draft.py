@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tui.config.paths import shipped
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import read
-from tui.domain.vertex.form import FormState, Row, build_rows, changes
-from tui.domain.vertex.form.analysis import analyse
-from tui.domain.vertex.form.choices import pool_of, pools_path
+from tui.domain.form import FormState, Row, build_rows, changes
+from tui.domain.form.analysis import analyse
+from tui.domain.form.choices import pool_of, pools_path
 from tui.store.profiles.draft import Draft, FileChanged, read_text
 
 TEXTS = [p.read_text() for p in sorted(shipped("profiles").glob("*.yaml"))]

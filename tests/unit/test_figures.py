@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.unit.progress_dialects_support import log_entry
+from tui.domain.core.figures import LARGEST, MOST_STEPS, count, figure, finite, later
+from tui.domain.core.training_progress import NO_PROGRESS, advance, training_step
 from tui.domain.progress.job_progress import JobProgress
-from tui.domain.training.figures import LARGEST, MOST_STEPS, count, figure, finite, later
-from tui.domain.training.progress import NO_PROGRESS, advance, training_step
 from tui.widgets.plot.chart import ChartLine, finite_part
 from tui.widgets.plot.sparkline import sparkline
 

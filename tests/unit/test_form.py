@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from tui.config.paths import shipped
 from tui.domain.document.document_edit import edited
 from tui.domain.document.source import read
+from tui.domain.form import SECTIONS, FormState, Row, RowKind, build_rows, changes
+from tui.domain.form.analysis import analyse
+from tui.domain.form.choices import accelerators_in, choices, machines_with, pool_of, pools_path
+from tui.domain.form.fields import ELEMENTS, POOL, STUDY_SECTION
+from tui.domain.form.summary import accelerators, roles, totals
+from tui.domain.form.values import parse
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.edit import apply
+from tui.domain.spec.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, FieldType
 from tui.domain.tuning.fields import PARAMETER_SPEC, STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.catalog import machines
-from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, FieldType
-from tui.domain.vertex.form import SECTIONS, FormState, Row, RowKind, build_rows, changes
-from tui.domain.vertex.form.analysis import analyse
-from tui.domain.vertex.form.choices import accelerators_in, choices, machines_with, pool_of, pools_path
-from tui.domain.vertex.form.fields import ELEMENTS, POOL, STUDY_SECTION
-from tui.domain.vertex.form.summary import accelerators, roles, totals
-from tui.domain.vertex.form.values import parse
 
 A100 = (shipped("profiles") / "a100-4node-spot.yaml").read_text()
 POOLS = ("jobSpec", "workerPoolSpecs")

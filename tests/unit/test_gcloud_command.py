@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tui.config.paths import shipped
+from tui.domain.interchange import Exported, export, export_job, from_text
+from tui.domain.interchange.config_files import ConfigFile
+from tui.domain.interchange.gcloud_command import NotExpressible, of
 from tui.domain.profile import Request, load
-from tui.domain.vertex.interchange import Exported, export, export_job, from_text
-from tui.domain.vertex.interchange.config_files import ConfigFile
-from tui.domain.vertex.interchange.gcloud_command import NotExpressible, of
 
 # Each has a job, the command that we made of it, and the body that gcloud 578.0.0 sent when bash ran the
 # command. The jobs are those of the ready-made profiles and some that hypothesis made.

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from tui.domain.document.source import camel
+from tui.domain.document.source import ProblemSeverity, camel
+from tui.domain.interchange import export, from_text, read_config
 from tui.domain.profile import ProfileInvalid, inspect, load
 from tui.domain.profile.autofix import apply_fixes, fixable
-from tui.domain.vertex.interchange import export, from_text, read_config
-from tui.domain.vertex.rules import Severity
 
 CASES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
 SENT = sorted(name for name, case in CASES.items() if not case.keys() & {"error", "warning"})
@@ -39,7 +38,7 @@ def sent(text: str) -> Any:
 
 
 def errors(text: str) -> list[str]:
-    return [p.id for p in inspect(text, "c.yaml", "c") if p.severity is Severity.ERROR]
+    return [p.id for p in inspect(text, "c.yaml", "c") if p.severity is ProblemSeverity.ERROR]
 
 
 @pytest.mark.parametrize("name", SENT)

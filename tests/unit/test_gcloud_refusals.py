@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tui.domain.interchange import gcloud
 from tui.domain.profile import ProfileInvalid
-from tui.domain.vertex.interchange import gcloud
 
 POOL = "machine-type=n1-standard-4,container-image-uri=gcr.io/p/t:1"
 EXECUTOR = "machine-type=n1-standard-4,executor-image-uri=gcr.io/p/t:1"

@@ -14,11 +14,10 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tui.domain.document.source import decode
+from tui.domain.document.source import ProblemSeverity, decode
+from tui.domain.interchange import ConfigFile, Imported, export, from_resource, from_text
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.profile.edit import render_new
-from tui.domain.vertex.interchange import ConfigFile, Imported, export, from_resource, from_text
-from tui.domain.vertex.rules import Severity
 
 SPEC: dict[str, Any] = {
     "workerPoolSpecs": [
@@ -444,7 +443,7 @@ def test_any_bytes_are_a_profile_or_a_problem_with_its_place(data: bytes) -> Non
     except ProfileInvalid as error:
         assert error.problems
         for problem in error.problems:
-            assert problem.severity is Severity.ERROR and problem.message
+            assert problem.severity is ProblemSeverity.ERROR and problem.message
             assert (problem.line >= 1 and problem.column >= 1) or "empty" in problem.message
         return
     assert profile.check().request

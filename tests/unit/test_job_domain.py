@@ -14,7 +14,7 @@ from tui.domain.core.job import Job, JobError, infer_replicas, partly_read
 from tui.domain.core.log_entry import Severity
 from tui.domain.core.quota import Quota
 from tui.domain.core.states import JobState, from_vertex
-from tui.domain.training.progress import Progress, advance, training_step
+from tui.domain.core.training_progress import Progress, advance, training_step
 from tui.domain.vertex import catalog
 from tui.domain.vertex.worker_pools import worker_pool
 

@@ -10,7 +10,7 @@ import pytest
 from tests.ui.double import NOON, job
 from tui.domain.core.short_ids import short_ids
 from tui.domain.profile.job_name import NameFacts, expand
-from tui.domain.vertex.rules.shape import name_problem
+from tui.domain.spec.display_name import name_problem
 from tui.store.profiles.name_facts import NO_COMMIT, name_facts, named
 
 FACTS = NameFacts("tiny", "20261121", "ana", "9f3c2ab")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Progress
 from tui.domain.jobs.query import FIELDS, QueryError, parse
-from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -15,7 +15,7 @@ from tests.ui.double import NOON
 from tui.domain.core.job import Job, JobError
 from tui.domain.core.replica import NodeShare, ReplicaGroup
 from tui.domain.core.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.store.jobs.snapshot import SnapshotFile
 
 LEFT_OUT = {

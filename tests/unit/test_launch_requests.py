@@ -21,9 +21,9 @@ import pytest
 from google.cloud.aiplatform_v1.types import CustomJob
 from google.protobuf import json_format
 
+from tui.domain.interchange import ConfigFile, from_text
+from tui.domain.interchange.gcloud_script import Surroundings
 from tui.domain.profile import Profile, ProfileInvalid, load
-from tui.domain.vertex.interchange import ConfigFile, from_text
-from tui.domain.vertex.interchange.gcloud_script import Surroundings
 
 CASES = sorted(
     path.parent for path in Path(__file__).parent.glob("launch_scripts/requests/*/*/expected.json")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.unit.launch_scripts.corpus import FOLDER_FILES, SCRIPTS
 from tests.unit.launch_scripts.recorder import recorded
+from tui.domain.interchange import from_text
+from tui.domain.interchange.gcloud_script import Surroundings
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.shell import NotRead, Script, read_script
 from tui.domain.shell.scanning import ansi_c, word
-from tui.domain.vertex.interchange import from_text
-from tui.domain.vertex.interchange.gcloud_script import Surroundings
 
 ENVIRONMENT = {"HOME": "/home/me", "PROJECT_ID": "from-outside"}
 

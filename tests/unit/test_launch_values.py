@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from tests.shell import Home, home
+from tui.domain.interchange import ConfigFile, from_text
 from tui.domain.profile import ProfileInvalid, load
 from tui.domain.profile.launch_command import KNOWN, is_known, of_shell
-from tui.domain.vertex.interchange import ConfigFile, from_text
 from tui.store.profiles.launch_values import launch_values
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

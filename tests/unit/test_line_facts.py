@@ -7,7 +7,7 @@ import random
 
 from tests.ui.job_double import at, line
 from tui.domain.core.log_entry import LogEntry
-from tui.domain.training.progress import Progress, TrainingStep
+from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.store.job.line_facts import AT_ONCE, MOST_BETWEEN, LineFacts
 
 COST = AT_ONCE / 3

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.unit.log_store_support import START, entry, many
 from tui.domain.core.log_entry import LogEntry, LogGap, Severity
-from tui.domain.core.pattern import compile_pattern
+from tui.domain.log.pattern import compile_pattern
 from tui.store.log import block_file
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines, line_key, merge

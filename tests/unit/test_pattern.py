@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tui.domain.core.pattern import Pattern, PatternError, compile_pattern
+from tui.domain.log.pattern import Pattern, PatternError, compile_pattern
 from tui.store.log.ripgrep import ascii_classes
 
 SLOW = [

@@ -13,12 +13,12 @@ from google.cloud.aiplatform_v1.types import PipelineJob
 from google.protobuf import json_format
 
 from tests.unit.pipeline_body_support import profile, spec
+from tui.domain.interchange import from_resource, from_text
+from tui.domain.interchange.exports import export, export_job
 from tui.domain.pipeline.rerun import rerun_resource
 from tui.domain.pipeline.template import read_template
 from tui.domain.profile import Profile, ProfileInvalid, load
-from tui.domain.vertex.custom_job_spec import whole_numbers
-from tui.domain.vertex.interchange import from_resource, from_text
-from tui.domain.vertex.interchange.exports import export, export_job
+from tui.domain.spec.custom_job_spec import whole_numbers
 
 NAME = "projects/p/locations/us-east4/pipelineJobs/dag-7"
 REPORTED = {

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from tests.unit.pipeline_body_support import ANYTHING, CONTAINER, INPUTS, profile, spec
 from tui.domain.document.document_edit import edited
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.pipeline.ir import BadPipeline, Reader, read_pipeline
 from tui.domain.pipeline.rules import RULES, check_pipeline
 from tui.domain.profile import Problem, inspect
-from tui.domain.spec.findings import Case, Severity
+from tui.domain.spec.findings import Case
 
 Job = dict[str, Any]
 RUNTIME = {"gcsOutputDirectory": "gs://bucket/root", "parameterValues": {"name": "x"}}
@@ -129,7 +130,7 @@ def test_a_job_that_breaks_a_rule_is_told_so(rule: str, broken: Job) -> None:
 def test_there_is_a_job_for_every_rule() -> None:
     assert {rule.id for rule in RULES} <= {rule for rule, _ in CASES}
     assert len({rule.id for rule in RULES}) == len(RULES)
-    assert all(rule.source.startswith("https://") for rule in RULES if rule.severity is Severity.ERROR)
+    assert all(rule.source.startswith("https://") for rule in RULES if rule.severity is ProblemSeverity.ERROR)
 
 
 def only(found: Any) -> Problem:

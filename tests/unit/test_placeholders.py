@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.profile import Problem, inspect
 from tui.domain.vertex import image_reference
-from tui.domain.vertex.rules import Severity
 
 HEX = "0123456789abcdef"
 GOOD = "us-docker.pkg.dev/project-x/repo/train:v1"
@@ -27,11 +27,15 @@ def config(image: str = GOOD, more: str = "", args: str = "") -> str:
 def found(text: str, *, parameters: bool = False) -> list[Problem]:
     if parameters:
         text = "parameters: {P: a}\njobSpec:\n" + "".join(f"  {line}\n" for line in text.splitlines())
-    return [p for p in inspect(text, "f.yaml", "f", region="us-central1") if p.severity is not Severity.NOTE]
+    return [
+        p
+        for p in inspect(text, "f.yaml", "f", region="us-central1")
+        if p.severity is not ProblemSeverity.NOTE
+    ]
 
 
 def errors(text: str) -> list[tuple[str, str]]:
-    return [(p.id, p.field) for p in found(text) if p.severity is Severity.ERROR]
+    return [(p.id, p.field) for p in found(text) if p.severity is ProblemSeverity.ERROR]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,7 @@ def errors(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_an_image_that_is_not_filled_in_is_one_error_at_its_place(image: str) -> None:
-    problems = [p for p in found(config(image)) if p.severity is Severity.ERROR]
+    problems = [p for p in found(config(image)) if p.severity is ProblemSeverity.ERROR]
     assert [(p.id, p.line) for p in problems] == [("placeholder.name", 5)]
     assert problems[0].fix
 
@@ -153,7 +157,7 @@ def test_a_plausible_image_is_taken(image: str) -> None:
     ],
 )
 def test_an_image_that_no_registry_has_is_an_error(image: str, says: str, right: str) -> None:
-    problems = [p for p in found(config(image)) if p.severity is Severity.ERROR]
+    problems = [p for p in found(config(image)) if p.severity is ProblemSeverity.ERROR]
     assert [p.id for p in problems] == ["image.reference"]
     assert says in problems[0].message
     assert [e.value for e in problems[0].edits] == ([right] if right else [])

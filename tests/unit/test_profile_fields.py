@@ -7,7 +7,7 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import CustomJob, CustomJobSpec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY, FieldType
+from tui.domain.spec.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY, FieldType
 
 OURS = {"description", "region", "parameters", "package", "progress"}
 """Fields of the header that are not sent."""

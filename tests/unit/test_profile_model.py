@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from tui.domain.document.source import decode, read
+from tui.domain.document.source import ProblemSeverity, decode, read
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
 from tui.domain.profile.edit import apply
-from tui.domain.spec.field_check import Checker
-from tui.domain.vertex.field_table import HEADER
-from tui.domain.vertex.rules import Severity
+from tui.domain.spec.field_table import HEADER
+from tui.domain.vertex.field_check import Checker
 
 READY = sorted((Path(__file__).parents[2] / "profiles").glob("*.yaml"))
 
@@ -45,7 +44,7 @@ def problems(text: str, **more: Any) -> list[Problem]:
 
 
 def one(text: str) -> Problem:
-    (found,) = [p for p in problems(text) if p.severity is Severity.ERROR]
+    (found,) = [p for p in problems(text) if p.severity is ProblemSeverity.ERROR]
     return found
 
 
@@ -133,7 +132,7 @@ def test_what_can_only_be_a_slip_is_mended(line: str, fixed: str) -> None:
 
 def test_a_rules_problem_stands_at_its_place_in_a_file_of_either_spelling() -> None:
     text = SNAKE.replace("replica_count: 1", "replica_count: 4")
-    (found,) = [p for p in problems(text) if p.severity is Severity.ERROR]
+    (found,) = [p for p in problems(text) if p.severity is ProblemSeverity.ERROR]
     assert (found.id, found.line, found.column) == ("shape.primary", 3, 3)
     assert found.path == ("workerPoolSpecs", 0, "replicaCount")
 
@@ -169,7 +168,7 @@ def test_text_that_looks_like_a_reference_is_kept_where_there_are_no_parameters(
     text = HEAD.replace("imageUri: x", "imageUri: x, args: ['${HOME}']")
     assert "${HOME}" in json.dumps(load(text, "f", "f").render().custom_job)
     (note,) = problems(text)
-    assert note.severity is Severity.NOTE and note.id == "profile.parameter"
+    assert note.severity is ProblemSeverity.NOTE and note.id == "profile.parameter"
 
 
 def test_a_second_dollar_keeps_a_text_among_parameters() -> None:

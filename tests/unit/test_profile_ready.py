@@ -11,10 +11,10 @@ import pytest
 from trainer.config import parse
 from trainer.package import NAME, version
 from trainer.registry import STRATEGIES
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.profile import Profile, inspect, load
 from tui.domain.spec.spec_format import bodies
 from tui.domain.vertex.reducers import propose
-from tui.domain.vertex.rules import Severity
 
 FOLDER = Path(__file__).parents[2] / "profiles"
 READY = sorted(FOLDER.glob("*.yaml"))
@@ -42,7 +42,7 @@ def test_the_examples_of_the_document_are_valid() -> None:
     assert {profile.format.body for profile in found} == set(bodies())
     for example in examples:
         wrong = inspect(dedent(example), beside, "example")
-        assert not [str(p) for p in wrong if p.severity is not Severity.NOTE]
+        assert not [str(p) for p in wrong if p.severity is not ProblemSeverity.NOTE]
 
 
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)

@@ -14,9 +14,9 @@ from tests.unit.profile_edit_support import POOLS, TASK, changed_lines
 from tests.unit.profile_sharing_support import FIVE
 from tui.domain.document.document_edit import REMOVED, Edit, Path, edited
 from tui.domain.document.source import read
+from tui.domain.form import changes
 from tui.domain.profile.autofix import apply_fixes
 from tui.domain.profile.edit import apply, same
-from tui.domain.vertex.form import changes
 from tui.store.profiles.draft import Draft
 
 VARIABLE = {"name": "B", "value": "2"}

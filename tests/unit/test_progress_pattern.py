@@ -10,10 +10,10 @@ import pytest
 from tests.unit.progress_dialects_support import log_entry
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.custom_jobs import CustomJobs
+from tui.domain.core.training_progress import SAMPLES
 from tui.domain.profile.model import ProfileInvalid, load
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import VARIABLE, problems, progress_pattern, with_pattern
-from tui.domain.training.progress import SAMPLES
 
 PATTERN = (
     r"upd (?P<step>\d+) of (?P<total>\d+): objective (?P<loss>[\d.]+) at (?P<samples_per_second>[\d.]+), "

@@ -21,7 +21,7 @@ from tui.backends.group import GroupBackend
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
-from tui.domain.vertex.interchange import FORMS
+from tui.domain.interchange import FORMS
 from tui.store.profiles.library import check_in, find, read_profile
 from tui.verbs import run
 from tui.verbs.command_group import cli

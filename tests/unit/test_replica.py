@@ -20,7 +20,7 @@ from tui.domain.core.replica import (
 )
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.jobs.snapshot import SnapshotFile
 from tui.verbs.output import job_json

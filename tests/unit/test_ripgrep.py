@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.core.pattern import PatternError, compile_pattern
+from tui.domain.log.pattern import PatternError, compile_pattern
 from tui.store.log import ripgrep
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile

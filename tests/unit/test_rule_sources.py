@@ -35,10 +35,12 @@ from tests.unit.rules_each_support import (
     under,
 )
 from tui.domain.document.document_edit import edited
-from tui.domain.vertex.rules import RULES, Case, Finding, Severity, check_job
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.findings import Case, Finding
+from tui.domain.vertex.rules import RULES, check_job
 
 Job = dict[str, Any]
-ERRORS = {rule.id: rule for rule in RULES if rule.severity is Severity.ERROR}
+ERRORS = {rule.id: rule for rule in RULES if rule.severity is ProblemSeverity.ERROR}
 KEY = "projects/p/locations/us-east1/keyRings/r/cryptoKeys/k"
 
 EXAMPLES: dict[str, Job] = {
@@ -123,7 +125,7 @@ REFUSAL = re.compile(r"https://[^ ]+|gcloud 578\.0\.0 [\w/]+\.py|vxtui emulator"
 def errors(rule: str, raw: Job) -> list[Finding]:
     region = {"region.unknown": "us-centrl1", "region.accelerator": WEST}.get(rule, "us-central1")
     found = check_job(Case(raw, region, local=rule == "persistent.local"))
-    return [f for f in found if f.severity is Severity.ERROR]
+    return [f for f in found if f.severity is ProblemSeverity.ERROR]
 
 
 def test_every_error_has_an_example() -> None:
@@ -146,5 +148,5 @@ def test_an_error_is_somebodys_documented_refusal(rule: str) -> None:
 
 def test_what_only_the_emulator_refuses_is_an_error_there_alone() -> None:
     for raw in (job(POOL, times(POOL, 0)), scheduled(timeout="0s"), scheduled(maxWaitDuration="-1s")):
-        assert [f for f in check_job(Case(raw, "us-central1")) if f.severity is Severity.ERROR] == []
-        assert [f for f in check_job(Case(raw, "", local=True)) if f.severity is Severity.ERROR]
+        assert [f for f in check_job(Case(raw, "us-central1")) if f.severity is ProblemSeverity.ERROR] == []
+        assert [f for f in check_job(Case(raw, "", local=True)) if f.severity is ProblemSeverity.ERROR]

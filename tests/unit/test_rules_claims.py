@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.profile import Problem, inspect
 from tui.domain.profile.autofix import apply_fixes, fixable
-from tui.domain.vertex.rules import Severity
 
 READY = sorted((Path(__file__).parents[2] / "profiles").glob("*.yaml"))
 
@@ -159,7 +159,7 @@ def test_mending_ends_and_leaves_nothing_that_could_be_mended(text: str) -> None
     before = problems(text)
     found = apply_fixes(text, "f.yaml", "f")
     assert not any(map(fixable, found.remaining)), [str(p) for p in found.remaining]
-    errors = [sum(p.severity is Severity.ERROR for p in ps) for ps in (found.remaining, before)]
+    errors = [sum(p.severity is ProblemSeverity.ERROR for p in ps) for ps in (found.remaining, before)]
     assert errors[0] <= errors[1]
     assert bool(found.fixed) == (found.text != text)
     assert apply_fixes(found.text, "f.yaml", "f").text == found.text

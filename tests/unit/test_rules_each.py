@@ -37,7 +37,9 @@ from tests.unit.rules_each_support import (
     under,
 )
 from tui.domain.document.document_edit import edited
-from tui.domain.vertex.rules import RULES, Case, Severity, check_job
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.findings import Case
+from tui.domain.vertex.rules import RULES, check_job
 from tui.domain.vertex.rules.misnomers import misnomer
 
 MEGA = machine("a3-megagpu-8g", "NVIDIA_H100_MEGA_80GB", 8)
@@ -289,7 +291,7 @@ def test_a_mend_takes_its_problem_away_and_brings_no_error(rule: str, raw: Job) 
             after = check_job(Case(edited(raw, finding.edits), "us-central1"))
             assert finding not in after
             errors = [
-                sum(f.severity is Severity.ERROR for f in fs)
+                sum(f.severity is ProblemSeverity.ERROR for f in fs)
                 for fs in (after, check_job(Case(raw, "us-central1")))
             ]
             assert errors[0] <= errors[1], [f.sentence for f in after]

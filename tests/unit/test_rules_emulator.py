@@ -11,10 +11,11 @@ from google.protobuf import json_format
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tui.domain.document.source import camel
+from tui.domain.document.source import ProblemSeverity, camel
 from tui.domain.profile.autofix import apply_fixes, fixable
+from tui.domain.spec.findings import Case
 from tui.domain.vertex.catalog import ACCELERATOR_TYPES, machines
-from tui.domain.vertex.rules import Case, Severity, check_job
+from tui.domain.vertex.rules import check_job
 from tui.emulator.vertex.validate import job_problems
 
 REGION = "us-central1"
@@ -187,7 +188,7 @@ def rest_path(path: str) -> Place:
 @settings(max_examples=200)
 @example({"displayName": "x", "jobSpec": {}})
 def test_what_the_service_refuses_a_rule_has_found_there(raw: dict[str, Any]) -> None:
-    found = [f for f in check_job(Case(raw, REGION, local=True)) if f.severity is Severity.ERROR]
+    found = [f for f in check_job(Case(raw, REGION, local=True)) if f.severity is ProblemSeverity.ERROR]
     places = {region_of(f.path) for f in found}
     for place, why in refused(raw).items():
         # Several pools may be wrong together; the rule then stands at one of them.
@@ -204,7 +205,7 @@ def test_rules_speak_of_what_is_there(raw: dict[str, Any]) -> None:
             and found.source.startswith(("docs/facts/vertex.md", "https:", "gcloud "))
             and found.rule
         )
-        assert found.fix or found.severity is not Severity.ERROR, found
+        assert found.fix or found.severity is not ProblemSeverity.ERROR, found
         assert found.path
 
 

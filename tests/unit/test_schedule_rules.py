@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.schedules.rules import RULES, check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
-from tui.domain.spec.findings import Severity
 
 NOW = datetime(2027, 3, 4, 12, 20, tzinfo=UTC)
 GOOD: dict[str, Any] = {"display_name": "nightly", "cron": "30 2 * * *"}
@@ -37,7 +37,7 @@ def test_each_rule_finds_what_breaks_it(rule: Any) -> None:
     for local in (False, True):
         (found,) = check_schedule(NewSchedule(**{**GOOD, **fields}), NOW, local=local)
         assert found.rule == rule.id and says in found.sentence
-        assert found.severity is (Severity.ERROR if local and rule.emulated else rule.severity)
+        assert found.severity is (ProblemSeverity.ERROR if local and rule.emulated else rule.severity)
         assert found.source
 
 

@@ -11,17 +11,17 @@ from google.cloud.aiplatform_v1.types import TrainingPipeline
 from google.protobuf import json_format
 
 from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.form import FormState, build_rows
+from tui.domain.form.analysis import analyse
+from tui.domain.interchange import from_resource, from_text
+from tui.domain.interchange.exports import FORMS, export
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
 from tui.domain.profile.autofix import apply_fixes
 from tui.domain.profile.edit import apply as apply_edits
+from tui.domain.profile.vertex_formats import CUSTOM_TASK
+from tui.domain.spec.custom_job_spec import whole_numbers
 from tui.domain.spec.spec_format import bodies, format_of, register
-from tui.domain.vertex.custom_job_spec import whole_numbers
-from tui.domain.vertex.form import FormState, build_rows
-from tui.domain.vertex.form.analysis import analyse
-from tui.domain.vertex.interchange import from_resource, from_text
-from tui.domain.vertex.interchange.exports import FORMS, export
-from tui.domain.vertex.rules import Severity
-from tui.domain.vertex.spec_formats import CUSTOM_TASK
 from tui.kinds import registry
 from tui.kinds.kind import Kind, Words
 from tui.kinds.registry import kind_of_body, kinds
@@ -54,7 +54,7 @@ def test_every_body_is_that_of_a_kind() -> None:
 
 def test_kinds_share_a_body_by_the_objects_in_it() -> None:
     """One format for them all; the object that is sent says which kind it is."""
-    both = {"tabs": (), "body": "shared", "spec_format": "tui.domain.vertex.spec_formats:CUSTOM_JOB_SPEC"}
+    both = {"tabs": (), "body": "shared", "spec_format": "tui.domain.profile.vertex_formats:CUSTOM_JOB_SPEC"}
     red = Kind(key="red", words=Words("red"), objects=("Red.example.com",), **both)
     plain = Kind(key="plain", words=Words("plain"), objects=("Plain",), **both)
     registry.register(red)
@@ -149,7 +149,7 @@ def test_a_spec_directly_in_a_pipeline_belongs_to_its_inputs(name: str) -> None:
 )
 def test_a_fix_of_a_pipeline_stays_in_it(line: str, place: tuple[str, ...]) -> None:
     fixed = apply_fixes(f"{PIPELINE}{line}\n", "f", "f")
-    assert [p for p in fixed.remaining if p.severity is Severity.ERROR] == []
+    assert [p for p in fixed.remaining if p.severity is ProblemSeverity.ERROR] == []
     value: Any = load(fixed.text, "f", "f").body
     for part in place:
         value = value[part]
@@ -159,7 +159,7 @@ def test_a_fix_of_a_pipeline_stays_in_it(line: str, place: tuple[str, ...]) -> N
 @pytest.mark.parametrize("text", [CUSTOM, PIPELINE], ids=["custom job", "pipeline"])
 def test_a_field_of_the_job_in_the_header_goes_into_the_body(text: str) -> None:
     fixed = apply_fixes(f"{text}timeout: 60s\nspot: true\n", "f", "f")
-    assert [p for p in fixed.remaining if p.severity is Severity.ERROR] == []
+    assert [p for p in fixed.remaining if p.severity is ProblemSeverity.ERROR] == []
     assert load(fixed.text, "f", "f").job_spec["scheduling"] == {"timeout": "60s", "strategy": "SPOT"}
 
 

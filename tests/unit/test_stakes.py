@@ -8,7 +8,7 @@ from tests.ui.double import NOON, job
 from tui.domain.core.formatting import stakes
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 
 
 def test_a_composite_job_is_named_by_its_parts_and_not_by_the_steps_of_a_trainer() -> None:

@@ -29,8 +29,8 @@ from tui.config.access import Access, ReadOnly
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import Job, partly_read
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import Progress
 from tui.domain.profile import Request
-from tui.domain.training.progress import Progress
 from tui.store.jobs.connection import Connection
 from tui.store.jobs.poller import HURRIED, QUIET, Poller
 from tui.store.jobs.snapshot import MOST_JOBS, SnapshotFile

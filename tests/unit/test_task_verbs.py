@@ -9,7 +9,7 @@ import pytest
 from tests.ui.double import job
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.domain.tuning.study import Metric, Study
 from tui.verbs.launch import _state_words
 from tui.verbs.run import Failure, runner_of, task_named

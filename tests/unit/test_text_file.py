@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.domain.core.log_entry import LogEntry, Severity
-from tui.domain.core.pattern import compile_pattern
+from tui.domain.log.pattern import compile_pattern
 from tui.store.log import text_file
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile

@@ -20,8 +20,8 @@ from tests.wire.fake_vertex import FixedEndpoint
 from tui.actions.registry import action, actions
 from tui.backends.interface import ContextInfo, JobService
 from tui.backends.vertex.services import build_services
+from tui.domain.interchange import from_resource
 from tui.domain.profile import ProfileInvalid, load
-from tui.domain.vertex.interchange import from_resource
 from tui.kinds import registry
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.screen import JobsScreen
@@ -115,9 +115,9 @@ class ToyTarget:
         poked.append("painted")
 """
 SPEC = """
-from tui.domain.vertex.field_table import INTEGER, FieldType
+from tui.domain.spec.field_table import INTEGER, FieldType
 from tui.domain.spec.findings import Finding
-from tui.domain.vertex.spec_formats import OneJobFormat
+from tui.domain.profile.vertex_formats import OneJobFormat
 
 class ToyFormat(OneJobFormat):
     body = "toySpec"

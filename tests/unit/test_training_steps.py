@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.training.progress import TrainingStep
+from tui.domain.core.training_progress import TrainingStep
 from tui.domain.training.training_steps import History, history, remaining
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

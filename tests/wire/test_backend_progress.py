@@ -18,8 +18,8 @@ from tui.backends.vertex.logs.progress import JOBS_PER_READ
 from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import STEPS, TOKENS
 from tui.domain.progress.pattern import MOST_CHARACTERS, VARIABLE
-from tui.domain.training.progress import STEPS, TOKENS
 
 
 def say(fake: Fake, text: str, *, at: float, job: str = "1", replica: str = "workerpool0-0") -> None:

@@ -20,7 +20,7 @@ from tui.backends.interface import (
 from tui.domain.core.job import Job, with_parents
 from tui.domain.core.metric import CPU
 from tui.domain.core.states import JobState
-from tui.domain.vertex.spec_formats import TRAINING_PIPELINE
+from tui.domain.profile.vertex_formats import TRAINING_PIPELINE
 from tui.store.jobs.table import JobStore
 
 PIPELINE = "training_pipeline"

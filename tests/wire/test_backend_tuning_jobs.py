@@ -10,8 +10,8 @@ from tests.wire.backend_training_pipelines_support import FOREVER, backend, reac
 from tui.backends.interface import Backend, InvalidRequest, LaunchRequest, LogBatch, LogQuery, NotFound
 from tui.domain.core.job import Job, with_parents
 from tui.domain.core.states import JobState
+from tui.domain.profile.vertex_formats import TUNING_JOB
 from tui.domain.tuning.study import best, study_of
-from tui.domain.vertex.spec_formats import TUNING_JOB
 
 TUNING = "tuning_job"
 REPORT = """

@@ -40,7 +40,7 @@ from tui.domain.core.job import LAUNCH_LABEL, Job
 from tui.domain.core.log_entry import LogEntry, LogGap, Severity
 from tui.domain.core.metric import MetricsReading
 from tui.domain.core.quota import Quota
-from tui.domain.training.progress import Progress, TrainingStep
+from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.preflight import Check, RunningJobs
 from tui.domain.vertex.prices import Prices

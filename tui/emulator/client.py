@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tui.domain.vertex.custom_job_spec import whole_numbers
+from tui.domain.spec.custom_job_spec import whole_numbers
 from tui.emulator.kubernetes.paths import KubernetesState, default_kubernetes_state
 from tui.emulator.paths import StateDir, StateDirError, default_state_dir
 

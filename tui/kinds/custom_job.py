@@ -17,5 +17,5 @@ CUSTOM_JOB = Kind(
     tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.custom_jobs:CustomJobs"},
     body="jobSpec",
-    spec_format="tui.domain.vertex.spec_formats:CUSTOM_JOB_SPEC",
+    spec_format="tui.domain.profile.vertex_formats:CUSTOM_JOB_SPEC",
 )

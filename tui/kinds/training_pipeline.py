@@ -17,5 +17,5 @@ TRAINING_PIPELINE = Kind(
     services={"vertex": "tui.backends.vertex.jobs.training_pipelines:TrainingPipelines"},
     task_kinds=("custom_job",),
     body="trainingPipeline",
-    spec_format="tui.domain.vertex.spec_formats:TRAINING_PIPELINE",
+    spec_format="tui.domain.profile.vertex_formats:TRAINING_PIPELINE",
 )

@@ -17,5 +17,5 @@ TUNING_JOB = Kind(
     task_kinds=("custom_job",),
     compared="tui.domain.comparison.facts:tuning_facts",
     body="tuningJob",
-    spec_format="tui.domain.vertex.spec_formats:TUNING_JOB",
+    spec_format="tui.domain.profile.vertex_formats:TUNING_JOB",
 )

@@ -10,8 +10,8 @@ from typing import Any
 from tui.backends.interface import Backend, BackendError, Unauthenticated
 from tui.config.paths import state_dir
 from tui.domain.core.text import json_text
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.profile import Problem, Request
-from tui.domain.spec.findings import Severity
 from tui.domain.spec.spec_format import SpecFormat, format_of
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words, task_lines
@@ -25,7 +25,7 @@ from tui.verbs.run import USAGE, Failure
 QUICK = 5.0
 """Seconds that the checks may delay a launch, once the service is connected."""
 _GLYPHS = {CheckStatus.OK: "✓", CheckStatus.PROBLEM: "✗", CheckStatus.UNKNOWN: "?"}
-_MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
+_MARKS = {ProblemSeverity.ERROR: "✗", ProblemSeverity.WARNING: "!", ProblemSeverity.NOTE: "·"}
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class DryRun:
     @property
     def errors(self) -> list[Problem]:
         """The problems that stop a launch."""
-        return [p for p in self.problems if p.severity is Severity.ERROR]
+        return [p for p in self.problems if p.severity is ProblemSeverity.ERROR]
 
     @property
     def fatal(self) -> list[Check]:
@@ -105,7 +105,7 @@ def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
 def print_findings(dry: DryRun) -> None:
     """Print problems and failed or unknown checks on stderr."""
     for problem in dry.problems:
-        if problem.severity is not Severity.NOTE:
+        if problem.severity is not ProblemSeverity.NOTE:
             note(f"{_MARKS[problem.severity]} {problem}")
     for check in dry.checks:
         if check.status is CheckStatus.PROBLEM:

@@ -11,9 +11,9 @@ import click
 
 from tui.backends.errors import NotFound
 from tui.config.settings import profile_folder
+from tui.domain import interchange
+from tui.domain.interchange import ALL_FORMS, FORMS, KUBECTL, Exported, export_job
 from tui.domain.profile import ProfileInvalid
-from tui.domain.vertex import interchange
-from tui.domain.vertex.interchange import ALL_FORMS, FORMS, KUBECTL, Exported, export_job
 from tui.store.profiles.library import NoProfile, find, read_profile
 from tui.verbs.launch import named_offline
 from tui.verbs.output import note, out, print_json

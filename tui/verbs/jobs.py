@@ -19,9 +19,9 @@ from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, with_parents
 from tui.domain.core.states import JobState
 from tui.domain.core.text import clip, plain, sentences
+from tui.domain.core.training_progress import Progress
 from tui.domain.jobs.query import JobQuery, QueryError, parse
 from tui.domain.masking import masked
-from tui.domain.training.progress import Progress
 from tui.kinds.registry import kind_of, region_word, titled
 from tui.store.jobs.cost_sums import JobCosts
 from tui.store.jobs.costs import read_prices

@@ -18,10 +18,10 @@ from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.text import sentences
+from tui.domain.core.training_progress import Progress
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
 from tui.domain.profile.job_name import expand, is_template, prefix
-from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import best, study_of
 from tui.domain.vertex.cost import Estimate
 from tui.domain.vertex.dry_run import price_words

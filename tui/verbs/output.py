@@ -12,9 +12,9 @@ from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.task import Artifact, Task
 from tui.domain.core.text import json_text, plain
+from tui.domain.core.training_progress import Progress
 from tui.domain.jobs.diagnosis import diagnosis_of
 from tui.domain.masking import mask_text, mask_value, masked
-from tui.domain.training.progress import Progress
 from tui.interrupts import INTERRUPTED, WORD
 
 SCHEMA = 1

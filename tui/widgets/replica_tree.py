@@ -9,13 +9,12 @@ from datetime import datetime, timedelta
 
 from textual.content import Content
 
-from tui.domain.core.formatting import NOT_MEASURED, figure, pieces
+from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, figure, pieces
 from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT
 from tui.domain.core.replica import Replica, ReplicaGroup
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.store.job.figures import JobFigures, Measure
 from tui.store.job.series import SeriesStore, buckets
 from tui.widgets.heat_map.fleet_rows import accelerator_names, code_of

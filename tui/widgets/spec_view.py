@@ -16,8 +16,8 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from tui.actions.registry import bindings
-from tui.domain.core.pattern import Pattern
 from tui.domain.core.text import plain
+from tui.domain.log.pattern import Pattern
 from tui.domain.masking import MASK
 
 _LINE = re.compile(r"^(?P<indent>\s*(?:- )*)(?:(?P<key>[\w./\"'-]+:)(?P<gap>\s+|$))?(?P<value>.*)$")

@@ -11,14 +11,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.kubernetes.convert import CannotConvert, Converted, convert, plain_values
-from tui.domain.kubernetes.convert.pods import gibibytes, machine_with
-from tui.domain.kubernetes.convert.to_vertex import started
+from tui.domain.convert import CannotConvert, Converted, convert, plain_values
+from tui.domain.convert.pods import gibibytes, machine_with
+from tui.domain.convert.to_vertex import started
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.workloads import GPU, WORKLOADS, job_index, workload_of
 from tui.domain.profile import Profile, inspect, load
 from tui.domain.profile.edit import render_new
 from tui.domain.spec.spec_format import bodies
-from tui.domain.vertex.rules import Severity
 
 FOLDER = Path(__file__).parents[3] / "profiles"
 READY = sorted(FOLDER.glob("*.yaml"))
@@ -95,7 +95,7 @@ def test_a_ready_made_profile_comes_back_or_each_difference_is_named(path: Path)
         assert each.sentence.endswith(".")
         assert f"{each.sentence.split()[0]}" in there.text + back.text
     # What an image or a folder gives, a conversion can't.
-    wrong = [p for p in inspect(there.text, "there.yaml", path.stem) if p.severity is Severity.ERROR]
+    wrong = [p for p in inspect(there.text, "there.yaml", path.stem) if p.severity is ProblemSeverity.ERROR]
     assert {p.id for p in wrong} <= ({"names.no-image"} if profile.package else set())
 
 
@@ -106,7 +106,7 @@ def test_a_vertex_job_becomes_each_kind_of_object(kind: str) -> None:
     assert unnamed(profile, new, there, back) == []
     made = load(there.text, "there.yaml", "x")
     assert kind_of(made) == kind
-    assert not [p for p in inspect(there.text, "t.yaml", "x") if p.severity is Severity.ERROR]
+    assert not [p for p in inspect(there.text, "t.yaml", "x") if p.severity is ProblemSeverity.ERROR]
     assert [pool["replicaCount"] for pool in new.job_spec["workerPoolSpecs"]] == [1, 3]
     machine = {"machineType": "a2-highgpu-8g", "acceleratorType": "NVIDIA_TESLA_A100", "acceleratorCount": 8}
     assert [pool["machineSpec"] for pool in new.job_spec["workerPoolSpecs"]] == [machine, machine]

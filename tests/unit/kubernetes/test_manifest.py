@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tui.config.settings import Context
 from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.interchange import ConfigFile, export, from_resource, from_text
 from tui.domain.kubernetes.objects import as_list, cleaned, dns_name, job_in, objects_of
 from tui.domain.masking.structure import DECLARED
 from tui.domain.profile import Profile, ProfileInvalid, inspect, load
 from tui.domain.profile.edit import apply
 from tui.domain.vertex.cost import estimate
-from tui.domain.vertex.interchange import ConfigFile, export, from_resource, from_text
 from tui.store.profiles.entries import pool_lines, shape_lines, size_of
 from tui.store.profiles.library import check_in
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.unit.kubernetes.manifest_rules_support import GOOD
+from tui.domain.form.analysis import Analysis, analyse
+from tui.domain.form.changes import addition_edits, value_edits
+from tui.domain.form.choices import choices
+from tui.domain.form.rows import FormState, Row, RowKind, build_rows
+from tui.domain.form.summary import roles, totals
 from tui.domain.profile.edit import apply, render_new
-from tui.domain.vertex.form.analysis import Analysis, analyse
-from tui.domain.vertex.form.changes import addition_edits, value_edits
-from tui.domain.vertex.form.choices import choices
-from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows
-from tui.domain.vertex.form.summary import roles, totals
 
 FOLDER = Path(__file__).parents[3] / "profiles"
 READY = sorted(path for path in FOLDER.glob("*.yaml") if "manifest:" in path.read_text())

@@ -13,9 +13,10 @@ from tests.unit.kubernetes.manifest_rules_support import (
     train,
 )
 from tui.domain.document.document_edit import Edit, edited
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.rules import RULES, check_manifest
 from tui.domain.kubernetes.workloads import GPU, QUEUE, SPOT
-from tui.domain.spec.findings import Case, Finding, Severity
+from tui.domain.spec.findings import Case, Finding
 
 
 def case(*objects: Any, name: str = "bert", local: bool = False) -> Case:
@@ -141,7 +142,9 @@ def test_a_rule_says_what_is_wrong_and_its_fix_helps(
         left = [each for each in check_manifest(Case(fixed)) if each.rule == rule]
         assert len(left) < len(broken)
         assert not [
-            e for e in check_manifest(Case(fixed)) if e.severity == Severity.ERROR and e not in found(job)
+            e
+            for e in check_manifest(Case(fixed))
+            if e.severity == ProblemSeverity.ERROR and e not in found(job)
         ]
 
 
@@ -163,7 +166,7 @@ def test_the_schema_is_applied(kind: str, path: tuple[str | int, ...], value: An
     [broken] = [
         each for each in found(edited(GOOD[kind](), [Edit(path, value)])) if each.rule == "manifest.schema"
     ]
-    assert broken.sentence.startswith(words) and broken.severity is Severity.ERROR
+    assert broken.sentence.startswith(words) and broken.severity is ProblemSeverity.ERROR
     if broken.edits:
         job = edited(case(edited(GOOD[kind](), [Edit(path, value)])).job, broken.edits)
         assert not [each for each in check_manifest(Case(job)) if each.rule == "manifest.schema"]
@@ -218,7 +221,10 @@ def test_labels_of_the_header_and_of_other_objects_are_looked_at() -> None:
     job = case(other, pytorch() | {"metadata": {"labels": good}}).job | {"labels": {"team": "x y"}}
     said = {each.path: each for each in check_manifest(Case(job)) if each.rule == "labels.syntax"}
     assert set(said) == {("labels", "team"), ("manifest", "objects", 0, "metadata", "labels", "a")}
-    assert said["labels", "team"].fix == "Write x-y." and said["labels", "team"].severity is Severity.ERROR
+    assert (
+        said["labels", "team"].fix == "Write x-y."
+        and said["labels", "team"].severity is ProblemSeverity.ERROR
+    )
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], [7], {"a": 7}])

@@ -22,10 +22,10 @@ from tui.domain.core.job import Job
 from tui.domain.core.log_entry import LogEntry
 from tui.domain.core.replica import Replica
 from tui.domain.core.states import JobState
+from tui.domain.core.training_progress import NO_PROGRESS, Progress, TrainingStep
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
-from tui.domain.training.progress import NO_PROGRESS, Progress, TrainingStep
 
 TAIL = 200
 """Newest lines of a job that are read at first, and at most in a later read."""

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from tui.domain.core.job import Job, exit_codes
+from tui.domain.core.replica import PARAMETER_SERVER, REDUCER
 from tui.domain.core.states import JobState
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT
-from tui.domain.vertex.worker_pools import PARAMETER_SERVER, REDUCER
 
 NOT_MEASURED = "·"
 _SHORT_UNITS = {"tokens/s": "tok/s"}
@@ -159,3 +158,23 @@ def why(job: Job) -> str:
     if job.waiting and job.state.active:
         return job.waiting[0]
     return job.reason
+
+
+ACCELERATOR_SHORT = {
+    "NVIDIA_TESLA_P100": "P100",
+    "NVIDIA_TESLA_V100": "V100",
+    "NVIDIA_TESLA_P4": "P4",
+    "NVIDIA_TESLA_T4": "T4",
+    "NVIDIA_TESLA_A100": "A100",
+    "NVIDIA_A100_80GB": "A100-80",
+    "NVIDIA_L4": "L4",
+    "NVIDIA_H100_80GB": "H100",
+    "NVIDIA_H100_MEGA_80GB": "H100M",
+    "NVIDIA_H200_141GB": "H200",
+    "NVIDIA_B200": "B200",
+    "NVIDIA_GB200": "GB200",
+    "NVIDIA_RTX_PRO_6000": "RTX6000",
+    "TPU_V2": "TPUv2",
+    "TPU_V3": "TPUv3",
+}
+"""Accelerator types of the API (docs/facts/vertex.md 1.4) and the short names used in tables."""

@@ -17,7 +17,7 @@ from tui.domain.core.replica import NodeShare, Replica, ReplicaGroup, of_task
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
 from tui.domain.core.text import plain
-from tui.domain.training.progress import NO_PROGRESS, Progress
+from tui.domain.core.training_progress import NO_PROGRESS, Progress
 
 LAUNCH_LABEL = "vxtui-launch"
 """Label that a launch adds to find its job again; a clone is another launch."""

@@ -115,3 +115,18 @@ def replica_order(replica: str) -> tuple[int, int, str]:
     if found and found["number"] and not task:
         return (int(found["number"]), int(found["index"]), found["group"])
     return (_OTHER, 0, replica)
+
+
+REDUCER = "reducer"
+
+
+PARAMETER_SERVER = "parameter server"
+
+
+ACCELERATOR_COUNT = "cloud.google.com/gke-accelerator-count"
+
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
+
+REGION = "topology.kubernetes.io/region"

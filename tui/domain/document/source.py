@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.tree import DEEPEST, Node, NotYaml, parse, parse_all
-from tui.domain.spec.findings import Severity
 
 Path = tuple[str | int, ...]
 Place = tuple[int, int]
@@ -21,6 +21,14 @@ _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 MOST_VALUES = 100_000
 """Values that a file may have once its aliases stand for what they name."""
+
+
+class ProblemSeverity(StrEnum):
+    """An error stops a launch, a warning is shown before it, a note informs."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class Problem:
     message: str
     fix: str = ""
     id: str = "profile.shape"
-    severity: Severity = Severity.ERROR
+    severity: ProblemSeverity = ProblemSeverity.ERROR
     source: str = ""
     path: Path = ()
     column: int = 0

@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from tui.domain.core.formatting import ACCELERATOR_SHORT
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 
 _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
     "state": lambda job: [job.state.value, *_life(job)],

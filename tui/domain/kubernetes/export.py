@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.domain.document import write
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.kubernetes.objects import named, objects_of, server_fields
 from tui.domain.kubernetes.workloads import at, fields, job_index
+from tui.domain.spec import write
 
 
 def kubectl_yaml(custom_job: Mapping[str, Any], namespace: str, remarks: Sequence[str]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tui.domain.core.replica import INSTANCE_TYPE
 from tui.domain.kubernetes.accelerators import ACCELERATORS
 from tui.domain.kubernetes.objects import is_object, objects_of
 from tui.domain.kubernetes.workloads import (
     ACCELERATOR,
     GPU,
-    INSTANCE_TYPE,
     QUEUE,
     REQUIRED_TOPOLOGY,
     SPOT,
@@ -22,8 +22,8 @@ from tui.domain.kubernetes.workloads import (
     job_index,
     workload_of,
 )
-from tui.domain.vertex.field_table import BOOLEAN, ENV, INTEGER, LABELS, STRING, STRINGS, FieldType
-from tui.domain.vertex.form.fields import FormField, Section
+from tui.domain.spec.field_table import BOOLEAN, ENV, INTEGER, LABELS, STRING, STRINGS, FieldType
+from tui.domain.spec.form_field import FormField, Section
 
 BODY = "manifest"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tui.domain.core.diagnosis import Diagnosis
 from tui.domain.core.job import Job, JobError, infer_replicas
-from tui.domain.core.replica import NodeShare, Replica, ReplicaGroup
+from tui.domain.core.replica import INSTANCE_TYPE, NodeShare, Replica, ReplicaGroup
 from tui.domain.core.states import JobState
 from tui.domain.kubernetes.changes import worker_bounds
 from tui.domain.kubernetes.conditions import (
@@ -37,7 +37,6 @@ from tui.domain.kubernetes.pods import Pod, reason_words
 from tui.domain.kubernetes.waiting import Wait, cannot_start
 from tui.domain.kubernetes.workloads import (
     GPU,
-    INSTANCE_TYPE,
     Group,
     Workload,
     accelerator,

@@ -21,9 +21,9 @@ from tui.domain.kubernetes.objects import (
 from tui.domain.kubernetes.rules import ManifestCase, check_manifest
 from tui.domain.kubernetes.rules.names import final_name_problem
 from tui.domain.kubernetes.workloads import accelerator, at, fields, gpus, groups, job_index, workload_of
+from tui.domain.spec.field_table import LABELS, STRING, VALUE, FieldType, message
 from tui.domain.spec.findings import Case, Finding
 from tui.domain.spec.spec_format import BodyDefaults, ReplicaGroup
-from tui.domain.vertex.field_table import LABELS, STRING, VALUE, FieldType, message
 
 BODY = "manifest"
 OBJECTS = "objects"

@@ -12,11 +12,8 @@ Obj = Mapping[str, Any]
 
 GPU = "nvidia.com/gpu"
 ACCELERATOR = "cloud.google.com/gke-accelerator"
-ACCELERATOR_COUNT = "cloud.google.com/gke-accelerator-count"
 SPOT = "cloud.google.com/gke-spot"
 FLEX_START = "cloud.google.com/gke-flex-start"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-REGION = "topology.kubernetes.io/region"
 QUEUE = "kueue.x-k8s.io/queue-name"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_TOPOLOGY = "kueue.x-k8s.io/podset-preferred-topology"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.domain.vertex.field_table import (
+from tui.domain.spec.field_table import (
     BOOLEAN,
     JOB_SPEC,
     RESOURCE,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tui.domain.pipeline.parameters import inputs_of
-from tui.domain.profile.parameters import literal
+from tui.domain.spec.values import literal
 
 ROOT = "root"
 _HELP = "The pipeline's root, gs://BUCKET/FOLDER: the tasks keep their outputs below it"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tui.domain.document.source import Path, dotted
-from tui.domain.vertex.custom_job_spec import whole, within
+from tui.domain.spec.custom_job_spec import whole, within
 
 Json = Mapping[str, Any]
 Problem = tuple[Path, str]

@@ -13,10 +13,10 @@ from tui.domain.pipeline.parameters import body_inputs
 from tui.domain.pipeline.rules import check_pipeline
 from tui.domain.pipeline.tasks import known_jobs
 from tui.domain.pipeline.template import Template
+from tui.domain.spec.custom_job_spec import whole_numbers, within
+from tui.domain.spec.field_table import OUTPUT_ONLY, RESOURCE, FieldType
 from tui.domain.spec.findings import Case, Finding
 from tui.domain.spec.spec_format import Attachment, BodyDefaults, BodyInput, KnownJob
-from tui.domain.vertex.custom_job_spec import whole_numbers, within
-from tui.domain.vertex.field_table import OUTPUT_ONLY, RESOURCE, FieldType
 
 ReadTemplate = Callable[[str, str], Template]
 """Reads the file that a profile (its own file first) names."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tui.domain.spec.custom_job_spec import within
+from tui.domain.spec.field_table import ACCELERATOR
 from tui.domain.vertex.catalog import machines
-from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.field_table import ACCELERATOR
 
 CORES = (4, 8, 16, 32)
 """A component that asks for nothing gets e2-standard-4."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.domain.pipeline.ir import Input, inputs_of
-from tui.domain.spec.field_check import describe
-from tui.domain.spec.field_check import text as scalar_text
 from tui.domain.spec.spec_format import BodyInput
+from tui.domain.spec.values import describe
+from tui.domain.spec.values import text as scalar_text
 
 VALUES = ("pipelineJob", "runtimeConfig", "parameterValues")
 LARGEST = 2**53

@@ -8,16 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.masking import mask_value
 from tui.domain.pipeline.ir import AGAIN, SCHEMAS, bare, inputs_of, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
 from tui.domain.pipeline.parameters import intended, misfit
 from tui.domain.pipeline.tasks import spec_at
-from tui.domain.spec.field_check import describe, suggestion, text
-from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
+from tui.domain.spec.custom_job_spec import within
+from tui.domain.spec.field_table import JOB_SPEC
+from tui.domain.spec.findings import Case, Finding, Path, Rule
+from tui.domain.spec.values import describe, text
 from tui.domain.vertex import image_reference
-from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.field_table import JOB_SPEC
+from tui.domain.vertex.field_check import suggestion
 from tui.domain.vertex.rules import RULES as JOB_RULES
 from tui.domain.vertex.rules import findings, machine, region
 from tui.domain.vertex.sources import EMULATOR, IR, PIPELINE_JOB, PIPELINE_RUN, UNDOCUMENTED
@@ -236,13 +238,13 @@ RULES = (
     Rule("pipeline.template-uri", PIPELINE_JOB, template_uri),
     Rule("pipeline.schema", IR, schema),
     Rule("pipeline.broken", IR, broken),
-    Rule("pipeline.not-emulated", EMULATOR, not_emulated, Severity.NOTE, emulated=True),
+    Rule("pipeline.not-emulated", EMULATOR, not_emulated, ProblemSeverity.NOTE, emulated=True),
     Rule("pipeline.parameters", PIPELINE_JOB, parameters_form),
     Rule("pipeline.unknown-parameter", PIPELINE_RUN, unknown_parameter),
     Rule("pipeline.missing-parameter", PIPELINE_RUN, missing_parameter),
     Rule("pipeline.parameter-type", IR, parameter_type),
-    Rule("pipeline.secret", "docs/facts/vertex.md 1.9", secrets, Severity.WARNING),
-    Rule("pipeline.old-schema", PIPELINE_JOB, old_schema, Severity.WARNING),
+    Rule("pipeline.secret", "docs/facts/vertex.md 1.9", secrets, ProblemSeverity.WARNING),
+    Rule("pipeline.old-schema", PIPELINE_JOB, old_schema, ProblemSeverity.WARNING),
     Rule("pipeline.root", PIPELINE_JOB, root),
     Rule("pipeline.artifacts", PIPELINE_JOB, artifacts),
     Rule("pipeline.resources", PIPELINE_RUN, resources),

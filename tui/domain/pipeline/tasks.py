@@ -12,8 +12,8 @@ from typing import Any
 from tui.domain.document.source import Path, camel
 from tui.domain.pipeline.ir import Component, Pipeline, Task, bare, reading_of
 from tui.domain.pipeline.machines import NoMachine, NotKnown, machine_spec, resources_of
+from tui.domain.spec.custom_job_spec import within
 from tui.domain.spec.spec_format import KnownJob
-from tui.domain.vertex.custom_job_spec import within
 
 MOST_TASKS = 10_000
 """Tasks that a run may have (docs/facts/vertex.md 2.4)."""

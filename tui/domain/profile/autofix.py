@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.edit import apply, shared
-from tui.domain.spec.field_check import LIST
-from tui.domain.spec.findings import Severity
+from tui.domain.vertex.field_check import LIST
 
 MAX_FIXES = 200
 """Fixes of one file; more would be a cycle."""
@@ -25,7 +25,7 @@ class Fixed:
 
 def fixable(problem: Problem) -> bool:
     """It can be fixed without a decision. A note changes nothing."""
-    return bool(problem.edits) and problem.severity is not Severity.NOTE
+    return bool(problem.edits) and problem.severity is not ProblemSeverity.NOTE
 
 
 def apply_fixes(

@@ -9,15 +9,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from tui.domain.document import write
 from tui.domain.document.document_edit import REMOVED, Edit, edited
 from tui.domain.document.sharing import places
 from tui.domain.document.source import Document, Path, ProfileInvalid, camel, escaped, is_json, read
-from tui.domain.document.splice import CannotSplice, splice, splice_shared
 from tui.domain.document.tree import NotYaml, parse_all
 from tui.domain.profile.parameters import fill, read_parameters, references
-from tui.domain.spec.field_check import REFERENCE
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, stands_alone
+from tui.domain.spec import write
+from tui.domain.spec.field_table import HEADER, JOB_SPEC, stands_alone
+from tui.domain.spec.splice import CannotSplice, splice, splice_shared
+from tui.domain.spec.values import REFERENCE
 
 
 def apply(text: str, file: str, edits: Sequence[Edit], *, everywhere: bool = False) -> str:

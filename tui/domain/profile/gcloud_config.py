@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.document.source import Document, Path, Problem, camel
-from tui.domain.spec.field_check import LEFT_OUT, Checker, describe, text
-from tui.domain.spec.findings import Severity
-from tui.domain.vertex.field_table import HEADER, FieldType
+from tui.domain.document.source import Document, Path, Problem, ProblemSeverity, camel
+from tui.domain.spec.field_table import HEADER, FieldType
+from tui.domain.spec.values import describe, text
+from tui.domain.vertex.field_check import LEFT_OUT, Checker
 from tui.domain.vertex.sources import GCLOUD_READER
 
 UNQUOTED = "gcloud.unquoted"
@@ -159,7 +159,7 @@ def repeated_keys(document: Document) -> list[Problem]:
             message="this key appears twice; gcloud takes the first.",
             fix="Keep one; --fix changes no file with a key twice.",
             id="gcloud.repeated-key",
-            severity=Severity.WARNING,
+            severity=ProblemSeverity.WARNING,
         )
         for problem in document.repeated
     ]

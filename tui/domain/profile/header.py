@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tui.domain.document.source import Document, Problem, camel
+from tui.domain.document.source import Document, Problem, ProblemSeverity, camel
 from tui.domain.profile.parameters import PARAMETER, references
-from tui.domain.spec.findings import Severity
+from tui.domain.spec.field_table import HEADER, FieldType
 from tui.domain.spec.spec_format import bodies, first_format, format_of
-from tui.domain.vertex.field_table import HEADER, FieldType
 
 
 def top_names(value: Any) -> set[str]:
@@ -59,5 +58,5 @@ def unknown_references(
             message = f"${{{used}}} is sent unchanged: the file has no `parameters`."
             fix = "Add it under `parameters` if it should have a value."
             problem = document.problem(path, message, fix, PARAMETER)
-            found.append(replace(problem, severity=Severity.NOTE))
+            found.append(replace(problem, severity=ProblemSeverity.NOTE))
     return found

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-PLACEHOLDER = re.compile(r"\{(profile|n|date|user|git)\}")
+from tui.domain.spec.values import PLACEHOLDER
 
 
 @dataclass(frozen=True, slots=True)

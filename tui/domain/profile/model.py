@@ -10,6 +10,7 @@ from tui.domain.document.source import (
     Document,
     Path,
     Problem,
+    ProblemSeverity,
     ProfileInvalid,
     read,
     several_documents,
@@ -30,8 +31,8 @@ from tui.domain.profile.parameters import (
 from tui.domain.progress.pattern import VARIABLE as PROGRESS_VARIABLE
 from tui.domain.progress.pattern import problems as pattern_problems
 from tui.domain.progress.pattern import with_pattern
-from tui.domain.spec.field_check import Checker, describe, text
-from tui.domain.spec.findings import Case, Finding, Severity
+from tui.domain.spec.field_table import HEADER
+from tui.domain.spec.findings import Case, Finding
 from tui.domain.spec.spec_format import (
     Attachment,
     BodyInput,
@@ -40,7 +41,8 @@ from tui.domain.spec.spec_format import (
     no_profile,
     standing_alone,
 )
-from tui.domain.vertex.field_table import HEADER
+from tui.domain.spec.values import describe, text
+from tui.domain.vertex.field_check import Checker
 from tui.domain.vertex.packaging import STAGING_FOLDER, Package, PackagedTask, PackagingError, with_task
 
 DEFAULT_NAME = "custom-job"
@@ -90,7 +92,7 @@ class Checked:
     @property
     def errors(self) -> list[Problem]:
         """The problems that stop a launch."""
-        return [p for p in self.problems if p.severity is Severity.ERROR]
+        return [p for p in self.problems if p.severity is ProblemSeverity.ERROR]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ class Profile:
         return [
             replace(
                 self.document.problem(("parameters", p.name), message, fix, "secrets.parameter"),
-                severity=Severity.WARNING,
+                severity=ProblemSeverity.WARNING,
             )
             for p in self.parameters
             if p.secret and p.default not in (None, "")

@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.document.source import Document, Path, Problem
 from tui.domain.masking import MASK, mask_value
 from tui.domain.profile.launch_command import KNOWN, is_known
-from tui.domain.spec.field_check import REFERENCE, describe, is_reference, text
+from tui.domain.spec.values import REFERENCE, describe, is_reference, text
 
 PARAMETER = "profile.parameter"
 """Id of every problem with parameters and their values."""
@@ -160,11 +160,6 @@ def present(raw: Any, filled: Any) -> Any:
     if isinstance(raw, list):
         return [present(*pair) for pair in zip(raw, filled, strict=True)]
     return filled
-
-
-def literal(value: str) -> str:
-    """The text with references escaped, so that filling returns it unchanged."""
-    return value.replace("${", "$${")
 
 
 def references(value: Any, path: Path = ()) -> list[tuple[str, Path]]:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tui.domain.core.figures import count
+from tui.domain.core.training_progress import STEPS
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.names import counted_unit
 from tui.domain.progress.numbered import named_numbers
 from tui.domain.progress.reading import Bar, Reading, duration, number
-from tui.domain.training.figures import count
-from tui.domain.training.progress import STEPS
 
 TQDM, LIGHTNING = "tqdm", "Lightning"
 _AMOUNT = r"\d[\d.]{0,15}[kMGTP]?"

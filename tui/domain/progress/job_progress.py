@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from tui.domain.core.figures import later
 from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import replica_order
-from tui.domain.progress.dialects import readings
-from tui.domain.progress.pattern import ProgressPattern
-from tui.domain.progress.reading import Reading
-from tui.domain.progress.tracker import Tracker
-from tui.domain.training.figures import later
-from tui.domain.training.progress import (
+from tui.domain.core.training_progress import (
     MOST_NUMBERS,
     Progress,
     TrainingStep,
@@ -22,6 +18,10 @@ from tui.domain.training.progress import (
     training_step,
     with_evaluation,
 )
+from tui.domain.progress.dialects import readings
+from tui.domain.progress.pattern import ProgressPattern
+from tui.domain.progress.reading import Reading
+from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64
 """Processes that are followed; those of a lower rank replace others."""

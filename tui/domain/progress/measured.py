@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tui.domain.core.figures import count, figure
+from tui.domain.core.training_progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 from tui.domain.progress.names import (
     LOSS_NAMES,
     STEP_NAMES,
@@ -18,8 +20,6 @@ from tui.domain.progress.names import (
 )
 from tui.domain.progress.numbered import Named
 from tui.domain.progress.reading import Reading, number
-from tui.domain.training.figures import count, figure
-from tui.domain.training.progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 
 _SPEEDS = (TOKENS, SAMPLES, STEPS)
 """The best first."""

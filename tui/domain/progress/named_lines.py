@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+from tui.domain.core.figures import count
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.numbered import named_numbers
 from tui.domain.progress.reading import Reading, duration
-from tui.domain.training.figures import count
 
 _SIGNATURES = (
     ("DeepSpeed", ("skipped=", "lr=")),

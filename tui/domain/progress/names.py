@@ -6,7 +6,7 @@ import re
 from enum import Enum
 from functools import lru_cache
 
-from tui.domain.training.progress import SAMPLES, STEPS, TOKENS
+from tui.domain.core.training_progress import SAMPLES, STEPS, TOKENS
 
 
 class Meaning(Enum):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tui.domain.core.pattern import PatternError, compiled_with_groups
+from tui.domain.core.figures import count
+from tui.domain.core.training_progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
+from tui.domain.log.pattern import PatternError, compiled_with_groups
 from tui.domain.progress.names import MOST_NAME, unit_seconds
 from tui.domain.progress.reading import Reading, duration, number
-from tui.domain.training.figures import count
-from tui.domain.training.progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 
 VARIABLE = "VXTUI_PROGRESS"
 DIALECT = "pattern"

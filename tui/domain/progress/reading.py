@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from tui.domain.training.figures import figure
+from tui.domain.core.figures import figure
 
 _DURATION = re.compile(
     r"(?:(?P<days>\d{1,4}) days?, ?)?(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d{2})"

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum
 
+from tui.domain.core.figures import MOST_STEPS, count, figure
+from tui.domain.core.training_progress import TOKENS, TrainingStep
 from tui.domain.progress.pattern import DIALECT as PATTERN
 from tui.domain.progress.reading import Bar, Reading
-from tui.domain.training.figures import MOST_STEPS, count, figure
-from tui.domain.training.progress import TOKENS, TrainingStep
 
 SILENT = 50
 """Readings of others after which a dialect that said no more is not waited for."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from tui.domain.core.formatting import ACCELERATOR_SHORT
 from tui.domain.core.job import Job
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.domain.spec.custom_job_spec import machine_of, whole, within
 from tui.domain.vertex.cost import Part
-from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 
 RUNNING, ERROR = "RUNNING", "ERROR"
 """States that stay; in the others it is changing."""

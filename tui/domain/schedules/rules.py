@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.schedules.cron import CronError, NeverDue, read_cron
 from tui.domain.schedules.schedule import NewSchedule
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.findings import Finding
 from tui.domain.vertex.sources import EMULATOR, SCHEDULE, SCHEDULING, UNDOCUMENTED
 
 LONGEST_NAME = 128
@@ -26,7 +27,7 @@ class ScheduleRule:
     id: str
     source: str
     check: Callable[[NewSchedule, datetime], Iterator[Finding]]
-    severity: Severity = Severity.ERROR
+    severity: ProblemSeverity = ProblemSeverity.ERROR
     emulated: bool = False
 
 
@@ -42,7 +43,7 @@ def check_schedule(schedule: NewSchedule, now: datetime, *, local: bool) -> list
 def _of(rule: ScheduleRule, found: Finding, *, refused: bool) -> Finding:
     """The finding with its rule's severity and source; `refused` by the emulator."""
     if refused:
-        return replace(found, rule=rule.id, severity=Severity.ERROR, source=EMULATOR)
+        return replace(found, rule=rule.id, severity=ProblemSeverity.ERROR, source=EMULATOR)
     sentence = f"{found.sentence} {UNDOCUMENTED}" if rule.emulated else found.sentence
     return replace(found, rule=rule.id, severity=rule.severity, source=rule.source, sentence=sentence)
 
@@ -129,9 +130,9 @@ def _queue(schedule: NewSchedule, _now: datetime) -> Iterator[Finding]:
 RULES = (
     ScheduleRule("schedule.name", SCHEDULE, _name),
     ScheduleRule("schedule.cron", SCHEDULE, _cron),
-    ScheduleRule("schedule.never-due", SCHEDULE, _never, Severity.WARNING, emulated=True),
-    ScheduleRule("schedule.end", SCHEDULE, _end, Severity.WARNING, emulated=True),
-    ScheduleRule("schedule.too-many-runs", SCHEDULE, _too_many, Severity.WARNING),
-    ScheduleRule("schedule.overlap", SCHEDULING, _overlap, Severity.WARNING),
-    ScheduleRule("schedule.queue", SCHEDULE, _queue, Severity.WARNING),
+    ScheduleRule("schedule.never-due", SCHEDULE, _never, ProblemSeverity.WARNING, emulated=True),
+    ScheduleRule("schedule.end", SCHEDULE, _end, ProblemSeverity.WARNING, emulated=True),
+    ScheduleRule("schedule.too-many-runs", SCHEDULE, _too_many, ProblemSeverity.WARNING),
+    ScheduleRule("schedule.overlap", SCHEDULING, _overlap, ProblemSeverity.WARNING),
+    ScheduleRule("schedule.queue", SCHEDULE, _queue, ProblemSeverity.WARNING),
 )

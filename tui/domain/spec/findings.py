@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from tui.domain.document.document_edit import Edit
-from tui.domain.vertex.custom_job_spec import within
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import within
 
 Path = tuple[str | int, ...]
 Pool = Mapping[str, Any]
 Job = Mapping[str, Any]
-
-
-class Severity(StrEnum):
-    """An error stops a launch, a warning is shown before it, a note informs."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,7 @@ class Finding:
     fix: str = ""
     edits: tuple[Edit, ...] = ()
     rule: str = ""
-    severity: Severity = Severity.ERROR
+    severity: ProblemSeverity = ProblemSeverity.ERROR
     source: str = ""
 
 
@@ -86,5 +78,5 @@ class Rule:
     id: str
     source: str
     check: Callable[[Case], Iterator[Finding]]
-    severity: Severity = Severity.ERROR
+    severity: ProblemSeverity = ProblemSeverity.ERROR
     emulated: bool = False

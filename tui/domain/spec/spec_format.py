@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tui.domain.spec.display_name import name_problem
+
 if TYPE_CHECKING:
     from tui.domain.document.source import Document, Path, Problem
+    from tui.domain.spec.field_table import FieldType
     from tui.domain.spec.findings import Case, Finding
-    from tui.domain.vertex.field_table import FieldType
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +233,6 @@ class BodyDefaults:
         return resource
 
     def name_problem(self, job: Mapping[str, Any]) -> tuple[str, str] | None:
-        # Imported here: the rules need the modules that a format is made of.
-        from tui.domain.vertex.rules.shape import name_problem  # noqa: PLC0415
-
         return name_problem(str(job.get("displayName") or ""))
 
     def create_path(self, project: str, region: str, job: Mapping[str, Any]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tui.domain.core.log_entry import LogEntry
+from tui.domain.core.training_progress import TrainingStep
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import ProgressPattern
-from tui.domain.training.progress import TrainingStep
 
 MOST_TRAINING_STEPS = 2000
 

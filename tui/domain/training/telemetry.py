@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tui.domain.core.figures import count, finite
 from tui.domain.core.log_entry import LogEntry
-from tui.domain.training.figures import count, finite
 
 TELEMETRY_KINDS = ("step", "rank", "gpu")
 """Kinds of structured lines that say something of a machine (docs/JSON.md)."""

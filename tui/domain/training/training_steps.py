@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 from statistics import median_low
 
-from tui.domain.training.progress import TrainingStep
+from tui.domain.core.training_progress import TrainingStep
 
 RECENT = 40
 """Reported steps whose pace tells how long the rest will take."""

@@ -12,27 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tui.domain.core.formatting import ACCELERATOR_SHORT
+
 SERVICE = "aiplatform.googleapis.com"
 REDUCTION_SERVER = "vertex-ai-restricted/training/reductionserver"
 
-ACCELERATOR_SHORT = {
-    "NVIDIA_TESLA_P100": "P100",
-    "NVIDIA_TESLA_V100": "V100",
-    "NVIDIA_TESLA_P4": "P4",
-    "NVIDIA_TESLA_T4": "T4",
-    "NVIDIA_TESLA_A100": "A100",
-    "NVIDIA_A100_80GB": "A100-80",
-    "NVIDIA_L4": "L4",
-    "NVIDIA_H100_80GB": "H100",
-    "NVIDIA_H100_MEGA_80GB": "H100M",
-    "NVIDIA_H200_141GB": "H200",
-    "NVIDIA_B200": "B200",
-    "NVIDIA_GB200": "GB200",
-    "NVIDIA_RTX_PRO_6000": "RTX6000",
-    "TPU_V2": "TPUv2",
-    "TPU_V3": "TPUv3",
-}
-"""Accelerator types of the API (docs/facts/vertex.md 1.4) and the short names used in tables."""
 FLEX_ACCELERATORS = frozenset(
     {
         "NVIDIA_L4",

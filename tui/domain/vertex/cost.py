@@ -12,15 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from tui.domain.core.job import Job
-from tui.domain.core.replica import NodeShare
+from tui.domain.core.replica import ACCELERATOR_COUNT, INSTANCE_TYPE, REDUCER, REGION, NodeShare
 from tui.domain.core.states import JobState
-from tui.domain.kubernetes.workloads import ACCELERATOR_COUNT, INSTANCE_TYPE, REGION
+from tui.domain.spec.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.spec.spec_format import KnownJob, custom_jobs, is_one, unpriced
 from tui.domain.vertex import catalog
-from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.vertex.prices import CE_SHARE, ZERO, Price, Prices, Range, built_in
 from tui.domain.vertex.reducers import is_reducer
-from tui.domain.vertex.worker_pools import REDUCER
 
 DISK_GB = 100
 """Boot disk if none is named (docs/facts/vertex.md 1.5)."""

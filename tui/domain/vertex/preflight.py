@@ -10,8 +10,8 @@ from typing import Any
 
 from tui.domain.core.job import Job
 from tui.domain.document.document_edit import Edit
+from tui.domain.spec.custom_job_spec import within
 from tui.domain.spec.spec_format import bodies, custom_jobs
-from tui.domain.vertex.custom_job_spec import within
 
 
 class CheckStatus(StrEnum):

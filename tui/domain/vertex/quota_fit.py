@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 
 from tui.domain.core.job import Job
 from tui.domain.core.quota import UNLIMITED, Quota
+from tui.domain.spec.custom_job_spec import machine_of, trials_of, whole, within
 from tui.domain.spec.spec_format import custom_jobs
 from tui.domain.vertex import catalog
-from tui.domain.vertex.custom_job_spec import machine_of, trials_of, whole, within
 
 FitStatus = Literal["fits", "short", "unknown"]
 PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.custom_job_spec import machine_of, task_of, whole, within
 from tui.domain.vertex import catalog
-from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole, within
 
 POSITION = 2
 """Index of the only worker pool that can be reducers."""

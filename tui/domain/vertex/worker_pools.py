@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from tui.domain.core.replica import ReplicaGroup
+from tui.domain.core.replica import PARAMETER_SERVER, REDUCER, ReplicaGroup
 
 PREFIX = "workerpool"
 """Begins the name of every replica of a custom job."""
-REDUCER = "reducer"
-PARAMETER_SERVER = "parameter server"
 _ROLES = ("primary", "worker", PARAMETER_SERVER, "evaluator")
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from tui.domain.core.pattern import PatternError, compiled_with_groups
+from tui.domain.log.pattern import PatternError, compiled_with_groups
 from tui.emulator.filters.fields import ANY_VALUE, MISSING, Condition, Field, FieldTable, T
 from tui.emulator.filters.parser import path_of
 from tui.emulator.filters.syntax import Call, FilterError, Value

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Protocol
 
-from tui.domain.core.pattern import PatternError, compile_pattern
+from tui.domain.log.pattern import PatternError, compile_pattern
 from tui.emulator.filters.syntax import Call, Comparison, FilterError, Value, render
 
 Test = Callable[[Any], bool]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
 from google.protobuf import json_format
 
-from tui.domain.vertex.custom_job_spec import text_arguments
-from tui.domain.vertex.spec_formats import CUSTOM_TASK
+from tui.domain.profile.vertex_formats import CUSTOM_TASK
+from tui.domain.spec.custom_job_spec import text_arguments
 from tui.emulator.database import Pb
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.vertex.validate_pools import Problem

@@ -18,9 +18,9 @@ from tui.actions.registry import Action
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.job import logged_replicas
 from tui.domain.core.log_entry import SERVICE, LogEntry, Severity
-from tui.domain.core.pattern import Pattern, PatternError, compile_pattern
 from tui.domain.core.text import plain
 from tui.domain.core.time_input import parse_time
+from tui.domain.log.pattern import Pattern, PatternError, compile_pattern
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen

@@ -21,7 +21,7 @@ from tui.domain.core.job import Job
 from tui.domain.core.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
 from tui.domain.core.replica import replica_order
 from tui.domain.core.text import plain
-from tui.domain.training.progress import TrainingStep
+from tui.domain.core.training_progress import TrainingStep
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import lost_runner
 from tui.screens.dialogs.pick import PickScreen

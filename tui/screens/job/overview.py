@@ -9,15 +9,14 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.domain.core.diagnosis import Diagnosis, explain_exit
-from tui.domain.core.formatting import NOT_MEASURED, age, pieces, speed_text
+from tui.domain.core.formatting import ACCELERATOR_SHORT, NOT_MEASURED, age, pieces, speed_text
 from tui.domain.core.job import Job, Replica
 from tui.domain.core.log_entry import LogEntry, Severity
 from tui.domain.core.states import JobState
 from tui.domain.core.text import plain
+from tui.domain.core.training_progress import TrainingStep
 from tui.domain.jobs.diagnosis import LAST_LINES, diagnosis_of, first_failed
-from tui.domain.training.progress import TrainingStep
 from tui.domain.training.training_steps import remaining
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.kinds.registry import kind_of, titled
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tui.domain.core.job import Job
-from tui.domain.training.progress import TrainingStep
+from tui.domain.core.training_progress import TrainingStep
 from tui.domain.training.training_steps import history
 from tui.screens.job.training_charts import main_charts, other_charts, thinned
 from tui.session import BackendError, Session

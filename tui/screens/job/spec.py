@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from tui.actions.registry import Action
 from tui.domain.core.formatting import pieces
-from tui.domain.core.pattern import PatternError
+from tui.domain.log.pattern import PatternError
 from tui.domain.masking import masked
 from tui.screens.frame import frame_of
 from tui.screens.job.logs import compile_search

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tui.domain.core.formatting import figure, short_unit
 from tui.domain.core.text import clip, plain
-from tui.domain.training.progress import MOST_NUMBERS, TrainingStep
+from tui.domain.core.training_progress import MOST_NUMBERS, TrainingStep
 from tui.domain.training.training_steps import History
 from tui.widgets.plot.chart import ChartLine
 from tui.widgets.plot.view_range import Range, part

@@ -16,7 +16,7 @@ from tui.screens.workers import background
 from tui.session import BackendError
 
 if TYPE_CHECKING:
-    from tui.domain.vertex.interchange import Exported
+    from tui.domain.interchange import Exported
     from tui.screens.console_app import ConsoleApp
 
 GCLOUD, KUBECTL = "gcloud", "kubectl"
@@ -69,6 +69,6 @@ def _form(job: Job) -> str:
 
 
 def _command(resource: Mapping[str, Any], project: str, form: str) -> Exported:
-    from tui.domain.vertex.interchange import export_job  # noqa: PLC0415 - not before the first paint
+    from tui.domain.interchange import export_job  # noqa: PLC0415 - not before the first paint
 
     return export_job(resource, form, project=project)

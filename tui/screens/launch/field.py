@@ -13,8 +13,8 @@ from textual.widgets import Input, Static
 
 from tui.actions.registry import bindings
 from tui.domain.core.text import plain
-from tui.domain.spec.field_check import MOST_NAMED
-from tui.domain.vertex.form.choices import Offer
+from tui.domain.form.choices import Offer
+from tui.domain.vertex.field_check import MOST_NAMED
 from tui.screens.dialogs.pick import PickScreen, value_options
 
 

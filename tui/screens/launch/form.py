@@ -14,7 +14,7 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input
 
-from tui.domain.vertex.form.choices import Choice, Offer, region_choices
+from tui.domain.form.choices import Choice, Offer, region_choices
 from tui.screens.launch.field import ChoiceInput, LaunchField, ValueInput
 from tui.store.profiles.entries import REGION, Parameter, ProfileEntry
 from tui.store.profiles.launch_values import launch_values

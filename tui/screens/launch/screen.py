@@ -19,10 +19,9 @@ from textual.widgets import Static
 from tui.actions.registry import Action, bindings, key_text
 from tui.domain.core.text import plain
 from tui.domain.document.document_edit import Edit
-from tui.domain.document.source import dotted
+from tui.domain.document.source import ProblemSeverity, dotted
 from tui.domain.masking import mask_text
 from tui.domain.profile.job_name import NameFacts, expand, is_template
-from tui.domain.spec.findings import Severity
 from tui.domain.spec.spec_format import request_of
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
@@ -172,7 +171,11 @@ class LaunchScreen(FrameScreen):
             words = f"not valid: {', '.join(wrong)}"
             lines.append((Content.styled("✗ ", "$text-error"), Content(plain(words))))
         for problem in self._prepared.problems if self._prepared else ():
-            mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
+            mark = (
+                ("! ", "$text-warning")
+                if problem.severity is ProblemSeverity.WARNING
+                else ("· ", "$text-muted")
+            )
             lines.append(
                 (Content.styled(*mark), Content(plain(mask_text(f"{problem.field}: {problem.message}"))))
             )

@@ -10,12 +10,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.domain.core.text import plain
-from tui.domain.document.source import dotted
-from tui.domain.spec.findings import Severity
-from tui.domain.vertex.form.analysis import Analysis
-from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows
-from tui.domain.vertex.form.summary import problem_counts, roles, totals
-from tui.domain.vertex.form.values import Path, canonical
+from tui.domain.document.source import ProblemSeverity, dotted
+from tui.domain.form.analysis import Analysis
+from tui.domain.form.rows import FormState, Row, RowKind, build_rows
+from tui.domain.form.summary import problem_counts, roles, totals
+from tui.domain.form.values import Path, canonical
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.draft_editor import DraftEditor
 from tui.screens.profile_form.estimates import Estimates
@@ -26,8 +25,12 @@ from tui.widgets.notice import Notice
 
 SEP = "   "
 NO_REQUEST = "The pools are shown once the errors are fixed."
-_TONE = {Severity.ERROR: "$text-error", Severity.WARNING: "$text-warning", Severity.NOTE: "$text-muted"}
-_GLYPH = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
+_TONE = {
+    ProblemSeverity.ERROR: "$text-error",
+    ProblemSeverity.WARNING: "$text-warning",
+    ProblemSeverity.NOTE: "$text-muted",
+}
+_GLYPH = {ProblemSeverity.ERROR: "✗", ProblemSeverity.WARNING: "!", ProblemSeverity.NOTE: "·"}
 
 
 class FormBody:
@@ -134,7 +137,7 @@ class FormBody:
 
     def _problems_text(self) -> Content:
         analysis = self._editor.analysis
-        worst = next((s for s in Severity if analysis.count(s)), None)
+        worst = next((s for s in ProblemSeverity if analysis.count(s)), None)
         if worst is None:
             return Content.styled("✓ no problems", "$text-success")
         return Content.styled(f"{_GLYPH[worst]} {problem_counts(analysis)}", f"bold {_TONE[worst]}")

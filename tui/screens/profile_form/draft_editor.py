@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import read
+from tui.domain.form.analysis import Analysis, analyse
 from tui.domain.masking import secrets_in
 from tui.domain.profile import ProfileInvalid
-from tui.domain.vertex.form.analysis import Analysis, analyse
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.shared_value import EVERYWHERE, SharedChange, question, without_secrets
 from tui.screens.workers import background

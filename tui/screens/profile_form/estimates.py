@@ -13,9 +13,9 @@ from textual.content import Content
 from tui.actions.registry import action
 from tui.domain.core.quota import Quota
 from tui.domain.core.text import plain, sentences
+from tui.domain.form.analysis import Analysis
 from tui.domain.vertex.cost import Estimate, estimate, money
 from tui.domain.vertex.dry_run import hour_of_a_task, price_words
-from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.prices import Prices
 from tui.domain.vertex.quota_fit import Fit, fit, needs, with_running
 from tui.domain.vertex.reducers import Proposal, propose

@@ -11,12 +11,9 @@ from textual.content import Content
 from tui.actions.registry import Action
 from tui.domain.document.document_edit import Edit, edited
 from tui.domain.document.source import dotted
-from tui.domain.profile import Problem
-from tui.domain.profile.model import path_in_file
-from tui.domain.vertex import reducers
-from tui.domain.vertex.form import changes
-from tui.domain.vertex.form.changes import Refused
-from tui.domain.vertex.form.choices import (
+from tui.domain.form import changes
+from tui.domain.form.changes import Refused
+from tui.domain.form.choices import (
     FREE,
     Choice,
     choices,
@@ -25,9 +22,12 @@ from tui.domain.vertex.form.choices import (
     pools_path,
     region_of,
 )
-from tui.domain.vertex.form.fields import ROLES
-from tui.domain.vertex.form.rows import MAX_POOLS, Row, RowKind
-from tui.domain.vertex.form.values import MISSING, Path, at, canonical, scalar_text
+from tui.domain.form.fields import ROLES
+from tui.domain.form.rows import MAX_POOLS, Row, RowKind
+from tui.domain.form.values import MISSING, Path, at, canonical, scalar_text
+from tui.domain.profile import Problem
+from tui.domain.profile.model import path_in_file
+from tui.domain.vertex import reducers
 from tui.screens.dialogs.pick import PickScreen, value_options
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.frame import FrameScreen

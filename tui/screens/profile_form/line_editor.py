@@ -9,12 +9,12 @@ from functools import partial
 
 from tui.domain.document.document_edit import Edit
 from tui.domain.document.source import dotted
+from tui.domain.form import changes
+from tui.domain.form.changes import Refused
+from tui.domain.form.rows import Row, RowKind
+from tui.domain.form.values import at, canonical, pair_text, scalar_text
 from tui.domain.masking import MASK
 from tui.domain.profile import ProfileInvalid
-from tui.domain.vertex.form import changes
-from tui.domain.vertex.form.changes import Refused
-from tui.domain.vertex.form.rows import Row, RowKind
-from tui.domain.vertex.form.values import at, canonical, pair_text, scalar_text
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.body import FormBody
 from tui.screens.profile_form.draft_editor import DraftEditor, in_thread

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tui.actions.registry import Action
 from tui.domain.document.source import dotted
-from tui.domain.vertex.form.rows import Row
-from tui.domain.vertex.form.values import Path, canonical
+from tui.domain.form.rows import Row
+from tui.domain.form.values import Path, canonical
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.body import FormBody

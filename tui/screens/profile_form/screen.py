@@ -13,7 +13,7 @@ from textual.widgets import Input
 from tui.actions.registry import Action, bindings
 from tui.domain.core.text import plain
 from tui.domain.document.source import dotted
-from tui.domain.vertex.form.analysis import Analysis
+from tui.domain.form.analysis import Analysis
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.body import SEP, FormBody
 from tui.screens.profile_form.draft_editor import DraftEditor

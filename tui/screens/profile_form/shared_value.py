@@ -10,9 +10,9 @@ from textual.content import Content
 
 from tui.domain.core.formatting import pieces
 from tui.domain.core.text import clip
+from tui.domain.form.choices import pool_in
+from tui.domain.form.values import Path
 from tui.domain.masking import mask_text
-from tui.domain.vertex.form.choices import pool_in
-from tui.domain.vertex.form.values import Path
 from tui.screens.dialogs.choice import REASONS_SHARE, ChoiceScreen
 from tui.screens.profile_form.diff import diff_line
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tui.domain.core.job import Job
 from tui.domain.core.text import sentences
+from tui.domain.interchange import Imported, from_resource
 from tui.domain.profile import ProfileInvalid
-from tui.domain.vertex.interchange import Imported, from_resource
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background

@@ -13,8 +13,8 @@ from textual.content import Content
 
 from tui.actions.registry import bindings
 from tui.domain.core.text import plain
+from tui.domain.interchange import SUFFIXES, Exported, export, forms_of
 from tui.domain.profile import Profile, ProfileInvalid
-from tui.domain.vertex.interchange import SUFFIXES, Exported, export, forms_of
 from tui.screens.console.request_name import named_now
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.dialogs.text_screen import TextScreen

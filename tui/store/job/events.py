@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
-from tui.domain.training.progress import structured_kind
+from tui.domain.core.training_progress import structured_kind
 
 MILESTONES = frozenset({
     "phase", "checkpoint", "preempted", "resumed", "guard", "hang", "replicas", "error", "save_failed",

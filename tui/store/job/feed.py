@@ -17,8 +17,8 @@ from typing import Any
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
 from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.log_entry import LogEntry, LogGap
+from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.progress.pattern import progress_pattern
-from tui.domain.training.progress import Progress, TrainingStep
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import kind_of
 from tui.session import Session

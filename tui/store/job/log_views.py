@@ -8,7 +8,7 @@ from time import perf_counter
 from types import EllipsisType
 
 from tui.domain.core.log_entry import LogEntry, Severity
-from tui.domain.core.pattern import Pattern
+from tui.domain.log.pattern import Pattern
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line
 from tui.store.log.view import LineSource, View

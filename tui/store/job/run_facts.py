@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.domain.comparison.runs import RunFacts
 from tui.domain.core.job import Job
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.kinds.kind import resolve
 from tui.kinds.registry import kind_of
 

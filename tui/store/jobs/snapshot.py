@@ -21,7 +21,7 @@ from tui.domain.core.job import Job, JobError
 from tui.domain.core.replica import NodeShare, ReplicaGroup
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.core.training_progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.kinds.registry import kinds
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
 from tui.domain.core.job import Job
+from tui.domain.core.training_progress import Progress
 from tui.domain.jobs.tree import above, below, links, own_part, own_parts
-from tui.domain.training.progress import Progress
 
 if TYPE_CHECKING:
     from tui.backends.interface import JobPage

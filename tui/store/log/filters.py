@@ -9,7 +9,7 @@ from functools import cache
 from itertools import compress
 
 from tui.domain.core.log_entry import LogEntry, Severity
-from tui.domain.core.pattern import Pattern
+from tui.domain.log.pattern import Pattern
 from tui.store.log.lines import GAP, Line, Lines
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

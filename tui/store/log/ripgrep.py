@@ -8,7 +8,7 @@ import shutil
 from array import array
 from pathlib import Path
 
-from tui.domain.core.pattern import Pattern
+from tui.domain.log.pattern import Pattern
 
 _OTHERWISE = re.compile(r"\(\?[^:]|\\[0-9AzbBCDSWQEpPxXuUN]|[*+?}]\+|\[\^?[\[\]]|&&|--|~~")
 """Syntax that the two engines may read differently: flags, properties, nested sets …"""

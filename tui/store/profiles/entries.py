@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Context
-from tui.domain.core.formatting import pieces
+from tui.domain.core.formatting import ACCELERATOR_SHORT, pieces
+from tui.domain.spec.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.spec.spec_format import KnownJob, ReplicaGroup, custom_jobs, groups_of, is_one
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT
-from tui.domain.vertex.custom_job_spec import duration, machine_of, trials_of, whole, within
 from tui.domain.vertex.packaging import PackageRequest
 from tui.domain.vertex.reducers import is_reducer
 
 if TYPE_CHECKING:
     from tui.domain.document.source import Problem
+    from tui.domain.form.choices import Offer
     from tui.domain.profile.model import Request
-    from tui.domain.vertex.form.choices import Offer
 
 
 class ProfileError(Exception):

@@ -14,15 +14,14 @@ from tui.config.settings import Context
 from tui.domain.core.text import sentences
 from tui.domain.document.document_edit import Edit, edited
 from tui.domain.document.source import Path as FieldPath
-from tui.domain.document.source import decode
+from tui.domain.document.source import ProblemSeverity, decode
+from tui.domain.form.choices import Choice, Offer, offers
 from tui.domain.masking import looks_secret, mask_text, mask_value
 from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, load, problems_of
 from tui.domain.profile.parameters import Parameter as ProfileParameter
 from tui.domain.profile.parameters import references
-from tui.domain.spec.field_check import text
-from tui.domain.spec.findings import Severity
 from tui.domain.spec.spec_format import custom_jobs, groups_of
-from tui.domain.vertex.form.choices import Choice, Offer, offers
+from tui.domain.spec.values import text
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError, size_of
 from tui.store.profiles.preferences import family_of
@@ -200,8 +199,8 @@ def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], t
     here = not profile.region and family_of(context.kind) in {"", profile.format.family}
     place = context.home_region if here else ""
     found = problems_of(profile, region=place, local=context.emulated)
-    errors = tuple(_summary(p) for p in found if p.severity is Severity.ERROR)
-    return errors, tuple(_summary(p) for p in found if p.severity is Severity.WARNING)
+    errors = tuple(_summary(p) for p in found if p.severity is ProblemSeverity.ERROR)
+    return errors, tuple(_summary(p) for p in found if p.severity is ProblemSeverity.WARNING)
 
 
 def _summary(problem: Problem) -> str:

@@ -13,9 +13,9 @@ import click
 from tui.backends.interface import Backend, LogBatch, LogQuery, NotFound
 from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.log_entry import LogEntry, Severity
-from tui.domain.core.pattern import Pattern, PatternError, compile_pattern
 from tui.domain.core.replica import short_name
 from tui.domain.core.time_input import parse_time
+from tui.domain.log.pattern import Pattern, PatternError, compile_pattern
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.verbs.log.file import FilePrinter

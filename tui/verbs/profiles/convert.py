@@ -7,7 +7,7 @@ import sys
 import click
 
 from tui.config.settings import profile_folder
-from tui.domain.kubernetes.convert import CannotConvert, Converted, convert, families
+from tui.domain.convert import CannotConvert, Converted, convert, families
 from tui.domain.kubernetes.workloads import WORKLOADS
 from tui.domain.profile import ProfileInvalid
 from tui.store.profiles.library import NoProfile, find, read_profile

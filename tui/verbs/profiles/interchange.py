@@ -13,14 +13,13 @@ import click
 
 from tui.backends.interface import Backend, NotFound
 from tui.domain.core.job import Job
-from tui.domain.document.source import decode
+from tui.domain.document.source import ProblemSeverity, decode
+from tui.domain.interchange import ConfigFile, Imported, from_resource, from_text
+from tui.domain.interchange.gcloud import Config
+from tui.domain.interchange.gcloud_script import Surroundings, is_command
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import fixable
 from tui.domain.vertex.dry_run import problem_json
-from tui.domain.vertex.interchange import ConfigFile, Imported, from_resource, from_text
-from tui.domain.vertex.interchange.gcloud import Config
-from tui.domain.vertex.interchange.gcloud_script import Surroundings, is_command
-from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES
 from tui.verbs.output import note, out, print_json
@@ -57,7 +56,7 @@ async def import_profile(
         note(f"note: {line}")
     problems = inspect(found.text, str(path), chosen)
     for problem in problems:
-        if problem.severity is not Severity.NOTE:
+        if problem.severity is not ProblemSeverity.NOTE:
             note(f"{problem.severity}: {problem}")
     if run.json:
         shown = [problem_json(p) for p in problems]

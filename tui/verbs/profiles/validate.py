@@ -15,14 +15,13 @@ import click
 from tui.config.paths import shipped
 from tui.config.settings import choose_context, profile_folder
 from tui.domain.core.text import plain, sentences
-from tui.domain.document.source import decode, dotted, is_json, read
+from tui.domain.document.source import ProblemSeverity, decode, dotted, is_json, read
+from tui.domain.interchange.gcloud import parse
+from tui.domain.interchange.gcloud_script import is_command
+from tui.domain.interchange.imports import of_command
 from tui.domain.masking import mask_text, secrets_in
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import apply_fixes, fixable
-from tui.domain.spec.findings import Severity
-from tui.domain.vertex.interchange.gcloud import parse
-from tui.domain.vertex.interchange.gcloud_script import is_command
-from tui.domain.vertex.interchange.imports import of_command
 from tui.domain.vertex.rules.misnomers import document_notes
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find
 from tui.verbs.output import note, out_document, print_json
@@ -31,7 +30,7 @@ from tui.verbs.run import USAGE, Failure, Run, assigned, set_option, value_of, v
 
 DOCUMENT = "docs/PROFILES.md"
 """Source of the rules about the file itself rather than about the service."""
-_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
+_COLOURS = {ProblemSeverity.ERROR: "31", ProblemSeverity.WARNING: "33", ProblemSeverity.NOTE: "36"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ async def validate(
         print_json({"problems": [_json(p) for p in problems], **({"fixed": diffs} if fix else {})})
     else:
         _say(problems, len(files), diffs, fix)
-    return USAGE if any(p.severity is Severity.ERROR for p in problems) else 0
+    return USAGE if any(p.severity is ProblemSeverity.ERROR for p in problems) else 0
 
 
 def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
@@ -256,7 +255,7 @@ def _painted(text: str, code: str, colours: bool) -> str:
 
 def _summary(problems: list[Problem], files: int, fix: bool) -> str:
     """`2 errors, 1 warning in 3 files; --fix fixes 2 of them.`"""
-    counts = [(s, sum(p.severity is s for p in problems)) for s in Severity]
+    counts = [(s, sum(p.severity is s for p in problems)) for s in ProblemSeverity]
     said = ", ".join(f"{n} {s.value}{'s' if n > 1 else ''}" for s, n in counts if n) or "no problems"
     able = sum(map(fixable, problems))
     offer = f"; --fix fixes {able} of them" if able and not fix else ""

@@ -10,12 +10,13 @@ import click
 
 from tui.domain.core.formatting import age
 from tui.domain.core.text import sentences
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.profile.job_name import is_template
 from tui.domain.schedules.rules import check_schedule
 from tui.domain.schedules.schedule import NewSchedule, Schedule
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.display_name import name_problem
+from tui.domain.spec.findings import Finding
 from tui.domain.vertex.dry_run import price_words
-from tui.domain.vertex.rules.shape import name_problem
 from tui.session import now
 from tui.verbs.dry_run import DryRun
 from tui.verbs.launch import prepare
@@ -205,7 +206,7 @@ def _run_of(resource: Mapping[str, Any], schedule: str) -> dict[str, Any]:
 
 def _must_be_valid(findings: Sequence[Finding]) -> None:
     """Print the warnings. Raises Failure for an error."""
-    bad = [each for each in findings if each.severity is Severity.ERROR]
+    bad = [each for each in findings if each.severity is ProblemSeverity.ERROR]
     if bad:
         text = "\n".join(f"{_option(each)}: {each.sentence}" for each in bad)
         raise Failure(text, fix=bad[0].fix, code="INVALID_ARGUMENT")

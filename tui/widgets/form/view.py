@@ -21,8 +21,8 @@ from textual.style import Style
 
 from tui.actions.registry import bindings
 from tui.domain.core.text import plain
-from tui.domain.spec.findings import Severity
-from tui.domain.vertex.form.rows import Row, RowKind
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.form.rows import Row, RowKind
 
 GUTTER = 2
 """Cells before a label: a problem's glyph, and the sign of a change."""
@@ -31,9 +31,9 @@ MIN_VALUE = 24
 GAP = 2
 HEADS = frozenset({RowKind.SECTION, RowKind.POOL, RowKind.SWITCH})
 _MARK = {
-    Severity.ERROR: ("✗", "form--error"),
-    Severity.WARNING: ("!", "form--warning"),
-    Severity.NOTE: ("·", "form--note"),
+    ProblemSeverity.ERROR: ("✗", "form--error"),
+    ProblemSeverity.WARNING: ("!", "form--warning"),
+    ProblemSeverity.NOTE: ("·", "form--note"),
 }
 CHANGED = "~"
 Part = tuple[str, str]
@@ -295,7 +295,7 @@ class FormView(ScrollView, can_focus=True):
     def _value_parts(self, row: Row, room: int) -> list[Part]:
         if row.problems:
             problem = row.problems[0]
-            note, tone = problem.message, _MARK[row.severity or Severity.NOTE][1]
+            note, tone = problem.message, _MARK[row.severity or ProblemSeverity.NOTE][1]
         else:
             note, tone = row.note, "form--note"
         note, value = plain(note), plain(row.value) if row.is_set or row.value else ""

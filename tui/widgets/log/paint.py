@@ -14,7 +14,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.domain.core.log_entry import LogEntry, LogGap, Severity
-from tui.domain.core.pattern import Pattern
+from tui.domain.log.pattern import Pattern
 from tui.store.log.lines import Line
 from tui.widgets.log.render import (
     HUES,

@@ -12,9 +12,9 @@ from typing import Any
 
 from tui.domain.core.formatting import figure
 from tui.domain.core.log_entry import SERVICE, LogEntry, LogGap, Severity
-from tui.domain.core.pattern import Pattern
 from tui.domain.core.replica import replica_order, short_name
 from tui.domain.core.text import plain
+from tui.domain.log.pattern import Pattern
 from tui.store.log.lines import Line
 
 Part = tuple[str, str]

@@ -22,7 +22,7 @@ from textual.widget import Widget
 
 from tui.actions.registry import bindings
 from tui.domain.core.log_entry import LogGap, Severity
-from tui.domain.core.pattern import Pattern
+from tui.domain.log.pattern import Pattern
 from tui.store.log.lines import Line, line_key
 from tui.store.log.view import LineSource
 from tui.widgets.log.canvas import LogCanvas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.domain.training.figures import finite
+from tui.domain.core.figures import finite
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.:-=+*#"

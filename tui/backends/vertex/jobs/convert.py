@@ -23,8 +23,8 @@ from tui.domain.core.replica import ReplicaGroup
 from tui.domain.core.states import JobState, from_vertex
 from tui.domain.masking import mask_text
 from tui.domain.progress.pattern import VARIABLE
+from tui.domain.spec.custom_job_spec import whole_numbers
 from tui.domain.vertex.catalog import REDUCTION_SERVER
-from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.worker_pools import worker_pool
 
 KIND = "custom_job"

@@ -17,10 +17,10 @@ from tui.backends.vertex.timestamps import moment
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Artifact, Task
+from tui.domain.core.training_progress import Progress
 from tui.domain.masking import mask_text
 from tui.domain.pipeline.graph import dependencies
 from tui.domain.pipeline.run import PipelineRun
-from tui.domain.training.progress import Progress
 
 KIND = "pipeline_job"
 _STATES: dict[int, str] = {state.value: state.name for state in iter(PipelineState)}  # type: ignore[call-overload]

@@ -14,7 +14,7 @@ from tui.backends.vertex.jobs.convert import groups_of, job_of, pattern_of, stra
 from tui.domain.core.job import Job, infer_replicas
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
-from tui.domain.vertex.custom_job_spec import text_arguments
+from tui.domain.spec.custom_job_spec import text_arguments
 
 KIND = "training_pipeline"
 _STATES: dict[int, str] = {state.value: state.name for state in iter(PipelineState)}  # type: ignore[call-overload]

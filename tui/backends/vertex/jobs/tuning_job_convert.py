@@ -20,8 +20,8 @@ from tui.backends.vertex.timestamps import moment
 from tui.domain.core.job import Job
 from tui.domain.core.states import JobState
 from tui.domain.core.task import Task
+from tui.domain.core.training_progress import Progress
 from tui.domain.masking import mask_text
-from tui.domain.training.progress import Progress
 from tui.domain.tuning.study import Metric, Parameter, Study, Value
 
 KIND = "tuning_job"

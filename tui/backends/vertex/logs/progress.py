@@ -16,10 +16,10 @@ from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines, job_lines
 from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.core.job import Job
+from tui.domain.core.training_progress import Progress, TrainingStep
 from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.collected_steps import CollectedSteps
-from tui.domain.training.progress import Progress, TrainingStep
 
 JOBS_PER_READ = 500
 """Job ids that fit in one filter of 20,000 characters with room to spare."""

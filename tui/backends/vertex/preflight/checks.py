@@ -21,8 +21,8 @@ from tui.backends.vertex.preflight.resources import Parts
 from tui.backends.vertex.preflight.templates import Templates
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
+from tui.domain.spec.custom_job_spec import within
 from tui.domain.spec.spec_format import collection_of
-from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check, Path, RunningJobs, buckets_of, images_of, settings_of
 
 

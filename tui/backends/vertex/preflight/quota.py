@@ -11,8 +11,8 @@ from typing import Any
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.quotas import Quotas
 from tui.domain.core.quota import UNLIMITED
+from tui.domain.spec.custom_job_spec import within
 from tui.domain.vertex.catalog import region_accelerators
-from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check, CheckStatus, RunningJobs, ok, unknown
 from tui.domain.vertex.quota_fit import Fit, Line, fits_in, needs, request_link, with_running
 

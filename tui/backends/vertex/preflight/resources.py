@@ -13,7 +13,7 @@ from tui.backends.vertex.preflight.clients import CheckClients
 from tui.backends.vertex.resources import resource_pool
 from tui.domain.core.resource_name import name_pattern
 from tui.domain.resources.persistent import unfit
-from tui.domain.vertex.custom_job_spec import within
+from tui.domain.spec.custom_job_spec import within
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 from tui.domain.vertex.sources import TRAINING
 

@@ -6,17 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tui.domain.core.replica import ACCELERATOR_COUNT, INSTANCE_TYPE, REGION
 from tui.domain.kubernetes.accelerators import VERTEX
-from tui.domain.kubernetes.workloads import (
-    ACCELERATOR,
-    ACCELERATOR_COUNT,
-    FLEX_START,
-    INSTANCE_TYPE,
-    REGION,
-    SPOT,
-    fields,
-    whole,
-)
+from tui.domain.kubernetes.workloads import ACCELERATOR, FLEX_START, SPOT, fields, whole
 from tui.domain.vertex import catalog
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.workloads import Group, Path, Workload, fields, groups, job_index, workload_of
-from tui.domain.spec.findings import Case, Finding, Severity
+from tui.domain.spec.findings import Case, Finding
 
 HEAD: Path = ("manifest", "objects")
 
@@ -87,7 +88,7 @@ class ManifestRule:
     id: str
     source: str
     check: Check
-    severity: Severity = Severity.ERROR
+    severity: ProblemSeverity = ProblemSeverity.ERROR
     whole: bool = False
     """Its paths are those of the profile's job, as it looks at other objects too."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
+from tui.domain.core.replica import INSTANCE_TYPE
 from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.accelerators import ACCELERATORS, of_vertex, shown
 from tui.domain.kubernetes.rules.base import (
     EXTENDED,
@@ -20,7 +22,6 @@ from tui.domain.kubernetes.rules.base import (
 from tui.domain.kubernetes.workloads import (
     ACCELERATOR,
     GPU,
-    INSTANCE_TYPE,
     PREFERRED_TOPOLOGY,
     QUEUE,
     REQUIRED_TOPOLOGY,
@@ -35,7 +36,7 @@ from tui.domain.kubernetes.workloads import (
     tolerates,
     whole,
 )
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.findings import Finding
 from tui.domain.vertex.catalog import machines
 
 TOLERATION = {"key": SPOT, "operator": "Equal", "value": "true", "effect": "NoSchedule"}
@@ -245,17 +246,17 @@ def no_quantity(case: ManifestCase) -> Iterator[Finding]:
 
 
 RULES = (
-    ManifestRule("gke.spot-toleration", SPOT_VMS, spot_toleration, Severity.WARNING),
-    ManifestRule("gke.spot-selector", SPOT_VMS, spot_selector, Severity.WARNING),
-    ManifestRule("gke.accelerator", GPUS, known_accelerator, Severity.WARNING),
-    ManifestRule("gke.no-gpus", GPUS, no_gpus, Severity.WARNING),
-    ManifestRule("gke.any-gpu", GPUS, any_gpu, Severity.NOTE),
+    ManifestRule("gke.spot-toleration", SPOT_VMS, spot_toleration, ProblemSeverity.WARNING),
+    ManifestRule("gke.spot-selector", SPOT_VMS, spot_selector, ProblemSeverity.WARNING),
+    ManifestRule("gke.accelerator", GPUS, known_accelerator, ProblemSeverity.WARNING),
+    ManifestRule("gke.no-gpus", GPUS, no_gpus, ProblemSeverity.WARNING),
+    ManifestRule("gke.any-gpu", GPUS, any_gpu, ProblemSeverity.NOTE),
     ManifestRule("gke.gpu-request", EXTENDED, equal_gpus),
     ManifestRule("gke.gpu-number", EXTENDED, no_quantity),
     ManifestRule("gke.machine", GPUS, machine),
-    ManifestRule("gke.gpu-network", TCPXO, gpu_network, Severity.WARNING),
-    ManifestRule("gke.topology-level", TOPOLOGY, topology_level, Severity.WARNING),
-    ManifestRule("gke.topology-alone", TOPOLOGY, topology_alone, Severity.WARNING),
+    ManifestRule("gke.gpu-network", TCPXO, gpu_network, ProblemSeverity.WARNING),
+    ManifestRule("gke.topology-level", TOPOLOGY, topology_level, ProblemSeverity.WARNING),
+    ManifestRule("gke.topology-alone", TOPOLOGY, topology_alone, ProblemSeverity.WARNING),
     ManifestRule("gke.two-topologies", TOPOLOGY, both_topologies),
-    ManifestRule("gke.no-topology", TOPOLOGY, no_topology, Severity.NOTE),
+    ManifestRule("gke.no-topology", TOPOLOGY, no_topology, ProblemSeverity.NOTE),
 )

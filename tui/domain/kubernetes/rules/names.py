@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.objects import containers, dns_name
 from tui.domain.kubernetes.rules.base import (
     IMAGES,
@@ -19,8 +20,8 @@ from tui.domain.kubernetes.rules.base import (
     ManifestRule,
 )
 from tui.domain.kubernetes.workloads import Path, fields
-from tui.domain.profile.job_name import PLACEHOLDER
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.findings import Finding
+from tui.domain.spec.values import PLACEHOLDER
 
 LONGEST = 63
 """Characters of a DNS label, which the name of a pod's host is."""
@@ -164,5 +165,5 @@ RULES = (
     ManifestRule("names.group", JOB_SET, group_names),
     ManifestRule("names.container", PYTORCH_WEBHOOK, container_name),
     ManifestRule("names.no-image", NAMES, no_image),
-    ManifestRule("names.untagged", IMAGES, untagged, Severity.WARNING),
+    ManifestRule("names.untagged", IMAGES, untagged, ProblemSeverity.WARNING),
 )

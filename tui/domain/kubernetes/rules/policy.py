@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.rules.base import (
     BATCH_JOB,
     KUEUE,
@@ -16,7 +17,7 @@ from tui.domain.kubernetes.rules.base import (
     ManifestRule,
 )
 from tui.domain.kubernetes.workloads import QUEUE, Path, at, elements, fields, is_spot, whole
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.findings import Finding
 
 _POLICIES = {
     "pytorch_job": ("Always", "OnFailure", "Never", "ExitCode"),
@@ -192,12 +193,12 @@ def queued_awake(case: ManifestCase) -> Iterator[Finding]:
 RULES = (
     ManifestRule("policy.restart", V1_TYPES, restart_policies),
     ManifestRule("policy.no-restart", BATCH_JOB, no_policy),
-    ManifestRule("policy.kept-pods", LOST_PODS, kept_pods, Severity.WARNING),
-    ManifestRule("policy.lost-logs", V1_TYPES, lost_logs, Severity.NOTE),
-    ManifestRule("policy.spot-restart", SPOT_VMS, spot_restart, Severity.WARNING),
-    ManifestRule("policy.spot-checkpoint", SPOT_VMS, spot_checkpoint, Severity.WARNING),
-    ManifestRule("policy.suspended", KUEUE, suspended, Severity.WARNING),
-    ManifestRule("policy.queue-on-pods", KUEUE, queue_on_pods, Severity.WARNING),
-    ManifestRule("policy.two-queues", KUEUE, two_queues, Severity.WARNING),
-    ManifestRule("policy.queue-awake", KUEUE, queued_awake, Severity.NOTE),
+    ManifestRule("policy.kept-pods", LOST_PODS, kept_pods, ProblemSeverity.WARNING),
+    ManifestRule("policy.lost-logs", V1_TYPES, lost_logs, ProblemSeverity.NOTE),
+    ManifestRule("policy.spot-restart", SPOT_VMS, spot_restart, ProblemSeverity.WARNING),
+    ManifestRule("policy.spot-checkpoint", SPOT_VMS, spot_checkpoint, ProblemSeverity.WARNING),
+    ManifestRule("policy.suspended", KUEUE, suspended, ProblemSeverity.WARNING),
+    ManifestRule("policy.queue-on-pods", KUEUE, queue_on_pods, ProblemSeverity.WARNING),
+    ManifestRule("policy.two-queues", KUEUE, two_queues, ProblemSeverity.WARNING),
+    ManifestRule("policy.queue-awake", KUEUE, queued_awake, ProblemSeverity.NOTE),
 )

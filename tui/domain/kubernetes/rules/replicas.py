@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.rules.base import (
     BATCH_JOB,
     GANG,
@@ -18,7 +19,7 @@ from tui.domain.kubernetes.rules.base import (
     ManifestRule,
 )
 from tui.domain.kubernetes.workloads import Group, at, elements, fields, gpus, whole
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.findings import Finding
 
 _SINGLE = frozenset({"Master", "Chief", "Launcher"})
 _NPROC_WORDS = frozenset({"auto", "cpu", "gpu"})
@@ -265,12 +266,14 @@ RULES = (
     ManifestRule("replicas.number", PYTORCH_WEBHOOK, numbers),
     ManifestRule("replicas.containers", BATCH_JOB, empty_pods),
     ManifestRule("replicas.processes", PYTORCH_TYPES, processes),
-    ManifestRule("replicas.idle-gpus", PYTORCH_TYPES, idle_gpus, Severity.WARNING),
+    ManifestRule("replicas.idle-gpus", PYTORCH_TYPES, idle_gpus, ProblemSeverity.WARNING),
     ManifestRule("replicas.elastic", PYTORCH_TYPES, elastic),
-    ManifestRule("replicas.elastic-master", PYTORCH_TYPES, elastic_master, Severity.WARNING),
+    ManifestRule("replicas.elastic-master", PYTORCH_TYPES, elastic_master, ProblemSeverity.WARNING),
     ManifestRule("replicas.gang", GANG, gang),
-    ManifestRule("replicas.loose-gang", GANG, loose_gang, Severity.WARNING),
+    ManifestRule("replicas.loose-gang", GANG, loose_gang, ProblemSeverity.WARNING),
     ManifestRule("replicas.runtime", TRAIN_JOB, train_job),
-    ManifestRule("replicas.elastic-runtime", TRAIN_JOB, elastic_train_job, Severity.WARNING, whole=True),
-    ManifestRule("replicas.index", BATCH_JOB, batch, Severity.WARNING),
+    ManifestRule(
+        "replicas.elastic-runtime", TRAIN_JOB, elastic_train_job, ProblemSeverity.WARNING, whole=True
+    ),
+    ManifestRule("replicas.index", BATCH_JOB, batch, ProblemSeverity.WARNING),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.rules.base import API, SHM, ManifestCase, ManifestRule
 from tui.domain.kubernetes.shared_memory import DEV_SHM, SHARED_MEMORY, loader_workers
 from tui.domain.kubernetes.workloads import elements, fields, gpus
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.findings import Finding
 
 
 def shared_memory(case: ManifestCase) -> Iterator[Finding]:
@@ -80,8 +81,8 @@ def operators_variables(case: ManifestCase) -> Iterator[Finding]:
 
 
 RULES = (
-    ManifestRule("runtime.shm", SHM, shared_memory, Severity.WARNING),
-    ManifestRule("runtime.memory", API, memory, Severity.NOTE),
-    ManifestRule("runtime.variable-twice", API, variables, Severity.WARNING),
-    ManifestRule("runtime.operators-variable", API, operators_variables, Severity.WARNING),
+    ManifestRule("runtime.shm", SHM, shared_memory, ProblemSeverity.WARNING),
+    ManifestRule("runtime.memory", API, memory, ProblemSeverity.NOTE),
+    ManifestRule("runtime.variable-twice", API, variables, ProblemSeverity.WARNING),
+    ManifestRule("runtime.operators-variable", API, operators_variables, ProblemSeverity.WARNING),
 )

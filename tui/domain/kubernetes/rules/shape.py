@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import Edit
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.kubernetes.objects import workload_scoped
 from tui.domain.kubernetes.rules.base import API, HEAD, ManifestCase, ManifestRule
 from tui.domain.kubernetes.rules.schema_check import violations
 from tui.domain.kubernetes.workloads import WORKLOADS, fields, workload_of
-from tui.domain.spec.findings import Finding, Severity
+from tui.domain.spec.findings import Finding
 
 SCHEMA = "manifest.schema"
 
@@ -85,7 +86,7 @@ RULES = (
     ManifestRule("manifest.object", API, is_object, whole=True),
     ManifestRule("manifest.no-job", API, has_job, whole=True),
     ManifestRule("manifest.one-job", API, one_job, whole=True),
-    ManifestRule("manifest.version", API, version, Severity.WARNING),
+    ManifestRule("manifest.version", API, version, ProblemSeverity.WARNING),
     ManifestRule("manifest.namespace", API, one_namespace, whole=True),
     ManifestRule(SCHEMA, API, schema, whole=True),
 )

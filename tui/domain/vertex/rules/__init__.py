@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.rules import (
     machine,
     mounts,
@@ -23,7 +24,7 @@ from tui.domain.vertex.rules import (
     tuning,
 )
 
-__all__ = ["RULES", "Case", "Finding", "Rule", "Severity", "check_job", "findings"]
+__all__ = ["RULES", "check_job", "findings"]
 
 _FAMILIES = (
     shape,
@@ -55,7 +56,7 @@ def findings(rules: Sequence[Rule], case: Case) -> list[Finding]:
         replace(
             found,
             rule=rule.id,
-            severity=Severity.ERROR if rule.emulated and case.local else rule.severity,
+            severity=ProblemSeverity.ERROR if rule.emulated and case.local else rule.severity,
             source=rule.source,
         )
         for rule in rules

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Finding, Path, Severity
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import whole
+from tui.domain.spec.field_table import NAMES
+from tui.domain.spec.findings import Finding, Path
 from tui.domain.spec.spec_format import bodies, format_of
 from tui.domain.vertex import catalog, reducers
-from tui.domain.vertex.custom_job_spec import whole
-from tui.domain.vertex.field_table import NAMES
 from tui.domain.vertex.sources import DISTRIBUTED, JSON_MAPPING
 
 _SOURCE = "docs/facts/vertex.md 14.1"
@@ -140,7 +141,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 f"The right one is {reducers.IMAGE}.",
                 (),
                 "reduction.image",
-                Severity.ERROR,
+                ProblemSeverity.ERROR,
                 DISTRIBUTED,
             )
         )
@@ -155,7 +156,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 f"{needed.count} are needed: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
                 (),
                 "reduction.sizing",
-                Severity.WARNING,
+                ProblemSeverity.WARNING,
                 "docs/facts/vertex.md 4",
             )
         )
@@ -185,7 +186,7 @@ def document_notes(root: Any) -> list[Finding]:
             "this is a REST body, which vxtui reads; `gcloud ai custom-jobs create --config` wants the "
             "fields below jobSpec at the top level, and takes name and labels as flags.",
             "Nothing to do here; export the profile for gcloud.",
-            severity=Severity.NOTE,
+            severity=ProblemSeverity.NOTE,
         )
     ]
 
@@ -197,7 +198,7 @@ def _wrong(
     fix: str,
     *edits: Edit,
     source: str = _SOURCE,
-    severity: Severity = Severity.ERROR,
+    severity: ProblemSeverity = ProblemSeverity.ERROR,
 ) -> Finding:
     return Finding(path, sentence, fix, edits, f"misnomer.{rule}", severity, f"{JSON_MAPPING}, {source}")
 

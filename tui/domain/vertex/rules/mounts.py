@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
-from tui.domain.vertex.custom_job_spec import machine_of, within
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import machine_of, within
+from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.sources import EMULATOR, SPEC, TRAINING, UNDOCUMENTED
 
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
@@ -167,13 +168,13 @@ def persistent_shape(case: Case) -> Iterator[Finding]:
 
 RULES = (
     Rule("mounts.fields", SPEC, fields),
-    Rule("mounts.point", "docs/facts/vertex.md 1.7", mount_point, Severity.WARNING),
-    Rule("mounts.network", "docs/facts/vertex.md 1.7", reachable, Severity.WARNING),
+    Rule("mounts.point", "docs/facts/vertex.md 1.7", mount_point, ProblemSeverity.WARNING),
+    Rule("mounts.network", "docs/facts/vertex.md 1.7", reachable, ProblemSeverity.WARNING),
     Rule("reservation.specific", SPEC, reservation),
-    Rule("reservation.region", "docs/facts/vertex.md 1.8", reservation_region, Severity.WARNING),
-    Rule("reservation.names", "docs/facts/vertex.md 1.8", reservation_names, Severity.WARNING),
+    Rule("reservation.region", "docs/facts/vertex.md 1.8", reservation_region, ProblemSeverity.WARNING),
+    Rule("reservation.names", "docs/facts/vertex.md 1.8", reservation_names, ProblemSeverity.WARNING),
     Rule("persistent.id", f"{TRAINING}/persistent-resource-create", persistent_id),
     Rule("persistent.local", EMULATOR, persistent_local),
     Rule("persistent.conflict", f"{TRAINING}/use-reservations", persistent_only),
-    Rule("persistent.shape", "docs/facts/vertex.md 1.6 and 12.2", persistent_shape, Severity.WARNING),
+    Rule("persistent.shape", "docs/facts/vertex.md 1.6 and 12.2", persistent_shape, ProblemSeverity.WARNING),
 )

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
-from tui.domain.vertex.custom_job_spec import machine_of
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import machine_of
+from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.sources import DOCS, SPEC, TRAINING
 
 NO_PEERING = frozenset({"NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200"})
@@ -147,13 +148,15 @@ RULES = (
     Rule("network.form", SPEC, form),
     Rule("network.project-number", SPEC, project_number),
     Rule("network.ranges", SPEC, ranges),
-    Rule("network.ranges-alone", "docs/facts/vertex.md 1.2", ranges_alone, Severity.WARNING),
+    Rule("network.ranges-alone", "docs/facts/vertex.md 1.2", ranges_alone, ProblemSeverity.WARNING),
     Rule("network.peering", f"{TRAINING}/using-private-ip", peering),
     Rule("network.attachment", f"{TRAINING}/psc-i-egress", attachment),
     Rule("network.dns", SPEC, dns),
-    Rule("network.dns-target", "docs/facts/vertex.md 1.2", dns_target, Severity.WARNING),
-    Rule("network.both", "docs/facts/vertex.md 1.2", both, Severity.WARNING),
+    Rule("network.dns-target", "docs/facts/vertex.md 1.2", dns_target, ProblemSeverity.WARNING),
+    Rule("network.both", "docs/facts/vertex.md 1.2", both, ProblemSeverity.WARNING),
     Rule("access.service-account", f"{DOCS}/machine-learning/troubleshooting", account),
-    Rule("access.member-prefix", "docs/facts/vertex.md 1.2", member_prefix, Severity.WARNING),
-    Rule("access.protected-location", "docs/facts/vertex.md 1.2", protected_location, Severity.WARNING),
+    Rule("access.member-prefix", "docs/facts/vertex.md 1.2", member_prefix, ProblemSeverity.WARNING),
+    Rule(
+        "access.protected-location", "docs/facts/vertex.md 1.2", protected_location, ProblemSeverity.WARNING
+    ),
 )

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import Edit
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
-from tui.domain.vertex.custom_job_spec import within
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import within
+from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.sources import SPEC, TENSORBOARD
 
 _TENSORBOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
@@ -90,6 +91,8 @@ RULES = (
         TENSORBOARD,
         tensorboard_account,
     ),
-    Rule("output.tensorboard-output", "docs/facts/vertex.md 3.6", tensorboard_output, Severity.WARNING),
+    Rule(
+        "output.tensorboard-output", "docs/facts/vertex.md 3.6", tensorboard_output, ProblemSeverity.WARNING
+    ),
     Rule("output.experiment", SPEC, experiment),
 )

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex import image_reference
 from tui.domain.vertex.sources import GCLOUD_JOB, SPEC
 
@@ -170,11 +171,11 @@ RULES = (
     Rule("image.missing", GCLOUD_JOB, missing),
     Rule("image.form", image_reference.SOURCE, image_form),
     Rule("image.reference", image_reference.SOURCE, reference),
-    Rule("image.registry", "docs/facts/vertex.md 14.1", registry, Severity.NOTE),
-    Rule("image.command", "docs/facts/vertex.md 1.9", empty_command, Severity.WARNING),
-    Rule("image.empty-argument", "docs/facts/vertex.md 1.9", no_task_fields, Severity.NOTE),
+    Rule("image.registry", "docs/facts/vertex.md 14.1", registry, ProblemSeverity.NOTE),
+    Rule("image.command", "docs/facts/vertex.md 1.9", empty_command, ProblemSeverity.WARNING),
+    Rule("image.empty-argument", "docs/facts/vertex.md 1.9", no_task_fields, ProblemSeverity.NOTE),
     Rule("package.fields", SPEC, fields),
     Rule("package.uris", SPEC, uris),
-    Rule("package.executor", "docs/facts/vertex.md 1.9", executor, Severity.WARNING),
-    Rule("package.prebuilt", "docs/facts/vertex.md 1.9", prebuilt, Severity.WARNING),
+    Rule("package.executor", "docs/facts/vertex.md 1.9", executor, ProblemSeverity.WARNING),
+    Rule("package.prebuilt", "docs/facts/vertex.md 1.9", prebuilt, ProblemSeverity.WARNING),
 )

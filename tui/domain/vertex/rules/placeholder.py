@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
-from tui.domain.vertex.custom_job_spec import task_of, within
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import task_of, within
+from tui.domain.spec.findings import Case, Finding, Path, Rule
 
 NAME = "placeholder.name"
 
@@ -124,6 +125,6 @@ def value(case: Case) -> Iterator[Finding]:
 
 RULES = (
     Rule(NAME, "https://docs.cloud.google.com/resource-manager/docs/creating-managing-projects", name),
-    Rule("placeholder.example", "docs/facts/vertex.md 1.2 and 1.9", asked, Severity.WARNING),
-    Rule("placeholder.value", "docs/facts/vertex.md 1.9", value, Severity.WARNING),
+    Rule("placeholder.example", "docs/facts/vertex.md 1.2 and 1.9", asked, ProblemSeverity.WARNING),
+    Rule("placeholder.value", "docs/facts/vertex.md 1.9", value, ProblemSeverity.WARNING),
 )

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Path, Pool, Rule, Severity
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import machine_of, task_of, whole
+from tui.domain.spec.findings import Case, Finding, Path, Pool, Rule
 from tui.domain.vertex import catalog, reducers
-from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole
 from tui.domain.vertex.sources import DISTRIBUTED, UNDOCUMENTED
 
 LEAST_VCPUS = 16
@@ -187,12 +188,12 @@ def workers(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("reduction.position", DISTRIBUTED, position),
     Rule("reduction.image", DISTRIBUTED, image),
-    Rule("reduction.machine", "docs/facts/vertex.md 4", machine, Severity.WARNING),
-    Rule("reduction.accelerator", "docs/facts/vertex.md 4", gpu, Severity.WARNING),
-    Rule("reduction.workers", "docs/facts/vertex.md 4", workers, Severity.WARNING),
-    Rule("reduction.useless", "docs/facts/vertex.md 4", useless, Severity.WARNING),
-    Rule("reduction.sizing", "docs/facts/vertex.md 4", sizing, Severity.WARNING),
-    Rule("reduction.command", "docs/facts/vertex.md 4", command, Severity.WARNING),
-    Rule("reduction.nccl-net", "docs/facts/vertex.md 4", nccl_net, Severity.WARNING),
-    Rule("reduction.sharded", "docs/facts/vertex.md 4", sharded, Severity.WARNING),
+    Rule("reduction.machine", "docs/facts/vertex.md 4", machine, ProblemSeverity.WARNING),
+    Rule("reduction.accelerator", "docs/facts/vertex.md 4", gpu, ProblemSeverity.WARNING),
+    Rule("reduction.workers", "docs/facts/vertex.md 4", workers, ProblemSeverity.WARNING),
+    Rule("reduction.useless", "docs/facts/vertex.md 4", useless, ProblemSeverity.WARNING),
+    Rule("reduction.sizing", "docs/facts/vertex.md 4", sizing, ProblemSeverity.WARNING),
+    Rule("reduction.command", "docs/facts/vertex.md 4", command, ProblemSeverity.WARNING),
+    Rule("reduction.nccl-net", "docs/facts/vertex.md 4", nccl_net, ProblemSeverity.WARNING),
+    Rule("reduction.sharded", "docs/facts/vertex.md 4", sharded, ProblemSeverity.WARNING),
 )

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import Edit
-from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import machine_of, within
+from tui.domain.spec.findings import Case, Finding, Path, Rule
 from tui.domain.vertex import catalog
-from tui.domain.vertex.custom_job_spec import machine_of, within
 from tui.domain.vertex.sources import DOCS, GCLOUD_REGION
 
 _IN_REGION = re.compile(r"/(?:locations|regions)/(?P<region>[a-z0-9-]+)/")
@@ -67,5 +68,5 @@ def elsewhere(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("region.unknown", GCLOUD_REGION, unknown),
     Rule("region.accelerator", f"{DOCS}/machine-learning/general/locations", accelerator),
-    Rule("region.elsewhere", "docs/facts/vertex.md 1.2", elsewhere, Severity.WARNING),
+    Rule("region.elsewhere", "docs/facts/vertex.md 1.2", elsewhere, ProblemSeverity.WARNING),
 )

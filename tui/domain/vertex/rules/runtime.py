@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Path, Pool, Rule, Severity
-from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole, within
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import machine_of, task_of, whole, within
+from tui.domain.spec.findings import Case, Finding, Path, Pool, Rule
 
 NO_SUCH = {"CLOUD_ML_HP_TUNING_RANK": "RANK", "CLOUD_ML_HP_TUNING_WORLD_SIZE": "WORLD_SIZE"}
 DATASET = ("AIP_TRAINING_DATA_URI", "AIP_VALIDATION_DATA_URI", "AIP_TEST_DATA_URI", "AIP_DATA_FORMAT")
@@ -207,16 +208,24 @@ def lone_second_node(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("runtime.no-such-variable", "docs/facts/vertex.md 3.3 and 14.1", no_such_variable, Severity.WARNING),
-    Rule("runtime.local-rank", "docs/facts/vertex.md 3.3 and 14.1", local_rank, Severity.WARNING),
-    Rule("runtime.set-by-vertex", "docs/facts/vertex.md 3.1 to 3.6", set_by_vertex, Severity.WARNING),
-    Rule("runtime.master-port", "docs/facts/vertex.md 3.3 and 14.1", master_port, Severity.WARNING),
-    Rule("runtime.dataset-variable", "docs/facts/vertex.md 3.4 and 14.1", dataset, Severity.WARNING),
-    Rule("runtime.output-variable", "docs/facts/vertex.md 3.6", output_variable, Severity.WARNING),
     Rule(
-        "runtime.persistent-disk", "docs/facts/vertex.md 1.3, 8.6 and 14.2", persistent_disk, Severity.WARNING
+        "runtime.no-such-variable",
+        "docs/facts/vertex.md 3.3 and 14.1",
+        no_such_variable,
+        ProblemSeverity.WARNING,
     ),
-    Rule("runtime.one-process", "docs/facts/vertex.md 14.1", one_process, Severity.WARNING),
-    Rule("runtime.nccl", "docs/facts/vertex.md 3.9 and 14.6", nccl, Severity.WARNING),
-    Rule("runtime.mixed-workers", "docs/facts/vertex.md 1.3", lone_second_node, Severity.NOTE),
+    Rule("runtime.local-rank", "docs/facts/vertex.md 3.3 and 14.1", local_rank, ProblemSeverity.WARNING),
+    Rule("runtime.set-by-vertex", "docs/facts/vertex.md 3.1 to 3.6", set_by_vertex, ProblemSeverity.WARNING),
+    Rule("runtime.master-port", "docs/facts/vertex.md 3.3 and 14.1", master_port, ProblemSeverity.WARNING),
+    Rule("runtime.dataset-variable", "docs/facts/vertex.md 3.4 and 14.1", dataset, ProblemSeverity.WARNING),
+    Rule("runtime.output-variable", "docs/facts/vertex.md 3.6", output_variable, ProblemSeverity.WARNING),
+    Rule(
+        "runtime.persistent-disk",
+        "docs/facts/vertex.md 1.3, 8.6 and 14.2",
+        persistent_disk,
+        ProblemSeverity.WARNING,
+    ),
+    Rule("runtime.one-process", "docs/facts/vertex.md 14.1", one_process, ProblemSeverity.WARNING),
+    Rule("runtime.nccl", "docs/facts/vertex.md 3.9 and 14.6", nccl, ProblemSeverity.WARNING),
+    Rule("runtime.mixed-workers", "docs/facts/vertex.md 1.3", lone_second_node, ProblemSeverity.NOTE),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import duration, machine_of, task_of, within
+from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.catalog import FLEX_ACCELERATORS
-from tui.domain.vertex.custom_job_spec import duration, machine_of, task_of, within
 from tui.domain.vertex.sources import FLEX, TRAINING, UNDOCUMENTED
 
 WEEK = 7 * 86_400
@@ -187,20 +188,39 @@ def no_retries(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("scheduling.deprecated", "docs/facts/vertex.md 1.6", deprecated, Severity.WARNING),
-    Rule("scheduling.timeout", "docs/facts/vertex.md 1.6", timeout, Severity.WARNING, emulated=True),
-    Rule("scheduling.long-timeout", "docs/facts/vertex.md 1.6", long_timeout, Severity.WARNING),
-    Rule("scheduling.max-wait", "docs/facts/vertex.md 1.6", max_wait, Severity.WARNING),
+    Rule("scheduling.deprecated", "docs/facts/vertex.md 1.6", deprecated, ProblemSeverity.WARNING),
+    Rule("scheduling.timeout", "docs/facts/vertex.md 1.6", timeout, ProblemSeverity.WARNING, emulated=True),
+    Rule("scheduling.long-timeout", "docs/facts/vertex.md 1.6", long_timeout, ProblemSeverity.WARNING),
+    Rule("scheduling.max-wait", "docs/facts/vertex.md 1.6", max_wait, ProblemSeverity.WARNING),
     Rule(
-        "scheduling.negative-wait", "docs/facts/vertex.md 1.6", negative_wait, Severity.WARNING, emulated=True
+        "scheduling.negative-wait",
+        "docs/facts/vertex.md 1.6",
+        negative_wait,
+        ProblemSeverity.WARNING,
+        emulated=True,
     ),
-    Rule("scheduling.restart-is-not-spot", "docs/facts/vertex.md 1.6 and 14.1", restart, Severity.WARNING),
-    Rule("scheduling.restart-on-spot", "docs/facts/vertex.md 3.8 and 14.1", restart_on_spot, Severity.NOTE),
-    Rule("scheduling.restart-overridden", "docs/facts/vertex.md 1.6", restart_overridden, Severity.WARNING),
+    Rule(
+        "scheduling.restart-is-not-spot",
+        "docs/facts/vertex.md 1.6 and 14.1",
+        restart,
+        ProblemSeverity.WARNING,
+    ),
+    Rule(
+        "scheduling.restart-on-spot",
+        "docs/facts/vertex.md 3.8 and 14.1",
+        restart_on_spot,
+        ProblemSeverity.NOTE,
+    ),
+    Rule(
+        "scheduling.restart-overridden",
+        "docs/facts/vertex.md 1.6",
+        restart_overridden,
+        ProblemSeverity.WARNING,
+    ),
     Rule("scheduling.flex-accelerator", FLEX, flex_accelerator),
     Rule("scheduling.flex-same-machine", FLEX, flex_same_machine),
     Rule("scheduling.flex-timeout", FLEX, flex_timeout),
     Rule("scheduling.flex-reservation", f"{TRAINING}/use-reservations", flex_reservation),
-    Rule("spot.checkpoint", "docs/facts/vertex.md 3.6 and 3.8", checkpoint, Severity.WARNING),
-    Rule("spot.no-retries", "docs/facts/vertex.md 1.6 and 3.8", no_retries, Severity.WARNING),
+    Rule("spot.checkpoint", "docs/facts/vertex.md 3.6 and 3.8", checkpoint, ProblemSeverity.WARNING),
+    Rule("spot.no-retries", "docs/facts/vertex.md 1.6 and 3.8", no_retries, ProblemSeverity.WARNING),
 )

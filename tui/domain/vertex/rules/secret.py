@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tui.domain.document.source import ProblemSeverity
 from tui.domain.masking import mask_value, masked
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
-from tui.domain.vertex.custom_job_spec import task_of
+from tui.domain.spec.custom_job_spec import task_of
+from tui.domain.spec.findings import Case, Finding, Rule
 
 _FIX = "Put it into Secret Manager and let the code fetch it as the job's service account."
 
@@ -33,6 +34,6 @@ def arguments(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule("secrets.environment", "docs/facts/vertex.md 1.9", environment, Severity.WARNING),
-    Rule("secrets.arguments", "docs/facts/vertex.md 1.9", arguments, Severity.WARNING),
+    Rule("secrets.environment", "docs/facts/vertex.md 1.9", environment, ProblemSeverity.WARNING),
+    Rule("secrets.arguments", "docs/facts/vertex.md 1.9", arguments, ProblemSeverity.WARNING),
 )

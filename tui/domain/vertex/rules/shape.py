@@ -7,11 +7,12 @@ import unicodedata
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Rule, Severity
-from tui.domain.vertex.custom_job_spec import task_of, whole, within
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import task_of, whole, within
+from tui.domain.spec.display_name import name_problem
+from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex.sources import DISTRIBUTED, GCLOUD_JOB, JOB, REST, SPEC, TRAINING, UNDOCUMENTED
 
-MAX_NAME = 128
 MAX_LABEL = 64
 MAX_LABELS = 64
 MAX_POOLS = 4
@@ -27,16 +28,6 @@ def display_name(case: Case) -> Iterator[Finding]:
     found = name_problem(str(case.job.get("displayName") or ""))
     if found is not None:
         yield Finding(("displayName",), *found)
-
-
-def name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with a display name, and what to do; `None` where the service takes it."""
-    if not name:
-        return "the display name is missing.", "Give the job a name; it need not be unique."
-    if len(name) > MAX_NAME:
-        sentence = f"the display name has {len(name)} characters; the maximum is {MAX_NAME}."
-        return sentence, "Shorten it."
-    return None
 
 
 def labels(case: Case) -> Iterator[Finding]:
@@ -210,15 +201,15 @@ def arguments(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("shape.display-name", JOB, display_name),
     Rule("shape.labels", JOB, labels),
-    Rule("shape.label-count", "docs/facts/vertex.md 1.1 and 15", label_count, Severity.WARNING),
+    Rule("shape.label-count", "docs/facts/vertex.md 1.1 and 15", label_count, ProblemSeverity.WARNING),
     Rule("shape.encryption", f"{REST}/v1/EncryptionSpec", encryption),
     Rule("shape.pools", SPEC, pool_count),
-    Rule("shape.trailing-pool", "docs/facts/vertex.md 1.3", trailing, Severity.NOTE),
+    Rule("shape.trailing-pool", "docs/facts/vertex.md 1.3", trailing, ProblemSeverity.NOTE),
     Rule("shape.primary", DISTRIBUTED, primary),
-    Rule("shape.replicas", "docs/facts/vertex.md 1.3", replicas, Severity.WARNING, emulated=True),
-    Rule("shape.replica-limit", "docs/facts/vertex.md 1.3 and 15", replica_limit, Severity.WARNING),
+    Rule("shape.replicas", "docs/facts/vertex.md 1.3", replicas, ProblemSeverity.WARNING, emulated=True),
+    Rule("shape.replica-limit", "docs/facts/vertex.md 1.3 and 15", replica_limit, ProblemSeverity.WARNING),
     Rule("shape.task", GCLOUD_JOB, task),
     Rule("shape.environment", f"{REST}/Shared.Types/EnvVar", environment),
-    Rule("shape.environment-twice", "docs/facts/vertex.md 1.9", environment_twice, Severity.WARNING),
+    Rule("shape.environment-twice", "docs/facts/vertex.md 1.9", environment_twice, ProblemSeverity.WARNING),
     Rule("shape.arguments", f"{TRAINING}/create-custom-job", arguments),
 )

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.domain.document.document_edit import REMOVED, Edit
+from tui.domain.spec.custom_job_spec import machine_of, whole, within
 from tui.domain.spec.findings import Case, Finding, Rule
 from tui.domain.vertex import catalog
-from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 from tui.domain.vertex.sources import COMPUTE, TRAINING
 
 HOST_CHIPS = 8

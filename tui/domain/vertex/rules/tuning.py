@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.spec.findings import Case, Finding, Path, Rule, Severity
-from tui.domain.vertex.custom_job_spec import whole, within
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.spec.custom_job_spec import whole, within
+from tui.domain.spec.findings import Case, Finding, Path, Rule
 from tui.domain.vertex.sources import STUDY, TUNING, TUNING_JOB, UNDOCUMENTED
 
 BODY = "tuningJob"
@@ -215,8 +216,8 @@ def condition(case: Case) -> Iterator[Finding]:
 RULES = (
     Rule("tuning.required", TUNING_JOB, required),
     Rule("tuning.metric", STUDY, metric),
-    Rule("tuning.one-metric", TUNING, several_metrics, Severity.WARNING),
-    Rule("tuning.at-once", TUNING, at_once, Severity.WARNING),
+    Rule("tuning.one-metric", TUNING, several_metrics, ProblemSeverity.WARNING),
+    Rule("tuning.at-once", TUNING, at_once, ProblemSeverity.WARNING),
     Rule("tuning.parameter-id", STUDY, identity),
     Rule("tuning.values", STUDY, values),
     Rule("tuning.scale", STUDY, scale),

@@ -12,14 +12,14 @@ from typing import Any
 from tui.domain.core.formatting import pieces
 from tui.domain.core.resource_name import log_project
 from tui.domain.core.text import json_text, plain
+from tui.domain.interchange import gcloud_command
+from tui.domain.interchange.imports import from_resource
+from tui.domain.interchange.python_code import environment_value, python_code
 from tui.domain.kubernetes.export import kubectl_yaml
 from tui.domain.masking import concealed, mask_text
 from tui.domain.profile import Profile, Request, load
-from tui.domain.profile.job_name import PLACEHOLDER
 from tui.domain.spec.spec_format import SpecFormat, format_of
-from tui.domain.vertex.interchange import gcloud_command
-from tui.domain.vertex.interchange.imports import from_resource
-from tui.domain.vertex.interchange.python_code import environment_value, python_code
+from tui.domain.spec.values import PLACEHOLDER
 from tui.domain.vertex.packaging import runs_package
 
 PROJECT = "PROJECT_ID"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from tui.domain.training.figures import count, figure, finite
+from tui.domain.core.figures import count, figure, finite
 
 TOKENS, SAMPLES, STEPS = "tokens/s", "samples/s", "steps/s"
 """Units of a speed."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.domain.kubernetes.convert.pods import (
+from tui.domain.convert.pods import (
     GPU_TAINT,
     JOB_ID,
     OUTPUTS,
@@ -15,12 +15,12 @@ from tui.domain.kubernetes.convert.pods import (
     machine_spec,
     variables,
 )
-from tui.domain.kubernetes.convert.source import CannotConvert, Source
+from tui.domain.convert.source import CannotConvert, Source
+from tui.domain.core.replica import INSTANCE_TYPE
 from tui.domain.kubernetes.workloads import (
     ACCELERATOR,
     FLEX_START,
     GPU,
-    INSTANCE_TYPE,
     SPOT,
     Group,
     Path,

@@ -1,6 +1,7 @@
 """A profile as a form: fields in groups with help and choices, and the rows that a screen shows."""
 
-from tui.domain.vertex.form.fields import SECTIONS, FormField, Section
-from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows
+from tui.domain.form.fields import SECTIONS
+from tui.domain.form.rows import FormState, Row, RowKind, build_rows
+from tui.domain.spec.form_field import FormField, Section
 
 __all__ = ["SECTIONS", "FormField", "FormState", "Row", "RowKind", "Section", "build_rows"]

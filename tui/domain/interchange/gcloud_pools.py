@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tui.domain.spec.field_check import suggestion
-from tui.domain.vertex.field_table import ACCELERATOR
+from tui.domain.spec.field_table import ACCELERATOR
+from tui.domain.vertex.field_check import suggestion
 
 _OF_A_PACKAGE = ("script", "requirements", "extra-packages", "extra-dirs")
 _SOFTWARE = ("executor-image-uri", "container-image-uri", "python-module", *_OF_A_PACKAGE)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tui.domain.vertex.field_table import HEADER, FieldType
+from tui.domain.spec.field_table import HEADER, FieldType
 
 WIDE = 100
 """Columns up to which a short list or mapping stays on one line."""

@@ -1,7 +1,7 @@
 """Custom jobs in the forms that others write and read: gcloud, REST, Python. Pure: callers read files."""
 
-from tui.domain.vertex.interchange.config_files import ConfigFile, read_config
-from tui.domain.vertex.interchange.exports import (
+from tui.domain.interchange.config_files import ConfigFile, read_config
+from tui.domain.interchange.exports import (
     ALL_FORMS,
     FORMS,
     KUBECTL,
@@ -11,7 +11,7 @@ from tui.domain.vertex.interchange.exports import (
     export_job,
     forms_of,
 )
-from tui.domain.vertex.interchange.imports import Imported, from_resource, from_text
+from tui.domain.interchange.imports import Imported, from_resource, from_text
 
 __all__ = [
     "ALL_FORMS",

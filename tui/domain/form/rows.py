@@ -7,18 +7,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tui.domain.document.source import Problem, dotted
-from tui.domain.kubernetes.form import sections as cluster_sections
-from tui.domain.masking import MASK, mask_text, mask_value
-from tui.domain.profile.header import header_fields
-from tui.domain.spec.field_check import camel
-from tui.domain.spec.findings import Severity
-from tui.domain.spec.spec_format import BodyInput, first_format
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
-from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, FieldType
-from tui.domain.vertex.form import fields as table
-from tui.domain.vertex.form.fields import FormField, Section
-from tui.domain.vertex.form.values import (
+from tui.domain.core.formatting import ACCELERATOR_SHORT
+from tui.domain.document.source import Problem, ProblemSeverity, dotted
+from tui.domain.form import fields as table
+from tui.domain.form.values import (
     MISSING,
     Path,
     actual,
@@ -31,6 +23,14 @@ from tui.domain.vertex.form.values import (
     reference,
     scalar_text,
 )
+from tui.domain.kubernetes.form import sections as cluster_sections
+from tui.domain.masking import MASK, mask_text, mask_value
+from tui.domain.profile.header import header_fields
+from tui.domain.spec.field_table import JOB_SPEC, WORKER_POOL, FieldType
+from tui.domain.spec.form_field import FormField, Section
+from tui.domain.spec.spec_format import BodyInput, first_format
+from tui.domain.vertex.catalog import REDUCTION_SERVER, machines
+from tui.domain.vertex.field_check import camel
 
 MAX_POOLS = 4
 REDUCERS_KEY = "reduction-server"
@@ -84,10 +84,10 @@ class Row:
         return self.raw is not MISSING
 
     @property
-    def severity(self) -> Severity | None:
+    def severity(self) -> ProblemSeverity | None:
         """The worst of its problems."""
         found = [p.severity for p in self.problems]
-        return next((s for s in Severity if s in found), None)
+        return next((s for s in ProblemSeverity if s in found), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.domain.document import write
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.sharing import edited_slot, goes_by_value, own_index, slot_of
 from tui.domain.document.source import is_merge, plain
 from tui.domain.document.tree import Node, parse
+from tui.domain.spec import write
 
 
 class CannotSplice(Exception):

@@ -12,6 +12,9 @@ from typing import Any
 from tui.domain.core.job import LAUNCH_LABEL
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.source import Document, Path, camel, dotted, is_json, read
+from tui.domain.interchange import gcloud
+from tui.domain.interchange.config_files import slug, stem
+from tui.domain.interchange.gcloud_script import Surroundings, is_command
 from tui.domain.kubernetes.export import cleaning, has_job, job_title
 from tui.domain.pipeline.imports import is_compiled, of_compiled
 from tui.domain.pipeline.ir import AGAIN, reading_of
@@ -20,11 +23,8 @@ from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.edit import apply, render_new
 from tui.domain.profile.gcloud_config import repeated_keys, task_problems
 from tui.domain.profile.header import header_fields, top_names
+from tui.domain.spec.field_table import JOB_SPEC, OUTPUT_ONLY
 from tui.domain.spec.spec_format import bodies, format_of, reported_as, standing_alone
-from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY
-from tui.domain.vertex.interchange import gcloud
-from tui.domain.vertex.interchange.config_files import slug, stem
-from tui.domain.vertex.interchange.gcloud_script import Surroundings, is_command
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Every field of a custom job in the form's order: label, help, and whether it is shown while unset.
 
-Types come from the field tables of `tui.domain.vertex.field_table`; the facts in the helps are
+Types come from the field tables of `tui.domain.spec.field_table`; the facts in the helps are
 docs/facts/vertex.md 1, 4, 7 and 8. A field that is in those tables but not here is shown all the same, with
 its REST name as its label.
 """
@@ -8,12 +8,9 @@ its REST name as its label.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tui.domain.pipeline.fields import PIPELINE_JOB_BODY
-from tui.domain.spec.spec_format import BodyInput
-from tui.domain.tuning.fields import METRIC_SPEC, PARAMETER_SPEC, TUNING_JOB_BODY
-from tui.domain.vertex.field_table import (
+from tui.domain.spec.field_table import (
     BOOLEAN,
     DOUBLE,
     HEADER,
@@ -24,37 +21,9 @@ from tui.domain.vertex.field_table import (
     WORKER_POOL,
     FieldType,
 )
-
-Names = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """One field. `path` is in REST names from its section's base; `unset` is what applies without a value."""
-
-    path: Names
-    label: str
-    help: str
-    kind: FieldType
-    common: bool = False
-    """Shown also while it is not set."""
-    unset: str = ""
-
-    @property
-    def name(self) -> str:
-        """Its REST name."""
-        return self.path[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Fields shown together. `base` is "top" (the header), "spec" (the job's spec) or "pool"."""
-
-    id: str
-    title: str
-    base: str
-    fields: tuple[FormField, ...]
-
+from tui.domain.spec.form_field import FormField, Names, Section
+from tui.domain.spec.spec_format import BodyInput
+from tui.domain.tuning.fields import METRIC_SPEC, PARAMETER_SPEC, TUNING_JOB_BODY
 
 _ROOTS: Mapping[str, Mapping[str, FieldType]] = {
     "top": HEADER,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from tui.domain.spec.field_table import VALUE, FieldType
 from tui.domain.spec.spec_format import SpecFormat
-from tui.domain.vertex.field_table import VALUE, FieldType
 
 WIDE = 88
 _VARIABLE = re.compile("\ue000(.*?)\ue001")

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.document.source import Path, read
+from tui.domain.document.source import Path, ProblemSeverity, read
+from tui.domain.form.values import at, reference, scalar_text
 from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
 from tui.domain.profile.header import top_names
-from tui.domain.spec.field_check import camel
-from tui.domain.spec.findings import Severity
 from tui.domain.spec.spec_format import BodyInput, bodies, first_format, format_of, standing_alone
-from tui.domain.vertex.form.values import at, reference, scalar_text
+from tui.domain.vertex.field_check import camel
 
 _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
 
@@ -35,7 +34,7 @@ class Analysis:
         """The text is YAML: there are values to show and edit."""
         return self.value is not None
 
-    def count(self, severity: Severity) -> int:
+    def count(self, severity: ProblemSeverity) -> int:
         """How many problems are of this severity."""
         return sum(p.severity is severity for p in self.problems)
 

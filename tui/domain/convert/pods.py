@@ -7,19 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tui.domain.convert.source import Source
+from tui.domain.core.replica import INSTANCE_TYPE
 from tui.domain.kubernetes.accelerators import VERTEX, of_vertex
-from tui.domain.kubernetes.convert.source import Source
-from tui.domain.kubernetes.workloads import (
-    ACCELERATOR,
-    FLEX_START,
-    GPU,
-    INSTANCE_TYPE,
-    SPOT,
-    Path,
-    elements,
-    fields,
-    whole,
-)
+from tui.domain.kubernetes.workloads import ACCELERATOR, FLEX_START, GPU, SPOT, Path, elements, fields, whole
 from tui.domain.vertex.catalog import Machine, machines
 
 OUTPUTS = {"AIP_MODEL_DIR": "model", "AIP_CHECKPOINT_DIR": "checkpoints", "AIP_TENSORBOARD_LOG_DIR": "logs"}

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from tui.domain.document.source import read
+from tui.domain.interchange.config_files import ConfigFile
 from tui.domain.masking.names import looks_secret
 from tui.domain.profile import Problem, ProfileInvalid
 from tui.domain.profile.launch_command import of_shell
-from tui.domain.profile.parameters import fill, literal
+from tui.domain.profile.parameters import fill
 from tui.domain.shell import Call, Script, Word
-from tui.domain.spec.field_check import suggestion
-from tui.domain.vertex.interchange.config_files import ConfigFile
+from tui.domain.spec.values import literal
+from tui.domain.vertex.field_check import suggestion
 
 _NOT_THE_JOB = (
     "project", "account", "configuration", "format", "verbosity", "billing-project", "flatten",

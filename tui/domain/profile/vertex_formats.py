@@ -7,11 +7,8 @@ from typing import Any
 
 from tui.domain.document.source import Document, Path, Problem, ProfileInvalid
 from tui.domain.profile.gcloud_config import GcloudChecker, repeated_keys
-from tui.domain.spec.findings import Case, Finding
-from tui.domain.spec.spec_format import BodyDefaults, KnownJob
-from tui.domain.tuning.fields import STUDY_SPEC, TUNING_JOB_BODY
-from tui.domain.vertex.custom_job_spec import whole_numbers
-from tui.domain.vertex.field_table import (
+from tui.domain.spec.custom_job_spec import whole_numbers
+from tui.domain.spec.field_table import (
     JOB_SPEC,
     OUTPUT_ONLY,
     RESOURCE,
@@ -21,6 +18,9 @@ from tui.domain.vertex.field_table import (
     FieldType,
     stands_alone,
 )
+from tui.domain.spec.findings import Case, Finding
+from tui.domain.spec.spec_format import BodyDefaults, KnownJob
+from tui.domain.tuning.fields import STUDY_SPEC, TUNING_JOB_BODY
 from tui.domain.vertex.rules import check_job
 
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"

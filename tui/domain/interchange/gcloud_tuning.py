@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tui.domain.document.source import read
+from tui.domain.interchange.gcloud_flags import Command, Config, Reader
+from tui.domain.interchange.gcloud_script import TUNING
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.gcloud_config import GcloudChecker
 from tui.domain.shell import Word
-from tui.domain.spec.field_check import describe
+from tui.domain.spec.field_table import RESOURCE
+from tui.domain.spec.values import describe
 from tui.domain.tuning.fields import TUNING_JOB_BODY
-from tui.domain.vertex.field_table import RESOURCE
-from tui.domain.vertex.interchange.gcloud_flags import Command, Config, Reader
-from tui.domain.vertex.interchange.gcloud_script import TUNING
 
 _COUNTS = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
 _ALGORITHMS = {

@@ -8,11 +8,11 @@ from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
 from tui.domain.document.source import dotted
+from tui.domain.form.rows import Row, RowKind, pool_value
+from tui.domain.form.values import MISSING, Path, actual, at, pair, parse, reference, scalar_text
 from tui.domain.profile.parameters import convert, references
-from tui.domain.spec.field_check import REFERENCE
+from tui.domain.spec.values import REFERENCE
 from tui.domain.vertex.catalog import machines
-from tui.domain.vertex.form.rows import Row, RowKind, pool_value
-from tui.domain.vertex.form.values import MISSING, Path, actual, at, pair, parse, reference, scalar_text
 
 _REMOVED_WHEN_EMPTY = frozenset(
     {"scheduling", "diskSpec", "baseOutputDirectory", "pscInterfaceConfig", "reservationAffinity",

@@ -15,7 +15,7 @@ from typing import Any
 from tui.domain.profile.edit import render_new
 from tui.domain.profile.gcloud_config import has_one_task
 from tui.domain.shell.scanning import word
-from tui.domain.vertex.field_table import ACCELERATOR, RESOURCE
+from tui.domain.spec.field_table import ACCELERATOR, RESOURCE
 
 _DELIMITERS = ";:|#@~%!+&?*" + "".join(map(chr, range(0x2460, 0x2480)))
 

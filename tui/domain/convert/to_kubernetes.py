@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.kubernetes.convert.pods import (
+from tui.domain.convert.pods import (
     NAME_LABELS,
     output_variables,
     place_variables,
@@ -16,7 +16,7 @@ from tui.domain.kubernetes.convert.pods import (
     spot_pod,
     task,
 )
-from tui.domain.kubernetes.convert.source import CannotConvert, Source
+from tui.domain.convert.source import CannotConvert, Source
 from tui.domain.kubernetes.shared_memory import DEV_SHM, SHARED_MEMORY, loader_workers
 from tui.domain.kubernetes.workloads import Path, Workload, whole
 from tui.domain.vertex.cost import DEFAULT_TIMEOUT

@@ -7,19 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.core.formatting import ACCELERATOR_SHORT
+from tui.domain.form.changes import parameter_choices, parameter_type
+from tui.domain.form.fields import CHOICE_HELP
+from tui.domain.form.rows import FormState, Row, RowKind, build_rows, plain_value, pool_value
+from tui.domain.form.values import Path, actual, at
 from tui.domain.profile.parameters import TYPES
-from tui.domain.vertex.catalog import (
-    ACCELERATOR_SHORT,
-    Machine,
-    documented_name,
-    is_tpu,
-    machines,
-    region_accelerators,
-)
-from tui.domain.vertex.form.changes import parameter_choices, parameter_type
-from tui.domain.vertex.form.fields import CHOICE_HELP
-from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows, plain_value, pool_value
-from tui.domain.vertex.form.values import Path, actual, at
+from tui.domain.vertex.catalog import Machine, documented_name, is_tpu, machines, region_accelerators
 from tui.domain.vertex.rules.machine import DISKS
 
 NONE = ""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from tui.domain.interchange.config_files import read_config, takes_lists
+from tui.domain.interchange.gcloud_flags import Command, Config, Reader, number
+from tui.domain.interchange.gcloud_pools import refusals
+from tui.domain.interchange.gcloud_script import CUSTOM, TUNING, Surroundings, read_call
+from tui.domain.interchange.gcloud_tuning import TuningReader
 from tui.domain.profile import ProfileInvalid
 from tui.domain.shell import Word
-from tui.domain.spec.field_check import suggestion
-from tui.domain.vertex.interchange.config_files import read_config, takes_lists
-from tui.domain.vertex.interchange.gcloud_flags import Command, Config, Reader, number
-from tui.domain.vertex.interchange.gcloud_pools import refusals
-from tui.domain.vertex.interchange.gcloud_script import CUSTOM, TUNING, Surroundings, read_call
-from tui.domain.vertex.interchange.gcloud_tuning import TuningReader
+from tui.domain.vertex.field_check import suggestion
 
 _POOL_KEYS = (
     "machine-type", "replica-count", "accelerator-type", "accelerator-count", "container-image-uri",

@@ -9,7 +9,7 @@ from typing import Any
 from tui.domain.document.source import Path, dotted
 from tui.domain.kubernetes.workloads import at
 from tui.domain.profile.parameters import Value
-from tui.domain.spec.field_check import REFERENCE, is_reference
+from tui.domain.spec.values import REFERENCE, is_reference
 
 
 class CannotConvert(Exception):

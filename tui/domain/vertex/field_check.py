@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from tui.domain.document.document_edit import REMOVED, Edit
-from tui.domain.document.source import Document, Path, Problem, camel, dotted
-from tui.domain.spec.findings import Severity
-from tui.domain.vertex.field_table import ENV, HEADER, OUTPUT_ONLY, STRING, FieldType
+from tui.domain.document.source import Document, Path, Problem, ProblemSeverity, camel, dotted
+from tui.domain.spec.field_table import ENV, HEADER, OUTPUT_ONLY, STRING, FieldType
+from tui.domain.spec.values import describe, is_reference, text
 from tui.domain.vertex.rules.misnomers import misnomer, misnomers_below
 from tui.domain.vertex.sources import JSON_MAPPING
 
@@ -81,7 +81,7 @@ class Checker:
 
     def warn(self, path: Path, message: str, fix: str, rule: str, *edits: Edit) -> None:
         problem = self._document.problem(path, message, fix, rule)
-        self.warnings.append(replace(problem, edits=edits, severity=Severity.WARNING))
+        self.warnings.append(replace(problem, edits=edits, severity=ProblemSeverity.WARNING))
 
     def message(self, value: Any, fields: Mapping[str, FieldType], path: Path) -> dict[str, Any]:
         """The mapping `value` with every field checked against `fields`."""
@@ -300,26 +300,3 @@ def _variables(element: Any) -> list[dict[str, str]]:
     if any(isinstance(value, Mapping | list) for value in element.values()):
         return []
     return [{"name": name, "value": text("" if v is None else v)} for name, v in element.items()]
-
-
-REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
-"""A parameter in a text; a second `$` in front keeps the text as it is, without that `$`."""
-
-
-def is_reference(value: Any) -> bool:
-    """The whole value is one `${name}`: its type is the parameter's."""
-    return isinstance(value, str) and REFERENCE.fullmatch(value) is not None
-
-
-def text(value: str | float | bool) -> str:
-    """A value inside a longer text."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def describe(value: Any) -> str:
-    """A value in a sentence."""
-    if isinstance(value, Mapping):
-        return "fields"
-    if isinstance(value, list):
-        return "a list"
-    return "nothing" if value is None else repr(value)

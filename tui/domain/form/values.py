@@ -9,8 +9,9 @@ from typing import Any
 
 from tui.domain.masking import mask_text, mask_value
 from tui.domain.profile.parameters import convert
-from tui.domain.spec.field_check import REFERENCE, camel, is_reference
-from tui.domain.vertex.field_table import FieldType
+from tui.domain.spec.field_table import FieldType
+from tui.domain.spec.values import REFERENCE, is_reference
+from tui.domain.vertex.field_check import camel
 
 Path = tuple[str | int, ...]
 MISSING: Any = object()

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.convert.source import CannotConvert, Difference, Source
+from tui.domain.convert.to_kubernetes import to_manifest
+from tui.domain.convert.to_vertex import dropped_words, to_job_spec
 from tui.domain.document.source import Path, dotted
-from tui.domain.kubernetes.convert.source import CannotConvert, Difference, Source
-from tui.domain.kubernetes.convert.to_kubernetes import to_manifest
-from tui.domain.kubernetes.convert.to_vertex import dropped_words, to_job_spec
 from tui.domain.kubernetes.workloads import by_kind
 from tui.domain.profile.edit import render_new
 from tui.domain.profile.model import Profile, load, path_in_file

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.domain.core.formatting import pieces
-from tui.domain.spec.findings import Severity
+from tui.domain.core.formatting import ACCELERATOR_SHORT, pieces
+from tui.domain.document.source import ProblemSeverity
+from tui.domain.form.analysis import Analysis
+from tui.domain.form.rows import role_of
+from tui.domain.form.values import duration_text
 from tui.domain.spec.spec_format import ReplicaGroup, custom_jobs, groups_of, is_one
-from tui.domain.vertex.catalog import ACCELERATOR_SHORT
-from tui.domain.vertex.form.analysis import Analysis
-from tui.domain.vertex.form.rows import role_of
-from tui.domain.vertex.form.values import duration_text
 
 
 def roles(job: Mapping[str, Any]) -> str:
@@ -92,7 +91,11 @@ def _machines(job: Mapping[str, Any]) -> str:
 
 def problem_counts(analysis: Analysis) -> str:
     """`2 errors, 1 warning`; empty if there are none."""
-    words = [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.NOTE, "note")]
+    words = [
+        (ProblemSeverity.ERROR, "error"),
+        (ProblemSeverity.WARNING, "warning"),
+        (ProblemSeverity.NOTE, "note"),
+    ]
     return ", ".join(pieces(n, word) for severity, word in words if (n := analysis.count(severity)))
 
 

@@ -1,0 +1,40 @@
+"""A field of the profile form, and the sections that group fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tui.domain.spec.field_table import (
+    FieldType,
+)
+
+Names = tuple[str, ...]
+"""A path of REST names."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """One field. `path` is in REST names from its section's base; `unset` is what applies without a value."""
+
+    path: Names
+    label: str
+    help: str
+    kind: FieldType
+    common: bool = False
+    """Shown also while it is not set."""
+    unset: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its REST name."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Fields shown together. `base` is "top" (the header), "spec" (the job's spec) or "pool"."""
+
+    id: str
+    title: str
+    base: str
+    fields: tuple[FormField, ...]
