@@ -31,8 +31,9 @@ from tui.domain.core.states import JobState
 from tui.emulator.client import stop_server
 from tui.emulator.database import Control, Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
-from tui.emulator.kubernetes.objects import Objects, rfc3339
+from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.paths import KubernetesState
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.paths import StateDir
 
 Obj = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.kubernetes.cluster import Cluster, Obj
-from tui.emulator.kubernetes.operators.parts import controllers
+from tui.emulator.kubernetes.operators.controllers import controllers
 from tui.emulator.kubernetes.operators.seed import create_missing, ready_made_runtimes
 
 KUEUE = "kueue.x-k8s.io"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions
 from tui.emulator.kubernetes.operators.batch import indexes
-from tui.emulator.kubernetes.operators.parts import controllers
+from tui.emulator.kubernetes.operators.controllers import controllers
 
 
 @pytest.fixture

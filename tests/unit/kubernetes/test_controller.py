@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from tui.emulator.kubernetes.controller import Controller, Key, owner_keys, owner_reference
+from tui.emulator.kubernetes.controller import Controller, Key, owner_keys
 from tui.emulator.kubernetes.objects import Objects
+from tui.emulator.kubernetes.operators.metadata import owner_reference
 from tui.emulator.kubernetes.resources import JOBS, PODS, ApiResource
 
 

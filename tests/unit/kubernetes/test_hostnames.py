@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tui.emulator.kubernetes.node.kubelet.hostnames import (
     Host,
+    HostNames,
     LocalPorts,
-    Names,
     replace_addresses,
     translate,
 )
@@ -26,8 +26,8 @@ class Ports:
         return self.given.setdefault((host, port), 20000 + len(self.given))
 
 
-def names(own: str = "job-worker-0") -> Names:
-    return Names("team", own, SERVICES.__contains__, {"job"})
+def names(own: str = "job-worker-0") -> HostNames:
+    return HostNames("team", own, SERVICES.__contains__, {"job"})
 
 
 def test_the_variables_of_a_pytorchjob() -> None:

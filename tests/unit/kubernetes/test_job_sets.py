@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions
 from tests.unit.kubernetes.job_sets_support import job_set, replicated
-from tui.emulator.kubernetes.operators.parts import controllers
+from tui.emulator.kubernetes.operators.controllers import controllers
 
 GROUP = "jobset.x-k8s.io"
 

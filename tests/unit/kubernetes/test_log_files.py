@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.emulator.kubernetes.node import log_files
-from tui.emulator.kubernetes.node.log_files import Line, RunLog
+from tui.emulator.kubernetes.node.log_files import ContainerLogLine, RunLog
 from tui.emulator.paths import AttemptDir
 
 WRITES = st.lists(st.tuples(st.text("ab\n\n", max_size=8).map(str.encode), st.booleans()), max_size=12)
@@ -31,7 +31,7 @@ def write(folder: Path, writes: list[tuple[bytes, bool]]) -> AttemptDir:
     return run
 
 
-def read(log: RunLog, ended: bool = True) -> list[Line]:
+def read(log: RunLog, ended: bool = True) -> list[ContainerLogLine]:
     found = []
     while lines := log.read(ended):
         found += lines

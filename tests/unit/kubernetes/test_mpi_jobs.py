@@ -20,7 +20,7 @@ from tui.emulator.kubernetes.mpi.command_line import (
     read_hostfile,
 )
 from tui.emulator.kubernetes.mpi.mpirun import exit_code, own_pod, pod_of
-from tui.emulator.kubernetes.operators.parts import controllers
+from tui.emulator.kubernetes.operators.controllers import controllers
 
 
 @pytest.fixture

@@ -6,32 +6,32 @@ from typing import Any
 
 import pytest
 
+from tui.emulator.kubernetes.admission.built_in import qos_class
 from tui.emulator.kubernetes.node.kubelet.status import (
-    ContainerState,
-    Fate,
-    Place,
-    Verdict,
+    KubeletContainerState,
+    PodFate,
+    PodPlacement,
+    PodVerdict,
     back_off,
     phase,
     pod_status,
-    quality,
     restarts,
 )
 
-PLACE = Place("10.128.0.3", "127.70.0.1", "2026-11-25T18:00:00Z")
+PLACE = PodPlacement("10.128.0.3", "127.70.0.1", "2026-11-25T18:00:00Z")
 NOW = "2026-11-25T18:00:05Z"
 
 
-def waiting(reason: str = "ContainerCreating", **rest: Any) -> ContainerState:
-    return ContainerState("main", "x", state={"waiting": {"reason": reason}}, **rest)
+def waiting(reason: str = "ContainerCreating", **rest: Any) -> KubeletContainerState:
+    return KubeletContainerState("main", "x", state={"waiting": {"reason": reason}}, **rest)
 
 
-def running(**rest: Any) -> ContainerState:
-    return ContainerState("main", "x", state={"running": {"startedAt": NOW}}, **rest)
+def running(**rest: Any) -> KubeletContainerState:
+    return KubeletContainerState("main", "x", state={"running": {"startedAt": NOW}}, **rest)
 
 
-def ended(code: int, **rest: Any) -> ContainerState:
-    return ContainerState("main", "x", state={"terminated": {"exitCode": code}}, **rest)
+def ended(code: int, **rest: Any) -> KubeletContainerState:
+    return KubeletContainerState("main", "x", state={"terminated": {"exitCode": code}}, **rest)
 
 
 LAST = {"terminated": {"exitCode": 1}}
@@ -57,16 +57,16 @@ LAST = {"terminated": {"exitCode": 1}}
         ("Never", [ended(143, init=True, sidecar=True), ended(0)], "Succeeded"),
     ],
 )
-def test_phase(policy: str, containers: list[ContainerState], expected: str) -> None:
+def test_phase(policy: str, containers: list[KubeletContainerState], expected: str) -> None:
     assert phase({"restartPolicy": policy}, containers) == expected
 
 
 def test_conditions_keep_the_time_of_what_did_not_change() -> None:
     pod: dict[str, Any] = {"spec": {"restartPolicy": "Never"}}
-    first = pod_status(pod, [waiting()], PLACE, Fate(), "2026-11-25T18:00:01Z")
+    first = pod_status(pod, [waiting()], PLACE, PodFate(), "2026-11-25T18:00:01Z")
     pod["status"] = first
     pod["status"]["conditions"].append({"type": "PodScheduled", "status": "True"})
-    second = pod_status(pod, [running()], PLACE, Fate(), NOW)
+    second = pod_status(pod, [running()], PLACE, PodFate(), NOW)
     times = {each["type"]: (each["status"], each.get("lastTransitionTime")) for each in second["conditions"]}
     assert times["Ready"] == ("True", NOW)
     assert times["Initialized"] == ("True", "2026-11-25T18:00:01Z")
@@ -78,18 +78,18 @@ def test_conditions_keep_the_time_of_what_did_not_change() -> None:
 def test_a_verdict_fails_the_pod_once_its_containers_have_ended() -> None:
     pod: dict[str, Any] = {"spec": {"restartPolicy": "Always"}}
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
-    verdict = Verdict("Evicted", "low on memory", (condition,))
-    going = pod_status(pod, [running()], PLACE, Fate(verdict), NOW)
+    verdict = PodVerdict("Evicted", "low on memory", (condition,))
+    going = pod_status(pod, [running()], PLACE, PodFate(verdict), NOW)
     assert (going["phase"], "reason" in going) == ("Running", False)
     assert "DisruptionTarget" in {each["type"] for each in going["conditions"]}
-    gone = pod_status(pod, [ended(0)], PLACE, Fate(verdict, True), NOW)
+    gone = pod_status(pod, [ended(0)], PLACE, PodFate(verdict, True), NOW)
     assert (gone["phase"], gone["reason"], gone["message"]) == ("Failed", "Evicted", "low on memory")
 
 
 def test_a_stopped_pod_ends_though_its_policy_is_to_restart() -> None:
     pod: dict[str, Any] = {"spec": {"restartPolicy": "Always"}}
-    assert pod_status(pod, [ended(143)], PLACE, Fate(ended=True), NOW)["phase"] == "Failed"
-    assert pod_status(pod, [ended(0)], PLACE, Fate(ended=True), NOW)["phase"] == "Succeeded"
+    assert pod_status(pod, [ended(143)], PLACE, PodFate(ended=True), NOW)["phase"] == "Failed"
+    assert pod_status(pod, [ended(0)], PLACE, PodFate(ended=True), NOW)["phase"] == "Succeeded"
 
 
 def test_the_first_restart_is_at_once_and_each_further_one_waits_twice_as_long() -> None:
@@ -113,4 +113,4 @@ def test_who_restarts() -> None:
     ],
 )
 def test_quality_of_service(resources: dict[str, Any], expected: str) -> None:
-    assert quality({"containers": [{"resources": resources}]}) == expected
+    assert qos_class({"containers": [{"resources": resources}]}) == expected

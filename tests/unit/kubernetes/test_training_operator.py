@@ -15,7 +15,7 @@ from tests.unit.kubernetes.training_operator_support import pytorch_job, tf_job
 from tui.domain.kubernetes.failures.events import index_of
 from tui.domain.kubernetes.waiting import wait_events, waits_for
 from tui.emulator.kubernetes.errors import Invalid
-from tui.emulator.kubernetes.operators.parts import controllers
+from tui.emulator.kubernetes.operators.controllers import controllers
 from tui.emulator.kubernetes.operators.training.environment import pytorch_environment, tf_config
 from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW, with_defaults
 from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus

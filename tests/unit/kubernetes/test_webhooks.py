@@ -14,7 +14,7 @@ from tests.unit.kubernetes.train_jobs_support import train_job
 from tests.unit.kubernetes.training_operator_support import pytorch_job, tf_job
 from tui.emulator.kubernetes.errors import Forbidden
 from tui.emulator.kubernetes.node.pools import NodePool
-from tui.emulator.kubernetes.operators.parts import controllers
+from tui.emulator.kubernetes.operators.controllers import controllers
 from tui.emulator.kubernetes.operators.seed import create_missing, queue_over, ready_made_runtimes
 from tui.emulator.kubernetes.resources import NAMESPACES
 

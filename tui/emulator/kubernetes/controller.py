@@ -7,7 +7,7 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Collection, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tui.emulator.kubernetes.errors import ApiConflict, ApiError
 from tui.emulator.kubernetes.objects import Objects
@@ -46,6 +46,13 @@ class Controller(ABC):
     @property
     def name(self) -> str:
         return type(self).__name__
+
+    def report(
+        self, about: Obj, reason: str, message: str, *, warning: bool = False, action: str = ""
+    ) -> None:
+        """Record an Event of this controller about an object."""
+        kind: Literal["Normal", "Warning"] = "Warning" if warning else "Normal"
+        self.objects.event(about, reason, message, type=kind, component=self.name, action=action)
 
     @abstractmethod
     def watched(self) -> Collection[ApiResource]:
@@ -156,15 +163,3 @@ def owner_keys(obj: Obj, resource: ApiResource) -> list[Key]:
         for owner in meta.get("ownerReferences") or []
         if owner.get("kind") == resource.kind and owner.get("apiVersion") == resource.api_version
     ]
-
-
-def owner_reference(owner: Obj, *, controller: bool = True, block: bool = True) -> dict[str, Any]:
-    """What makes an object a dependent of `owner`."""
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": controller,
-        "blockOwnerDeletion": block,
-    }

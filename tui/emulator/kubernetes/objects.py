@@ -34,6 +34,7 @@ from tui.emulator.kubernetes.resources import (
     ApiResource,
     find,
 )
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import EventBus, EventType, Obj, Subscription, WatchEvent
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -60,11 +61,6 @@ StoredList = list[Stored]
 
 def _no_record(_new: Obj, _old: Obj | None) -> None:
     """A controller's change: nobody asks whose it was."""
-
-
-def rfc3339(at: datetime) -> str:
-    """A time as Kubernetes' `Time` has it, to the second."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Objects:

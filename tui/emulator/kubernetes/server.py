@@ -32,12 +32,12 @@ from tui.emulator.kubernetes.certificates import (
 )
 from tui.emulator.kubernetes.config import KubernetesConfig, load_kubernetes_config
 from tui.emulator.kubernetes.database import ObjectDatabaseError
-from tui.emulator.kubernetes.namespaces import NamespaceController
-from tui.emulator.kubernetes.node.parts import Part
-from tui.emulator.kubernetes.node.parts import build as node_parts
+from tui.emulator.kubernetes.node.build import BackgroundTask
+from tui.emulator.kubernetes.node.build import build as build_nodes
 from tui.emulator.kubernetes.node.routes import NodeRoutes
 from tui.emulator.kubernetes.objects import Objects
-from tui.emulator.kubernetes.operators import parts as operators
+from tui.emulator.kubernetes.operators.controllers import controllers
+from tui.emulator.kubernetes.operators.namespaces import NamespaceController
 from tui.emulator.kubernetes.operators.webhooks import Webhooks
 from tui.emulator.kubernetes.paths import CLUSTER, KubernetesState
 from tui.emulator.kubernetes.resources import NAMESPACES
@@ -62,7 +62,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         self.objects = Objects(state.database, history=self.config.history)
         self.objects.admit = Webhooks(self.objects, Admission(self.objects))
         self.faults = ApiFaults()
-        self.node = node_parts(self.objects, self.config, state)
+        self.node = build_nodes(self.objects, self.config, state)
         self.buckets = BucketServer(state, "0")
         self.url = ""
 
@@ -122,11 +122,11 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         write_info(state, self.info())
 
-    def _controllers(self) -> Sequence[Part]:
+    def _controllers(self) -> Sequence[BackgroundTask]:
         return [
             NamespaceController(self.objects),
             *self.node.controllers,
-            *operators.controllers(self.objects, self.config),
+            *controllers(self.objects, self.config),
         ]
 
     def _create_namespaces(self) -> None:
@@ -135,7 +135,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
             if name not in present:
                 self.objects.create(NAMESPACES, {"metadata": {"name": name}})
 
-    def _run(self, controller: Part) -> None:
+    def _run(self, controller: BackgroundTask) -> None:
         self._spawn(controller.run(), controller.name)
 
     def _spawn(self, work: Any, name: str) -> None:

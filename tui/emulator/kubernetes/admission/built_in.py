@@ -54,7 +54,7 @@ def complete(resource: ApiResource, obj: Obj) -> None:
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
                 "lastTransitionTime": obj["metadata"].get("creationTimestamp"),
             })  # fmt: skip
-        status.setdefault("qosClass", _qos(spec))
+        status.setdefault("qosClass", qos_class(spec))
     elif resource == JOBS:
         _complete_job(obj)
         obj.setdefault("status", {})
@@ -125,8 +125,10 @@ def _not_ready(present: Any) -> list[Obj]:
     ]  # fmt: skip
 
 
-def _qos(spec: Obj) -> str:
-    resources = [one.get("resources") or {} for one in spec.get("containers") or [] if isinstance(one, dict)]
+def qos_class(spec: Obj) -> str:
+    """The quality-of-service class of a pod."""
+    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    resources = [one.get("resources") or {} for one in containers if isinstance(one, dict)]
     named = [
         {key for part in ("requests", "limits") for key in (one.get(part) or {}) if key in {"cpu", "memory"}}
         for one in resources

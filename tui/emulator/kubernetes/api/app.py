@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tui.emulator.kubernetes.api import openapi_protobuf
-from tui.emulator.kubernetes.api.checks.access import REVIEWS, Access
+from tui.emulator.kubernetes.api.checks.access import REVIEWS, AccessRules
 from tui.emulator.kubernetes.api.checks.faults import ApiFaults
 from tui.emulator.kubernetes.api.checks.gate import Gate, error_response
 from tui.emulator.kubernetes.api.discovery import Discovery
@@ -49,7 +49,7 @@ class Api:
         routes: Sequence[BaseRoute] = (),
     ) -> None:
         self._objects, self._faults = objects, faults
-        self._access = Access(lambda: [*config.denied, *faults.denied()], objects.resources)
+        self._access = AccessRules(lambda: [*config.denied, *faults.denied()], objects.resources)
         self._reader = ObjectReader(objects, config.bookmark_seconds)
         self._writer = ObjectWriter(objects)
         self._scales = Scales(objects, self._writer)

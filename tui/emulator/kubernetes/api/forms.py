@@ -18,7 +18,7 @@ _META = {"v1": "meta.k8s.io/v1", "v1beta1": "meta.k8s.io/v1beta1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReplyForm:
     """What to make of objects: `kind` is "", `Table` or `PartialObjectMetadata`."""
 
     kind: str = ""
@@ -78,7 +78,7 @@ class Form:
         return {"object": obj if self.include == "Object" else _metadata(obj, _META[self.version])}
 
 
-def form_of(accept: str, include: str = "") -> Form:
+def form_of(accept: str, include: str = "") -> ReplyForm:
     """The first form of an Accept header that is served.
 
     Raises:
@@ -91,14 +91,14 @@ def form_of(accept: str, include: str = "") -> Form:
         given = dict(word.partition("=")[::2] for word in parameters)
         kind = given.get("as", "").removesuffix("List")
         if not kind:
-            return Form()
+            return ReplyForm()
         meta = given.get("g") == "meta.k8s.io" and given.get("v") in _META
         if meta and kind == "Table" and include not in {"", "None", "Metadata", "Object"}:
             why = "must be 'Metadata', 'Object', 'None', or empty"
             said = f'includeObject: Invalid value: "{include}": {why}'
             raise BadRequest(f"Unable to convert to Table as requested: {said}")
         if meta and kind in {"Table", "PartialObjectMetadata"}:
-            return Form(kind, given["v"], include or "Metadata", given["as"].endswith("List"))
+            return ReplyForm(kind, given["v"], include or "Metadata", given["as"].endswith("List"))
     if "json" in accept:
         raise NotAcceptable(f"only the following media types are accepted: {ACCEPTED}")
     raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {ACCEPTED}", details={})

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tui.emulator.kubernetes.api.checks.options import check_list
-from tui.emulator.kubernetes.api.forms import Form, form_of
+from tui.emulator.kubernetes.api.forms import ReplyForm, form_of
 from tui.emulator.kubernetes.api.label_selector import parse_labels
 from tui.emulator.kubernetes.api.request import Target, is_true, version_of, whole
 from tui.emulator.kubernetes.api.selectors import Matches, both, parse_fields
@@ -127,7 +127,7 @@ def json_response(body: bytes, code: int = 200) -> Response:
     return Response(body, code, media_type="application/json")
 
 
-def _form(request: Request) -> Form:
+def _form(request: Request) -> ReplyForm:
     return form_of(request.headers.get("accept", ""), request.query_params.get("includeObject", ""))
 
 

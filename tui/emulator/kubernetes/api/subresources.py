@@ -7,7 +7,8 @@ from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target, whole
 from tui.emulator.kubernetes.errors import ApiNotFound, BadRequest
-from tui.emulator.kubernetes.objects import Objects, rfc3339
+from tui.emulator.kubernetes.node.disruption import EVICTION_API, disrupt
+from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.kueue.workloads import turn
 from tui.emulator.kubernetes.resources import PODS
 
@@ -28,22 +29,11 @@ def evict(objects: Objects, target: Target, eviction: Obj, *, dry_run: bool = Fa
     grace = options.get("gracePeriodSeconds")
     uid = str((options.get("preconditions") or {}).get("uid") or "")
     dry_run = dry_run or options.get("dryRun") == ["All"]
-    place = PODS, target.namespace, target.name
-    if not dry_run:
-        # A wrong uid is refused before anything has changed.
-        objects.delete(*place, grace=grace, uid=uid, dry_run=True)
-        objects.change(*place, lambda pod: _disrupt(pod, rfc3339(objects.now())), status=True)
-    objects.delete(*place, grace=grace, uid=uid, dry_run=dry_run)
+    if dry_run:
+        objects.delete(PODS, target.namespace, target.name, grace=grace, uid=uid, dry_run=True)
+    else:
+        disrupt(objects, target.namespace, target.name, EVICTION_API, grace=grace, uid=uid)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-
-
-def _disrupt(pod: Obj, now: str) -> None:
-    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
-    conditions.append({
-        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting", "lastProbeTime": None, "lastTransitionTime": now,
-    })  # fmt: skip
 
 
 def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]) -> Obj:

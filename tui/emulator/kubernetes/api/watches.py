@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from tui.emulator.kubernetes.api.forms import Form, encode
+from tui.emulator.kubernetes.api.forms import ReplyForm, encode
 from tui.emulator.kubernetes.api.selectors import Matches
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects, Stored
@@ -27,7 +27,7 @@ class Watch:
     resource: ApiResource
     namespace: str
     matches: Matches | None
-    form: Form
+    form: ReplyForm
     since: int | None
     """Changes after this version; `None`: from now on, after the objects that are there."""
     initial: bool

@@ -122,7 +122,7 @@ def read_hostfile(text: str) -> list[HostSlots]:
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessPlacement:
     """Where one process runs."""
 
     rank: int
@@ -132,7 +132,7 @@ class Place:
     node: int
 
 
-def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[Place]:
+def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPlacement]:
     """A host for each process, by slot. Raises UsageError when there are too few."""
     hosts = [HostSlots(each.host, request.per_node or each.count) for each in hosts]
     room = sum(each.count for each in hosts)
@@ -150,12 +150,14 @@ def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[Place]:
     sizes = {node: nodes.count(node) for node in set(nodes)}
     places, seen = [], dict.fromkeys(sizes, 0)
     for rank, node in enumerate(nodes):
-        places.append(Place(rank, hosts[node].host, seen[node], sizes[node], node))
+        places.append(ProcessPlacement(rank, hosts[node].host, seen[node], sizes[node], node))
         seen[node] += 1
     return places
 
 
-def variables(each: Place, size: int, request: MpirunRequest, address: tuple[str, int]) -> dict[str, str]:
+def variables(
+    each: ProcessPlacement, size: int, request: MpirunRequest, address: tuple[str, int]
+) -> dict[str, str]:
     """The variables that a process gets: Open MPI's, those of `-x`, and where rank 0 is met."""
     return {
         "OMPI_COMM_WORLD_RANK": str(each.rank),

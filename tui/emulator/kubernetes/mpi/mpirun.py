@@ -29,7 +29,7 @@ from tui.emulator.kubernetes.mpi.command_line import (
     HostSlots,
     MpirunRequest,
     MpirunUsageError,
-    Place,
+    ProcessPlacement,
     parse,
     place,
     read_hostfile,
@@ -43,7 +43,7 @@ _WAIT_SECONDS = 120.0
 """For the worker pods to run: the launcher may start before them."""
 
 
-class Cluster:
+class MpirunCluster:
     """The API, as the kubeconfig of the launcher's service account would name it."""
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -82,10 +82,10 @@ def pod_of(host: str, own: Mapping[str, Any], pods: Sequence[Mapping[str, Any]])
     return ""
 
 
-class Run:
+class MpirunJob:
     """The processes of one mpirun."""
 
-    def __init__(self, cluster: Cluster, namespace: str, request: MpirunRequest) -> None:
+    def __init__(self, cluster: MpirunCluster, namespace: str, request: MpirunRequest) -> None:
         self.cluster, self.namespace, self.request = cluster, namespace, request
         self.code = 0
         self.ended: set[int] = set()
@@ -93,7 +93,7 @@ class Run:
         self.over = threading.Event()
         self._lock = threading.Lock()
 
-    def start(self, places: Sequence[Place], pods: Mapping[str, str]) -> int:
+    def start(self, places: Sequence[ProcessPlacement], pods: Mapping[str, str]) -> int:
         """Run all processes; the exit code."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -195,7 +195,7 @@ def fail(message: str) -> NoReturn:
 
 
 def find_pods(
-    cluster: Cluster, hosts: Sequence[HostSlots], paths: Sequence[str]
+    cluster: MpirunCluster, hosts: Sequence[HostSlots], paths: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
     """The namespace, and the running pod of each host; waits for pods that are on their way."""
     waited = threading.Event()
@@ -222,11 +222,11 @@ def main(words: Sequence[str]) -> int:
         places = place(request, hosts)
     except (MpirunUsageError, OSError) as error:
         fail(str(error))
-    cluster = Cluster(Path(words[0]))
+    cluster = MpirunCluster(Path(words[0]))
     used = {each.host for each in places}
     paths = [str(Path.cwd()), request.hostfile]
     namespace, pods = find_pods(cluster, [each for each in hosts if each.host in used], paths)
-    run = Run(cluster, namespace, request)
+    run = MpirunJob(cluster, namespace, request)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: run.stop(128 + got))
     return run.start(places, pods)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.emulator.kubernetes.objects import Objects, rfc3339
+from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.times import rfc3339
 
 KIND = "DisruptionTarget"
 SHUTDOWN = "Pod was terminated in response to imminent node shutdown."

@@ -13,7 +13,7 @@ from tui.emulator.kubernetes.node.disruption import EVICTION_API, condition, dis
 from tui.emulator.kubernetes.node.kubelet.images import SlowPull
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.pod import PodWorker
-from tui.emulator.kubernetes.node.kubelet.status import Verdict
+from tui.emulator.kubernetes.node.kubelet.status import PodVerdict
 from tui.emulator.kubernetes.node.nodes import Nodes
 from tui.emulator.kubernetes.node.serving.usage import usage_of
 from tui.emulator.kubernetes.objects import Objects
@@ -82,7 +82,7 @@ class NodeFaults:
         low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 83724Ki. "
         message = low + _uses(worker)
         worker.event("Evicted", message, warning=True)
-        worker.stop(0, Verdict("Evicted", message, (condition("TerminationByKubelet", message),)))
+        worker.stop(0, PodVerdict("Evicted", message, (condition("TerminationByKubelet", message),)))
 
     def preempt(self, node: str, notice: float, back: float) -> list[str]:
         """Reclaim a node as GKE does a Spot machine, `notice` seconds from now; returns the pods on it.
@@ -92,7 +92,7 @@ class NodeFaults:
         if notice < 0:
             raise BadRequest("the notice is 0 seconds or more")
         self.nodes.preempt(node, notice, None if back < 0 else back)
-        return [f"{worker.namespace}/{worker.name}" for worker in self._on(node)]
+        return [f"{worker.namespace}/{worker.name}" for worker in self.kubelet.pods_on(node)]
 
     def kill_for_memory(self, namespace: str, name: str, container: str = "") -> str:
         """Kill a container as the kernel does for too much memory; returns the container's name."""
@@ -129,15 +129,10 @@ class NodeFaults:
         """Cordon a node and evict its pods by the API; returns their names."""
         self.cordon(node)
         gone = []
-        for worker in self._on(node):
+        for worker in self.kubelet.pods_on(node):
             disrupt(self.objects, worker.namespace, worker.name, EVICTION_API, uid=worker.uid)
             gone.append(f"{worker.namespace}/{worker.name}")
         return gone
-
-    def _on(self, node: str) -> list[PodWorker]:
-        """The pods of a node that have not ended."""
-        workers = self.kubelet.workers.values()
-        return [each for each in workers if each.spec.get("nodeName") == node and not each.ended]
 
     def _running(self, namespace: str, name: str) -> PodWorker:
         pod = self.objects.get(PODS, namespace, name)

@@ -28,7 +28,7 @@ _MOST = 40_000
 """Lines of one stamp that get times of their own; the next stamp is some 50 ms later."""
 
 
-class Line(NamedTuple):
+class ContainerLogLine(NamedTuple):
     """`data` includes the newline; `starts` is False for the later pieces of a long line."""
 
     time: int
@@ -107,7 +107,7 @@ class RunLog:
         begin = self._stamps.begin(index) if known else self._stamps.covered
         self._place(file, _tail_start(file, begin, 0))
 
-    def read(self, ended: bool) -> list[Line]:
+    def read(self, ended: bool) -> list[ContainerLogLine]:
         """The next lines; those that have no stamp yet only where the run has `ended`.
 
         There may be more as long as it returns some.
@@ -117,7 +117,7 @@ class RunLog:
             return []
         self._stamps.load()
         limit = self._limit(file, ended)
-        lines: list[Line] = []
+        lines: list[ContainerLogLine] = []
         if limit <= self._offset:
             return lines
         file.seek(self._offset)
@@ -132,7 +132,7 @@ class RunLog:
             if not whole and not (ended and self._offset + len(data) >= limit):
                 break
             self._offset += len(data)
-            line = Line(self._time(self._offset), data, self._starts)
+            line = ContainerLogLine(self._time(self._offset), data, self._starts)
             if line.time >= self._since:
                 lines.append(line)
             self._starts = data.endswith(b"\n")

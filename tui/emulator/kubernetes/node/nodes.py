@@ -11,12 +11,12 @@ from tui.emulator.kubernetes.errors import ApiAlreadyExists, ApiError, ApiNotFou
 from tui.emulator.kubernetes.node.disruption import NODE_GONE, SHUTDOWN, TAINT, condition, disrupt
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.pod import PodWorker
-from tui.emulator.kubernetes.node.kubelet.status import Verdict
-from tui.emulator.kubernetes.node.kubelet.times import rfc3339
-from tui.emulator.kubernetes.node.pools import Machine, conditions, node_object
+from tui.emulator.kubernetes.node.kubelet.status import PodVerdict
+from tui.emulator.kubernetes.node.pools import NodeMachine, conditions, node_object
 from tui.emulator.kubernetes.node.scheduling import fit
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Nodes:
                 log.info("node %s is no longer in the settings", name)
                 self._objects.delete(NODES, "", name)
 
-    def _register(self, machine: Machine) -> None:
+    def _register(self, machine: NodeMachine) -> None:
         try:
             made = self._objects.create(NODES, node_object(machine, rfc3339()))
         except ApiAlreadyExists:
@@ -98,7 +98,7 @@ class Nodes:
 
     def _evict_intolerant(self, node: str, taint: dict[str, Any]) -> None:
         """Delete the pods that do not tolerate the taint, or no longer than some seconds."""
-        for worker in self._on(node):
+        for worker in self._kubelet.pods_on(node):
             allowed = fit.tolerated_seconds(taint, fit.tolerations(worker.spec))
             if allowed is not None and (worker.uid, taint["key"]) not in self._evicting:
                 self._evicting.add((worker.uid, taint["key"]))
@@ -121,9 +121,9 @@ class Nodes:
 
     async def _lose(self, name: str) -> None:
         """What follows when someone deletes a node: its pods go, and its machine registers again."""
-        lost = self._on(name)
+        lost = self._kubelet.pods_on(name)
         for worker in lost:
-            worker.stop(0, Verdict("", NODE_GONE[1], (condition(*NODE_GONE),)))
+            worker.stop(0, PodVerdict("", NODE_GONE[1], (condition(*NODE_GONE),)))
         for worker in lost:
             await worker.wait_for_end()
             try:
@@ -132,11 +132,6 @@ class Nodes:
                 log.info("pod %s: %s", worker.title, error)
         await asyncio.sleep(self._kubelet.services.settings.node_return_seconds)
         self._register(self._kubelet.services.machines[name])
-
-    def _on(self, node: str) -> list[PodWorker]:
-        """The pods of a node that have not ended."""
-        workers = self._kubelet.workers.values()
-        return [each for each in workers if each.spec.get("nodeName") == node and not each.ended]
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
@@ -159,11 +154,11 @@ class Nodes:
             node = self._shut_down(name)
             self._event(node, "Shutdown", "Shutdown manager detected shutdown event", component="kubelet")
             self._event(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-            mine = self._on(name)
+            mine = self._kubelet.pods_on(name)
             for worker in mine:
                 worker.stop(
                     min(worker.grace, notice / 2),
-                    Verdict("Terminated", SHUTDOWN, (condition("TerminationByKubelet", SHUTDOWN),)),
+                    PodVerdict("Terminated", SHUTDOWN, (condition("TerminationByKubelet", SHUTDOWN),)),
                 )
             ends = [asyncio.ensure_future(each.wait_for_end()) for each in mine]
             if ends:

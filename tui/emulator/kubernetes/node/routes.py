@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from tui.emulator.kubernetes.errors import ApiError, ApiNotFound, BadRequest
-from tui.emulator.kubernetes.node.parts import NodeParts
+from tui.emulator.kubernetes.node.build import ClusterNodes
 from tui.emulator.kubernetes.node.serving import usage
 from tui.emulator.kubernetes.node.serving.exec_socket import place_of, run_attach, run_exec
 from tui.emulator.kubernetes.node.serving.logs import LogOptions, read_log
@@ -29,7 +29,7 @@ _SPDY = (
 class NodeRoutes:
     """The handlers; the application in front of them has authenticated the client."""
 
-    def __init__(self, parts: NodeParts) -> None:
+    def __init__(self, parts: ClusterNodes) -> None:
         self._kubelet, self._objects = parts.kubelet, parts.kubelet.services.objects
 
     def routes(self) -> list[BaseRoute]:

@@ -84,20 +84,11 @@ class GarbageCollector(Controller):
         if ORPHAN in finalizers:
             for resource, dependent in dependents:
                 _forget_owner(self.objects, resource, dependent, uid_of(obj))
-            self._remove_finalizer(key, obj, ORPHAN)
+            store.remove_finalizer(self.objects, key.resource, obj, ORPHAN)
         elif FOREGROUND in finalizers:
             blocking = [each for _, each in dependents if _blocks(each, uid_of(obj))]
             if not blocking:
-                self._remove_finalizer(key, obj, FOREGROUND)
-
-    def _remove_finalizer(self, key: Key, obj: Obj, finalizer: str) -> None:
-        def edit(stored: Obj) -> None:
-            left = [each for each in _finalizers(stored) if each != finalizer]
-            stored["metadata"]["finalizers"] = left
-            if not left:
-                del stored["metadata"]["finalizers"]
-
-        store.change(self.objects, key.resource, obj, edit)
+                store.remove_finalizer(self.objects, key.resource, obj, FOREGROUND)
 
     def _dependents(self, owner: Obj) -> list[tuple[ApiResource, Obj]]:
         """What names this object as an owner, as the store has it now."""

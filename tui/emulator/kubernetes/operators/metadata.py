@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 Obj = dict[str, Any]
@@ -32,6 +32,11 @@ def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
 def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
     """The object's annotations."""
     return obj["metadata"].get("annotations") or {}
+
+
+def phase_of(pod: Mapping[str, Any]) -> str:
+    """The phase of a pod; Pending before it has one."""
+    return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:
@@ -65,16 +70,29 @@ def owner_reference(owner: Mapping[str, Any]) -> Obj:
     }
 
 
-def stamp(moment: datetime) -> str:
-    """A time as Kubernetes writes it: whole seconds of UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def moment(text: str) -> datetime:
-    """The time that an object holds."""
-    return datetime.fromisoformat(text)
+def owned(
+    owner: Mapping[str, Any],
+    api_version: str,
+    kind: str,
+    name: str,
+    *,
+    metadata: Obj | None = None,
+    **fields: Any,
+) -> Obj:
+    """A new object that `owner` controls, in its namespace; `metadata` has labels and annotations."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace_of(owner),
+            **(metadata or {}),
+            "ownerReferences": [owner_reference(owner)],
+        },
+        **fields,
+    }
 
 
 def seconds_until(start: str, after: float, now: datetime) -> float:
     """How long until `after` seconds from `start` have passed; negative when they have."""
-    return after - (now - moment(start)).total_seconds()
+    return after - (now - datetime.fromisoformat(start)).total_seconds()

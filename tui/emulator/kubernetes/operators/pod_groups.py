@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable
 from tui.emulator.kubernetes.controller import Controller, Key, key_of
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
-from tui.emulator.kubernetes.operators.batch.pods import phase_of
-from tui.emulator.kubernetes.operators.metadata import Obj, annotations_of, labels_of, namespace_of, stamp
+from tui.emulator.kubernetes.operators.metadata import Obj, annotations_of, labels_of, namespace_of, phase_of
 from tui.emulator.kubernetes.operators.training.gang import GROUP_ANNOTATION, GROUP_LABEL
 from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 
 COSCHEDULING, VOLCANO = "scheduling.x-k8s.io", "scheduling.volcano.sh"
@@ -58,7 +58,7 @@ class PodGroupController(Controller):
 
     def _say_why(self, status: Obj, members: list[Obj], least: int) -> None:
         """Volcano's conditions: Scheduled, or Unschedulable with the reason."""
-        now = stamp(self.objects.now())
+        now = rfc3339(self.objects.now())
         if sum(_is_placed(pod) for pod in members) >= least:
             message = "pod group is ready"
             conditions.put(status, "Scheduled", "tasks in gang are ready to be scheduled", message, now)

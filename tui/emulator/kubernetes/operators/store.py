@@ -57,6 +57,18 @@ def set_spec(objects: Objects, resource: ApiResource, obj: Obj, spec: Obj) -> No
     change(objects, resource, obj, edit)
 
 
+def remove_finalizer(objects: Objects, resource: ApiResource, obj: Obj, finalizer: str) -> None:
+    """Remove a finalizer of an object that may be gone."""
+
+    def edit(stored: Obj) -> None:
+        left = [name for name in stored["metadata"].get("finalizers") or () if name != finalizer]
+        stored["metadata"]["finalizers"] = left
+        if not left:
+            del stored["metadata"]["finalizers"]
+
+    change(objects, resource, obj, edit)
+
+
 def change(
     objects: Objects, resource: ApiResource, obj: Obj, edit: Callable[[Obj], None], *, status: bool = False
 ) -> None:

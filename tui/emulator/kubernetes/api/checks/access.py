@@ -9,9 +9,9 @@ from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target
 from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Forbidden, Invalid
-from tui.emulator.kubernetes.objects import rfc3339
 from tui.emulator.kubernetes.paths import CLUSTER
 from tui.emulator.kubernetes.resources import VERBS, ApiResource
+from tui.emulator.kubernetes.times import rfc3339
 
 Obj = dict[str, Any]
 USER = {"username": CLUSTER, "groups": ["system:masters", "system:authenticated"]}
@@ -30,7 +30,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-class Access:
+class AccessRules:
     """Decides; `denied` gives the current rules (`KubernetesConfig.denied`)."""
 
     def __init__(self, denied: Callable[[], Sequence[str]], resources: Sequence[ApiResource]) -> None:

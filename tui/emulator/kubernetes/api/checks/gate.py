@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tui.emulator.kubernetes.api.checks.access import Access
+from tui.emulator.kubernetes.api.checks.access import AccessRules
 from tui.emulator.kubernetes.api.checks.faults import ApiFaults
 from tui.emulator.kubernetes.api.forms import encode
 from tui.emulator.kubernetes.api.request import target_of
@@ -24,7 +24,7 @@ _LOOPBACK = {"127.0.0.1", "localhost", "[::1]", "kubernetes", "kubernetes.defaul
 class Gate:
     """An ASGI application before `inner`."""
 
-    def __init__(self, inner: ASGIApp, token: str, access: Access, faults: ApiFaults) -> None:
+    def __init__(self, inner: ASGIApp, token: str, access: AccessRules, faults: ApiFaults) -> None:
         self._inner, self._token = inner, token.encode()
         self._access, self._faults = access, faults
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from tui.emulator.kubernetes.api import types
 from tui.emulator.kubernetes.api.checks.options import check_write, delete_options, propagation
-from tui.emulator.kubernetes.api.forms import Form, encode, form_of
+from tui.emulator.kubernetes.api.forms import ReplyForm, encode, form_of
 from tui.emulator.kubernetes.api.read import json_response, selection
 from tui.emulator.kubernetes.api.request import (
     Target,
@@ -170,7 +170,7 @@ class ObjectWriter:
         for one in chosen:
             self._delete(resource, one, options)
         # As they were, and without their type as in any list.
-        return json_response(Form().all(resource, chosen, self._objects.version, {}))
+        return json_response(ReplyForm().all(resource, chosen, self._objects.version, {}))
 
     async def change(
         self, request: Request, resource: ApiResource, target: Target, edit: Callable[[Obj], None]

@@ -17,9 +17,9 @@ from tui.emulator.kubernetes.node.kubelet.folders import PodFolder
 from tui.emulator.kubernetes.node.kubelet.process_wait import process_ended
 from tui.emulator.kubernetes.node.kubelet.references import CannotCreate
 from tui.emulator.kubernetes.node.kubelet.services import NamespaceLookup, PodServices
-from tui.emulator.kubernetes.node.kubelet.status import ContainerState
-from tui.emulator.kubernetes.node.kubelet.times import rfc3339
+from tui.emulator.kubernetes.node.kubelet.status import KubeletContainerState
 from tui.emulator.kubernetes.node.log_files import last_lines
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.runs.images import CannotRun
@@ -49,7 +49,7 @@ _OCI = (
 )
 
 
-class Pod(Protocol):
+class ContainerPod(Protocol):
     """What a container asks of its pod."""
 
     obj: dict[str, Any]
@@ -78,14 +78,14 @@ class Pod(Protocol):
     def event(self, reason: str, message: str, *, warning: bool = False) -> None: ...
 
 
-class Container:
+class PodContainer:
     """`run` returns when the container has ended for good; `state` is what its status shows."""
 
-    def __init__(self, pod: Pod, spec: Mapping[str, Any], *, init: bool) -> None:
+    def __init__(self, pod: ContainerPod, spec: Mapping[str, Any], *, init: bool) -> None:
         self.pod, self.spec = pod, spec
         self.name = str(spec["name"])
         sidecar = init and spec.get("restartPolicy") == "Always"
-        self.state = ContainerState(
+        self.state = KubeletContainerState(
             self.name, str(spec.get("image", "")), init, sidecar, resources=spec.get("resources") or {}
         )
         if init or pod.has_init:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,6 @@ from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.runs.replica_pip import write_wrappers
 
 Obj = Mapping[str, Any]
-_BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])")
 TERMINATION_LOG = "/dev/termination-log"
 _BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]*[a-z0-9])")
 
@@ -99,9 +98,9 @@ def build_plan(
     words = site.images.container_argv(container["image"], command, args)
     argv = [local(site.translate_text(word)) for word in words]
     argv = local_words(argv, site.state.root / "bin")
-    _make_buckets((*own.values(), *command, *args), site.state)
     # As on `local`, the buckets that a job names exist.
-    make_buckets(_BUCKET.findall("\n".join([*argv, *env.values()])), site.state)
+    named = "\n".join([*own.values(), *command, *args, *argv, *env.values()])
+    make_buckets(_BUCKET.findall(named), site.state)
     asked = _gpus(container)
     env |= {key: value for key, value in gpus.variables(site.devices).items() if key not in own}
     limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
@@ -121,13 +120,6 @@ def build_plan(
         job, site.run.number, (replica,), grace=grace, stop_grace=grace, sample_period=sample_period,
         worker_restarts=0,
     )  # fmt: skip
-
-
-def _make_buckets(texts: Iterable[str], state: StateDir) -> None:
-    """Create the buckets that a container is to write to, as for a job of Vertex AI here. Raises OSError."""
-    for text in texts:
-        for name in _BUCKET.findall(text):
-            (state.buckets / name).mkdir(parents=True, exist_ok=True)
 
 
 def requested_gpus(pod: Obj) -> int:

@@ -35,7 +35,7 @@ class Host:
     label: str
 
 
-class Names:
+class HostNames:
     """Which names are those of pods or services, seen from a pod.
 
     `known` tells of a host whether it exists, `families` are names of jobs: their pods' names begin so, also
@@ -74,7 +74,7 @@ class Names:
         return None
 
 
-def translate(env: Mapping[str, str], names: Names, port: Callable[[Host, int], int]) -> dict[str, str]:
+def translate(env: Mapping[str, str], names: HostNames, port: Callable[[Host, int], int]) -> dict[str, str]:
     """The variables with this machine's addresses; `port` gives the local port for a host's."""
     result: dict[str, str] = {}
     for name, value in env.items():
@@ -95,7 +95,7 @@ def translate(env: Mapping[str, str], names: Names, port: Callable[[Host, int], 
     return result
 
 
-def replace_addresses(text: str, names: Names, port: Callable[[Host, int], int]) -> str:
+def replace_addresses(text: str, names: HostNames, port: Callable[[Host, int], int]) -> str:
     """The text with every `NAME:PORT` of the cluster as an address of this machine."""
     if ":" not in text:
         return text

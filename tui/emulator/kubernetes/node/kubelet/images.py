@@ -20,7 +20,7 @@ class SlowPull:
     until: float
 
 
-class Registry:
+class ImageRegistry:
     """Answers for every image."""
 
     def __init__(

@@ -13,9 +13,9 @@ from tui.emulator.kubernetes.node.kubelet.folders import PodFolder
 from tui.emulator.kubernetes.node.kubelet.pod import TERMINAL, PodWorker
 from tui.emulator.kubernetes.node.kubelet.process_wait import process_ended
 from tui.emulator.kubernetes.node.kubelet.services import PodServices
-from tui.emulator.kubernetes.node.kubelet.status import Place, Verdict
-from tui.emulator.kubernetes.node.kubelet.times import rfc3339
+from tui.emulator.kubernetes.node.kubelet.status import PodPlacement, PodVerdict
 from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 from tui.emulator.shells.left_behind import end_left_programs
 
@@ -37,6 +37,11 @@ class Kubelet:
         self.shutting_down: set[str] = set()
         """Nodes that take no pod any more."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def pods_on(self, node: str) -> list[PodWorker]:
+        """The pods of a node that have not ended."""
+        workers = self.workers.values()
+        return [worker for worker in workers if worker.spec.get("nodeName") == node and not worker.ended]
 
     async def run(self) -> None:
         """Run until cancelled; the pods' processes go on."""
@@ -98,7 +103,7 @@ class Kubelet:
         machine = self.services.machines.get(node)
         address = self.services.address(uid, str(before.get("podIP") or ""))
         start = str(before.get("startTime") or rfc3339())
-        place = Place(machine.address if machine else "", address, start)
+        place = PodPlacement(machine.address if machine else "", address, start)
         worker = PodWorker(self.services, pod, place)
         self.workers[uid] = worker
         if before.get("phase") in TERMINAL:
@@ -106,7 +111,7 @@ class Kubelet:
             worker.update(pod)
             return
         if node in self.shutting_down and not self.services.folder.pod(uid).root.exists():
-            worker.stop(0, Verdict("NodeShutdown", "Pod was rejected as the node is shutting down."))
+            worker.stop(0, PodVerdict("NodeShutdown", "Pod was rejected as the node is shutting down."))
         if verdict := _known_verdict(before):
             worker.stop(0, verdict)
         if "deletionTimestamp" in pod["metadata"]:
@@ -153,11 +158,11 @@ class Kubelet:
         await asyncio.to_thread(shutil.rmtree, path, True)
 
 
-def _known_verdict(before: Obj) -> Verdict | None:
+def _known_verdict(before: Obj) -> PodVerdict | None:
     """The verdict that an ended server was carrying out."""
     for each in before.get("conditions") or ():
         if each["type"] == KIND and each["status"] == "True" and each.get("reason") == "TerminationByKubelet":
             message = str(each.get("message") or "")
             reason = "Terminated" if message == SHUTDOWN else "Evicted"
-            return Verdict(reason, message, (condition("TerminationByKubelet", message),))
+            return PodVerdict(reason, message, (condition("TerminationByKubelet", message),))
     return None

@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 from tui.emulator.kubernetes.errors import ApiNotFound, ApiStorageFull
 from tui.emulator.kubernetes.node.kubelet import hostnames, status, volumes
-from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.container import PodContainer
 from tui.emulator.kubernetes.node.kubelet.environment import Site, requested_gpus
 from tui.emulator.kubernetes.node.kubelet.references import CannotCreate
 from tui.emulator.kubernetes.node.kubelet.services import PodServices
-from tui.emulator.kubernetes.node.kubelet.status import Fate, Place, Verdict
-from tui.emulator.kubernetes.node.kubelet.times import age_seconds, rfc3339
+from tui.emulator.kubernetes.node.kubelet.status import PodFate, PodPlacement, PodVerdict
 from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
 from tui.emulator.kubernetes.resources import PODS
+from tui.emulator.kubernetes.times import age_seconds, rfc3339
 from tui.emulator.paths import AttemptDir
 
 log = logging.getLogger(__name__)
@@ -41,21 +41,21 @@ _FAMILY_LABELS = (
 class PodWorker:
     """Runs one pod. `obj` is the newest object of it."""
 
-    def __init__(self, services: PodServices, obj: Obj, place: Place) -> None:
+    def __init__(self, services: PodServices, obj: Obj, place: PodPlacement) -> None:
         self.services, self.obj, self.place = services, obj, place
         self.spec: Mapping[str, Any] = obj["spec"]
         self.uid, self.name = str(obj["metadata"]["uid"]), str(obj["metadata"]["name"])
         self.namespace = str(obj["metadata"]["namespace"])
         self.folder = services.folder.pod(self.uid)
         self.lookup = services.lookup(self.namespace)
-        self.verdict: Verdict | None = None
+        self.verdict: PodVerdict | None = None
         self._ended = asyncio.Event()
         self.gone = False
         """Its object is gone."""
         self.has_init = bool(self.spec.get("initContainers"))
         before = _by_name(obj.get("status") or {})
-        self.init = [Container(self, spec, init=True) for spec in self.spec.get("initContainers") or ()]
-        self.main = [Container(self, spec, init=False) for spec in self.spec.get("containers") or ()]
+        self.init = [PodContainer(self, spec, init=True) for spec in self.spec.get("initContainers") or ()]
+        self.main = [PodContainer(self, spec, init=False) for spec in self.spec.get("containers") or ()]
         for container in self.containers:
             container.take_up(before.get(container.name))
         self._stopping = asyncio.Event()
@@ -76,7 +76,7 @@ class PodWorker:
         self._ended.set()
 
     @property
-    def containers(self) -> list[Container]:
+    def containers(self) -> list[PodContainer]:
         return [*self.init, *self.main]
 
     @property
@@ -97,7 +97,7 @@ class PodWorker:
                 await self._run_containers()
         except Exception:
             log.exception("pod %s", self.title)
-            self.verdict = Verdict(
+            self.verdict = PodVerdict(
                 "InternalError", "The emulator failed on this pod; its log has the reason."
             )
             for container in self.containers:
@@ -112,7 +112,7 @@ class PodWorker:
         self.publish()
         self._confirm_deletion()
 
-    def stop(self, grace: float, verdict: Verdict | None = None) -> None:
+    def stop(self, grace: float, verdict: PodVerdict | None = None) -> None:
         """End all containers, and start no other. The first verdict stays."""
         if verdict is not None and self.verdict is None and not self.ended:
             self.verdict = verdict
@@ -230,12 +230,12 @@ class PodWorker:
             lambda text: hostnames.replace_addresses(text, names, port),
         )
 
-    def _names(self) -> hostnames.Names:
+    def _names(self) -> hostnames.HostNames:
         labels = self.obj["metadata"].get("labels") or {}
         families = {str(labels[key]) for key in _FAMILY_LABELS if labels.get(key)}
         families |= {str(owner["name"]) for owner in self.obj["metadata"].get("ownerReferences") or ()}
         own = str(self.spec.get("hostname") or self.name)
-        return hostnames.Names(self.namespace, own, self.services.known_hosts(self.namespace), families)
+        return hostnames.HostNames(self.namespace, own, self.services.known_hosts(self.namespace), families)
 
     def _set_deadline(self) -> None:
         self._clear_deadline()
@@ -252,7 +252,7 @@ class PodWorker:
             return
         await asyncio.sleep(max(0.0, float(self._seconds) - age_seconds(self.place.start_time)))
         self.event("DeadlineExceeded", DEADLINE_MESSAGE)
-        self.stop(self.grace, Verdict(status.DEADLINE, DEADLINE_MESSAGE))
+        self.stop(self.grace, PodVerdict(status.DEADLINE, DEADLINE_MESSAGE))
 
     # -- its object
 
@@ -265,7 +265,7 @@ class PodWorker:
         def edit(obj: Obj) -> None:
             if obj["metadata"]["uid"] == self.uid:
                 obj["status"] = status.pod_status(
-                    obj, deepcopy(states), self.place, Fate(self.verdict, self.ended), rfc3339()
+                    obj, deepcopy(states), self.place, PodFate(self.verdict, self.ended), rfc3339()
                 )
 
         try:

@@ -12,9 +12,9 @@ from tui.emulator.kubernetes.errors import ApiNotFound, ApiStorageFull
 from tui.emulator.kubernetes.node.kubelet import volumes
 from tui.emulator.kubernetes.node.kubelet.folders import NodeFolder
 from tui.emulator.kubernetes.node.kubelet.hostnames import Host, LocalPorts
-from tui.emulator.kubernetes.node.kubelet.images import Registry
+from tui.emulator.kubernetes.node.kubelet.images import ImageRegistry
 from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
-from tui.emulator.kubernetes.node.pools import Machine, machines
+from tui.emulator.kubernetes.node.pools import NodeMachine, machines
 from tui.emulator.kubernetes.node.settings import NodeSettings
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS, SERVICES
@@ -35,9 +35,9 @@ class PodServices:
         self.objects, self.settings, self.state = objects, settings, state
         self.folder = NodeFolder(state)
         self.runner = LocalRunner()
-        self.images = Registry(settings.images, settings.missing_images, settings.image_pull_seconds)
+        self.images = ImageRegistry(settings.images, settings.missing_images, settings.image_pull_seconds)
         self.ports = LocalPorts(self.folder.ports, state.root)
-        self.machines: dict[str, Machine] = {each.name: each for each in machines(settings.node_pools)}
+        self.machines: dict[str, NodeMachine] = {each.name: each for each in machines(settings.node_pools)}
         self._addresses: dict[str, str] = {}
         self._devices: dict[tuple[str, str], tuple[int, ...]] = {}
 

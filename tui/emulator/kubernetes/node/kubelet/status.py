@@ -12,7 +12,7 @@ DEADLINE = "DeadlineExceeded"
 
 
 @dataclass
-class ContainerState:
+class KubeletContainerState:
     """One container as its status shows it: `state` and `last` in REST form."""
 
     name: str
@@ -67,7 +67,7 @@ class ContainerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PodVerdict:
     """Why a pod ends other than by its containers: status reason, message, and conditions that say so."""
 
     reason: str
@@ -75,7 +75,7 @@ class Verdict:
     conditions: tuple[dict[str, str], ...] = ()
 
 
-def phase(spec: Obj, containers: Sequence[ContainerState]) -> str:
+def phase(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
     """The phase that follows from the containers."""
     policy = spec.get("restartPolicy", "Always")
     init = [each for each in containers if each.init]
@@ -104,7 +104,7 @@ def phase(spec: Obj, containers: Sequence[ContainerState]) -> str:
 
 
 def conditions(
-    pod: Obj, containers: Sequence[ContainerState], now_phase: str, extra: Iterable[Obj], now: str
+    pod: Obj, containers: Sequence[KubeletContainerState], now_phase: str, extra: Iterable[Obj], now: str
 ) -> list[dict[str, Any]]:
     """The pod's conditions; the time of one that did not change stays."""
     names = [each.name for each in containers if each.init and not each.done]
@@ -155,7 +155,7 @@ def _ready(kind: str, unready: Sequence[str], now_phase: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodPlacement:
     """Where a pod runs."""
 
     host_ip: str
@@ -164,15 +164,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class PodFate:
     """`ended` says that no container starts again; with a `verdict` the pod has failed then."""
 
-    verdict: Verdict | None = None
+    verdict: PodVerdict | None = None
     ended: bool = False
 
 
 def pod_status(
-    pod: Obj, containers: Sequence[ContainerState], place: Place, fate: Fate, now: str
+    pod: Obj, containers: Sequence[KubeletContainerState], place: PodPlacement, fate: PodFate, now: str
 ) -> dict[str, Any]:
     """The whole status."""
     spec, before = pod["spec"], pod.get("status") or {}
@@ -181,7 +181,9 @@ def pod_status(
         clean = all(each.exit_code == 0 for each in containers if not each.init)
         found = "Succeeded" if clean else "Failed"
     status: dict[str, Any] = {
-        key: before[key] for key in ("nominatedNodeName", "resourceClaimStatuses") if key in before
+        key: before[key]
+        for key in ("nominatedNodeName", "qosClass", "resourceClaimStatuses")
+        if key in before
     }
     extra: tuple[dict[str, str], ...] = ()
     if fate.verdict is not None:
@@ -199,27 +201,10 @@ def pod_status(
         "podIPs": [{"ip": place.pod_ip}],
         "startTime": place.start_time,
         "containerStatuses": [each.status() for each in containers if not each.init],
-        "qosClass": quality(spec),
     }
     if init := [each.status() for each in containers if each.init]:
         status["initContainerStatuses"] = init
     return status
-
-
-def quality(spec: Obj) -> str:
-    """The pod's quality-of-service class."""
-    everything = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    guaranteed, any_given = True, False
-    for container in everything:
-        resources = container.get("resources") or {}
-        limits, asked = resources.get("limits") or {}, resources.get("requests") or {}
-        for name in ("cpu", "memory"):
-            limit = limits.get(name)
-            any_given = any_given or limit is not None or asked.get(name) is not None
-            guaranteed = guaranteed and limit is not None and str(asked.get(name, limit)) == str(limit)
-    if not any_given:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
 
 
 def restarts(policy: str, exit_code: int) -> bool:

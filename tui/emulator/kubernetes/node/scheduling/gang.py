@@ -37,7 +37,7 @@ class GroupKey:
 
 
 @dataclass
-class Attempt:
+class GangAttempt:
     """One attempt to place a group: how many pods it has and needs, and which `failed`."""
 
     key: GroupKey

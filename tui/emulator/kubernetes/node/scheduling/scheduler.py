@@ -11,12 +11,12 @@ from typing import Any
 
 from tui.domain.kubernetes.quantity import NotAQuantity
 from tui.emulator.kubernetes.errors import ApiError, ApiNotFound
-from tui.emulator.kubernetes.node.kubelet.times import rfc3339
 from tui.emulator.kubernetes.node.scheduling import fit, gang
 from tui.emulator.kubernetes.node.scheduling.fit import NodeRoom
-from tui.emulator.kubernetes.node.scheduling.gang import Attempt, GroupKey
+from tui.emulator.kubernetes.node.scheduling.gang import GangAttempt, GroupKey
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 
 log = logging.getLogger(__name__)
@@ -185,7 +185,7 @@ class Scheduler:
         bound = sum(GroupKey.of(pod) == key for pod in self._bound.values())
         members = bound + sum(GroupKey.of(pod) == key for pod in self._pending.values())
         minimum = int((group.get("spec") or {}).get("minMember") or 1)
-        attempt = Attempt(key, minimum, members, len(ready))
+        attempt = GangAttempt(key, minimum, members, len(ready))
         if members < minimum:
             for pod in ready:
                 self._refuse(pod, attempt.too_few(pod, len(rooms)))

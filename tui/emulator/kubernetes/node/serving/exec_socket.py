@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tui.domain.core import exec_frames as frames
 from tui.domain.core.exec_frames import frame
 from tui.emulator.kubernetes.errors import ApiError, BadRequest
-from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.container import PodContainer
 from tui.emulator.kubernetes.node.kubelet.environment import words_of
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.volumes import load_mounts
@@ -32,7 +32,7 @@ DEFAULT_SIZE = (80, 24)
 _TRUE = {"true", "1"}
 
 
-def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[Container, Place]:
+def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodContainer, Place]:
     """Where the container runs. Raises BadRequest where it does not."""
     container = chosen_container(pod, name)
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.emulator.kubernetes.errors import BadRequest, FieldCause, Invalid
-from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.container import PodContainer
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
-from tui.emulator.kubernetes.node.kubelet.times import NANOSECONDS, parse, rfc3339_nano
-from tui.emulator.kubernetes.node.log_files import Line, RunLog
+from tui.emulator.kubernetes.node.log_files import ContainerLogLine, RunLog
 from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.times import NANOSECONDS, parse, rfc3339_nano
 from tui.emulator.paths import AttemptDir
 
 FOLLOW_SECONDS = 0.1
@@ -100,7 +100,7 @@ def chosen_container(pod: dict[str, Any], wanted: str) -> str:
     return wanted
 
 
-def _run(container: Container, pod: str, previous: bool) -> AttemptDir:
+def _run(container: PodContainer, pod: str, previous: bool) -> AttemptDir:
     """The run whose output is asked for. Raises BadRequest, in the kubelet's words."""
     state, last = container.state.state, container.state.last.get("terminated")
     where = f'container "{container.name}" in pod "{pod}"'
@@ -123,7 +123,7 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def _stream(container: Container, run: AttemptDir, options: LogOptions) -> AsyncIterator[bytes]:
+async def _stream(container: PodContainer, run: AttemptDir, options: LogOptions) -> AsyncIterator[bytes]:
     left = options.limit
     over = _is_over(container, run)
     # A long log takes a while to seek in.
@@ -150,12 +150,12 @@ async def _stream(container: Container, run: AttemptDir, options: LogOptions) ->
         log.close()
 
 
-def _is_over(container: Container, run: AttemptDir) -> bool:
+def _is_over(container: PodContainer, run: AttemptDir) -> bool:
     """Whether the run has ended: its output is complete."""
     return container.number != run.number or not container.active
 
 
-def _encode(line: Line, timestamps: bool) -> bytes:
+def _encode(line: ContainerLogLine, timestamps: bool) -> bytes:
     if timestamps and line.starts:
         return f"{rfc3339_nano(line.time)} ".encode() + line.data
     return line.data

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tui.domain.kubernetes import quantity
-from tui.emulator.kubernetes.node.kubelet.container import Container
+from tui.emulator.kubernetes.node.kubelet.container import PodContainer
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
-from tui.emulator.kubernetes.node.kubelet.times import NANOSECONDS, rfc3339
+from tui.emulator.kubernetes.times import NANOSECONDS, rfc3339
 from tui.emulator.runner import host, sampler
 from tui.emulator.runner.database import read_samples
 from tui.emulator.runner.simulated_gpus import MARK
@@ -36,7 +36,7 @@ class Usage:
     """Index, with a mark where it is simulated → metric → share."""
 
 
-def usage_of(container: Container) -> Usage | None:
+def usage_of(container: PodContainer) -> Usage | None:
     """What a running container uses; None before its first sample."""
     run = container.run_folder
     if run is None or not container.state.running:
@@ -108,14 +108,9 @@ def node_metrics(kubelet: Kubelet, node: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def containers_on(kubelet: Kubelet, node: str) -> list[Container]:
+def containers_on(kubelet: Kubelet, node: str) -> list[PodContainer]:
     """The containers of a node's pods."""
-    return [
-        container
-        for worker in kubelet.workers.values()
-        if worker.spec.get("nodeName") == node and not worker.ended
-        for container in worker.containers
-    ]
+    return [container for worker in kubelet.pods_on(node) for container in worker.containers]
 
 
 def prometheus(kubelet: Kubelet, node: str) -> str:

@@ -73,29 +73,16 @@ class BatchJobController(Controller):
             self._untrack(pod)
         for pod in plan.delete:
             if store.delete(self.objects, self.pods, namespace_of(pod), name_of(pod)):
-                self._say(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+                self.report(job, "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
         for pod in plan.create:
             created = self.objects.create(self.pods, pod)
             self.owned.add(self.pods, created)
-            self._say(job, "Normal", "SuccessfulCreate", f"Created pod: {name_of(created)}")
-        for each in plan.events:
-            self._say(job, *each)
+            self.report(job, "SuccessfulCreate", f"Created pod: {name_of(created)}")
+        for kind, reason, message in plan.events:
+            self.report(job, reason, message, warning=kind == "Warning")
         if plan.delete_job:
             store.delete(self.objects, self.jobs, namespace_of(job), name_of(job), propagation="Foreground")
 
     def _untrack(self, pod: Obj) -> None:
-        if not is_tracked(pod):
-            return
-
-        def edit(stored: Obj) -> None:
-            left = [each for each in stored["metadata"].get("finalizers") or () if each != FINALIZER]
-            stored["metadata"]["finalizers"] = left
-            if not left:
-                del stored["metadata"]["finalizers"]
-
-        store.change(self.objects, self.pods, pod, edit)
-
-    def _say(self, job: Obj, kind: str, reason: str, message: str) -> None:
-        self.objects.event(
-            job, reason, message, type="Warning" if kind == "Warning" else "Normal", component=self.name
-        )
+        if is_tracked(pod):
+            store.remove_finalizer(self.objects, self.pods, pod, FINALIZER)

@@ -10,25 +10,25 @@ from tui.emulator.kubernetes.operators.metadata import name_of, namespace_of
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FailureVerdict:
     """Whether the failure counts towards the backoff limit, and why it fails the job, if it does."""
 
     counts: bool = True
     fails: str = ""
 
 
-def judge(policy: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> Verdict:
+def judge(policy: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> FailureVerdict:
     """What the first rule that matches the pod says; a failure that none matches counts."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
         what = _match(rule, pod)
         if not what or rule["action"] == "FailIndex":
             continue
         if rule["action"] == "Ignore":
-            return Verdict(counts=False)
+            return FailureVerdict(counts=False)
         if rule["action"] == "FailJob":
-            return Verdict(fails=f"{what} matching FailJob rule at index {index}")
-        return Verdict()
-    return Verdict()
+            return FailureVerdict(fails=f"{what} matching FailJob rule at index {index}")
+        return FailureVerdict()
+    return FailureVerdict()
 
 
 def _match(rule: Mapping[str, Any], pod: Mapping[str, Any]) -> str:

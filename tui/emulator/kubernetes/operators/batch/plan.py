@@ -23,11 +23,11 @@ from tui.emulator.kubernetes.operators.batch.pods import (
     is_stopping,
     is_tracked,
     new_pod,
-    phase_of,
     replaces_only_failed,
     restarts_of,
 )
-from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, seconds_until, stamp, uid_of
+from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, phase_of, seconds_until, uid_of
+from tui.emulator.kubernetes.times import rfc3339
 
 FIRST_BACKOFF_S = 10.0
 LONGEST_BACKOFF_S = 600.0
@@ -79,7 +79,7 @@ class _Planner:
             self._expire()
             return self.result
         if not self.suspended and not self.status.get("startTime"):
-            self.status["startTime"] = stamp(self.now)
+            self.status["startTime"] = rfc3339(self.now)
         self._count_untracked()
         had_target = self._target() is not None
         self._new_succeeded = [pod for pod in self._uncounted("succeeded") if phase_of(pod) == "Succeeded"]
@@ -115,7 +115,7 @@ class _Planner:
         return None
 
     def _aim(self, condition: str, reason: str, message: str) -> None:
-        conditions.put(self.status, condition, reason, message, stamp(self.now))
+        conditions.put(self.status, condition, reason, message, rfc3339(self.now))
 
     def _noted(self, kind: str) -> list[str]:
         """The uids of pods that have ended and are not in the counts yet."""
@@ -208,7 +208,7 @@ class _Planner:
             message = "Reached expected number of succeeded pods"
             self._aim("SuccessCriteriaMet", "CompletionsReached", message)
             return
-        now = stamp(self.now)
+        now = rfc3339(self.now)
         if self.suspended:
             if conditions.put(self.status, "Suspended", "JobSuspended", "Job suspended", now):
                 self.result.events.append(("Normal", "Suspended", "Job suspended"))
@@ -317,7 +317,7 @@ class _Planner:
         target = self._target()
         if target is None or self.status["uncountedTerminatedPods"] or self.status["terminating"]:
             return
-        now = stamp(self.now)
+        now = rfc3339(self.now)
         if target["type"] == "SuccessCriteriaMet":
             conditions.put(self.status, "Complete", target["reason"], target["message"], now)
             self.status["completionTime"] = now

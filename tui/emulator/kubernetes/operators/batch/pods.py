@@ -11,10 +11,10 @@ from tui.emulator.kubernetes.operators.metadata import (
     Obj,
     annotations_of,
     is_terminating,
-    moment,
     name_of,
     namespace_of,
     owner_reference,
+    phase_of,
     uid_of,
 )
 
@@ -32,11 +32,6 @@ def is_indexed(job: Mapping[str, Any]) -> bool:
 def is_tracked(pod: Mapping[str, Any]) -> bool:
     """Whether the Job has not counted the pod yet."""
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
-
-
-def phase_of(pod: Mapping[str, Any]) -> str:
-    """The phase of a pod; Pending before it has one."""
-    return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
 def is_active(pod: Mapping[str, Any]) -> bool:
@@ -92,9 +87,9 @@ def ended_at(pod: Mapping[str, Any]) -> datetime | None:
     for field in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(field) or ():
             ended = ((container.get("state") or {}).get("terminated") or {}).get("finishedAt")
-            times += [moment(ended)] if ended else []
+            times += [datetime.fromisoformat(ended)] if ended else []
     if not times and is_terminating(pod):
-        return moment(pod["metadata"]["deletionTimestamp"])
+        return datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
     return max(times, default=None)
 
 

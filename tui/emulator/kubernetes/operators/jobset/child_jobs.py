@@ -14,6 +14,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     labels_of,
     name_of,
     namespace_of,
+    owned,
     owner_reference,
     uid_of,
 )
@@ -127,17 +128,9 @@ def child_job(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: i
     ).get(EXCLUSIVE)
     if topology:
         annotations[EXCLUSIVE] = topology
-    job: Obj = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": job_name(jobset, replicated, index),
-            "namespace": namespace_of(jobset),
-            **_marked(template.get("metadata") or {}, labels, annotations),
-            "ownerReferences": [owner_reference(jobset)],
-        },
-        "spec": template["spec"],
-    }
+    metadata = _marked(template.get("metadata") or {}, labels, annotations)
+    name = job_name(jobset, replicated, index)
+    job = owned(jobset, "batch/v1", "Job", name, metadata=metadata, spec=template["spec"])
     pods = job["spec"]["template"]
     pods["metadata"] = {
         **(pods.get("metadata") or {}),
@@ -179,20 +172,12 @@ def resumed_spec(job: Mapping[str, Any], replicated: Mapping[str, Any]) -> Obj:
 def headless_service(jobset: Mapping[str, Any]) -> Obj:
     """The service by which the pods of a JobSet have names in DNS."""
     publish = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": subdomain(jobset),
-            "namespace": namespace_of(jobset),
-            "ownerReferences": [owner_reference(jobset)],
-        },
-        "spec": {
-            "clusterIP": "None",
-            "selector": {JOBSET_NAME: name_of(jobset)},
-            "publishNotReadyAddresses": publish,
-        },
+    spec = {
+        "clusterIP": "None",
+        "selector": {JOBSET_NAME: name_of(jobset)},
+        "publishNotReadyAddresses": publish,
     }
+    return owned(jobset, "v1", "Service", subdomain(jobset), spec=spec)
 
 
 def claims(jobset: Mapping[str, Any]) -> Iterator[Obj]:

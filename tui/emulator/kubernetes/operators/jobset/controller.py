@@ -65,8 +65,7 @@ class JobSetController(Controller):
         namespace = namespace_of(jobset)
         store.set_status(self.objects, self.jobsets, jobset, plan.status)
         for kind, reason, message in plan.events:
-            level = "Warning" if kind == "Warning" else "Normal"
-            self.objects.event(jobset, reason, message, type=level, component=self.name, action="Reconciling")  # type: ignore[arg-type]
+            self.report(jobset, reason, message, warning=kind == "Warning", action="Reconciling")
         for job in plan.delete:
             if not is_terminating(job):
                 store.delete(self.objects, self.jobs, namespace, name_of(job), propagation="Foreground")

@@ -20,7 +20,8 @@ from tui.emulator.kubernetes.operators.jobset.child_jobs import (
     restarts,
     resumed_spec,
 )
-from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, seconds_until, stamp
+from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, seconds_until
+from tui.emulator.kubernetes.times import rfc3339
 
 COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
@@ -106,7 +107,7 @@ class _Planner:
         }.get(condition, "")
         if other and value == "True" and conditions.is_true(self.status, other):
             conditions.find(self.status, other)["status"] = "False"  # type: ignore[index]
-        if conditions.put(self.status, condition, reason, message, stamp(self.now), value=value):
+        if conditions.put(self.status, condition, reason, message, rfc3339(self.now), value=value):
             self.result.events.append(("Warning" if warn else "Normal", reason, message))
 
     def _end(self, state: str, reason: str, message: str) -> None:

@@ -152,13 +152,8 @@ class BatchJobs(QueuedKind):
 
     plural, group, version = "jobs", "batch", "v1"
 
-    def _count(self, job: Mapping[str, Any]) -> int:
-        spec = job["spec"]
-        parallelism = 1 if spec.get("parallelism") is None else int(spec["parallelism"])
-        return parallelism if spec.get("completions") is None else min(parallelism, int(spec["completions"]))
-
     def pod_sets(self, job: Obj) -> list[PodSet]:
-        return [PodSet("main", self._count(job), job["spec"]["template"])]
+        return [PodSet("main", _pods_of(job["spec"]), job["spec"]["template"])]
 
     def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
         return _end(job.get("status") or {}, "Complete")
@@ -168,7 +163,7 @@ class BatchJobs(QueuedKind):
 
     def pods_ready(self, job: Mapping[str, Any]) -> bool:
         status = job.get("status") or {}
-        return int(status.get("succeeded") or 0) + int(status.get("ready") or 0) >= self._count(job)
+        return int(status.get("succeeded") or 0) + int(status.get("ready") or 0) >= _pods_of(job["spec"])
 
 
 class JobSets(QueuedKind):

@@ -99,7 +99,7 @@ class _QueuedJob:
     """One job with a queue."""
 
     def __init__(self, controller: QueuedJobs, resource: ApiResource, kind: QueuedKind, job: Obj) -> None:
-        self.objects, self.component = controller.objects, controller.name
+        self.objects, self.report = controller.objects, controller.report
         self.workloads, self.flavors = controller.workloads, controller.flavors
         self.resource, self.kind, self.job = resource, kind, job
 
@@ -135,7 +135,7 @@ class _QueuedJob:
         return found if found is not None and is_controlled_by(found, self.job) else None
 
     def _say(self, reason: str, message: str) -> None:
-        self.objects.event(self.job, reason, message, component=self.component)
+        self.report(self.job, reason, message)
 
     def _key(self, workload: Obj) -> str:
         return f"{namespace_of(workload)}/{name_of(workload)}"

@@ -10,13 +10,14 @@ from typing import Any
 
 from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.kueue.quota import NONE, FlavorResource, KueueQuotas, usage_of
-from tui.emulator.kubernetes.operators.kueue.schedule import World, why_inactive
+from tui.emulator.kubernetes.operators.kueue.schedule import KueueObjects, why_inactive
 from tui.emulator.kubernetes.operators.kueue.workloads import has_quota, holds, is_admitted, status_of
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, stamp
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
 from tui.emulator.kubernetes.operators.resources import render
+from tui.emulator.kubernetes.times import rfc3339
 
 
-def cluster_queue_status(queue: Obj, world: World, quotas: KueueQuotas, now: datetime) -> Obj:
+def cluster_queue_status(queue: Obj, world: KueueObjects, quotas: KueueQuotas, now: datetime) -> Obj:
     """The status of a ClusterQueue."""
     status: Obj = copy.deepcopy(queue.get("status") or {})
     name = name_of(queue)
@@ -35,11 +36,11 @@ def cluster_queue_status(queue: Obj, world: World, quotas: KueueQuotas, now: dat
     inactive = why_inactive(quotas, queue)
     reason, message = inactive or ("Ready", "Can admit new workloads")
     value = "False" if inactive else "True"
-    conditions.put(status, "Active", reason, message, stamp(now), value=value)
+    conditions.put(status, "Active", reason, message, rfc3339(now), value=value)
     return status
 
 
-def local_queue_status(queue: Obj, world: World, quotas: KueueQuotas, now: datetime) -> Obj:
+def local_queue_status(queue: Obj, world: KueueObjects, quotas: KueueQuotas, now: datetime) -> Obj:
     """The status of a LocalQueue."""
     status: Obj = copy.deepcopy(queue.get("status") or {})
     place = (namespace_of(queue), name_of(queue))
@@ -53,7 +54,7 @@ def local_queue_status(queue: Obj, world: World, quotas: KueueQuotas, now: datet
         status["flavorsReservation"] = _usage(cluster, reserving, None)
         status["flavorsUsage"] = _usage(cluster, admitted, None)
     value, reason, message = _activity(queue, cluster, quotas)
-    conditions.put(status, "Active", reason, message, stamp(now), value=value)
+    conditions.put(status, "Active", reason, message, rfc3339(now), value=value)
     return status
 
 

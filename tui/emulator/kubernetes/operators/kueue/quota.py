@@ -18,7 +18,7 @@ NONE = Decimal(0)
 
 
 @dataclass(frozen=True)
-class Limit:
+class QuotaLimit:
     """The quota of one resource of one flavor in a queue."""
 
     nominal: Decimal
@@ -30,7 +30,7 @@ class Queue:
     """A ClusterQueue with what its workloads use."""
 
     obj: Obj
-    limits: dict[FlavorResource, Limit]
+    limits: dict[FlavorResource, QuotaLimit]
     used: dict[FlavorResource, Decimal] = field(default_factory=dict)
 
     @property
@@ -83,13 +83,13 @@ class KueueQuotas:
 
     def most(self, queue: Queue, key: FlavorResource) -> Decimal:
         """What the queue could have if nobody used anything."""
-        limit = queue.limits.get(key, Limit(NONE, None))
+        limit = queue.limits.get(key, QuotaLimit(NONE, None))
         total = sum((each.limits[key].nominal for each in self._peers(queue) if key in each.limits), NONE)
         return total if limit.borrowing is None else min(total, limit.nominal + limit.borrowing)
 
     def free(self, queue: Queue, key: FlavorResource) -> Decimal:
         """What the queue can still take."""
-        limit = queue.limits.get(key, Limit(NONE, None))
+        limit = queue.limits.get(key, QuotaLimit(NONE, None))
         peers = self._peers(queue)
         total = sum((each.limits[key].nominal for each in peers if key in each.limits), NONE)
         left = total - sum((each.used.get(key, NONE) for each in peers), NONE)
@@ -103,13 +103,13 @@ class KueueQuotas:
         return [name for name in named if name not in self.flavors]
 
 
-def _limits(obj: Obj) -> dict[FlavorResource, Limit]:
+def _limits(obj: Obj) -> dict[FlavorResource, QuotaLimit]:
     limits = {}
     for group in obj["spec"].get("resourceGroups") or ():
         for flavor in group.get("flavors") or ():
             for resource in flavor.get("resources") or ():
                 borrowing = resource.get("borrowingLimit")
-                limits[flavor.get("name", ""), resource.get("name", "")] = Limit(
+                limits[flavor.get("name", ""), resource.get("name", "")] = QuotaLimit(
                     quantity.parse(resource.get("nominalQuota") or "0"),
                     None if borrowing is None else quantity.parse(borrowing),
                 )

@@ -18,7 +18,7 @@ from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, name
 
 
 @dataclass(frozen=True)
-class Wait:
+class QueueWait:
     """Why a workload has no quota."""
 
     reason: str
@@ -42,14 +42,14 @@ class Decisions:
 
     admitted: list[tuple[Obj, Obj]] = field(default_factory=list)
     """Workloads with their admissions."""
-    waiting: list[tuple[Obj, Wait]] = field(default_factory=list)
+    waiting: list[tuple[Obj, QueueWait]] = field(default_factory=list)
     evicted: list[tuple[Obj, str, str]] = field(default_factory=list)
     """Workloads with reason and message."""
     preempted: list[Preemption] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class World:
+class KueueObjects:
     """The objects that a decision is made from."""
 
     cluster_queues: list[Obj]
@@ -65,13 +65,13 @@ HUMAN = {
 }
 
 
-def schedule(world: World) -> Decisions:
+def schedule(world: KueueObjects) -> Decisions:
     """Decide about all workloads."""
     return _Pass(world).decide()
 
 
 class _Pass:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: KueueObjects) -> None:
         self.world = world
         self.result = Decisions()
         self.local = {(namespace_of(each), name_of(each)): each for each in world.local_queues}
@@ -128,24 +128,24 @@ class _Pass:
         elif local is not None and local["spec"].get("stopPolicy") == "HoldAndDrain":
             self.result.evicted.append((workload, "LocalQueueStopped", "The LocalQueue is stopped"))
 
-    def _hindrance(self, workload: Obj) -> Wait | None:
+    def _hindrance(self, workload: Obj) -> QueueWait | None:
         """What keeps a workload from being considered at all."""
         queue_name = workload["spec"].get("queueName", "")
         local = self.local.get((namespace_of(workload), queue_name))
         if workload["spec"].get("active") is False:
-            return Wait("Suspended", "The workload is deactivated")
+            return QueueWait("Suspended", "The workload is deactivated")
         if local is None:
-            return Wait("Misconfigured", f"LocalQueue {queue_name} doesn't exist")
+            return QueueWait("Misconfigured", f"LocalQueue {queue_name} doesn't exist")
         if (local["spec"].get("stopPolicy") or "None") != "None":
-            return Wait("Suspended", f"LocalQueue {queue_name} is inactive")
+            return QueueWait("Suspended", f"LocalQueue {queue_name} is inactive")
         name = self._cluster_queue(workload)
         cluster = self.cluster.get(name)
         if cluster is None:
-            return Wait("Misconfigured", f"ClusterQueue {name} doesn't exist")
+            return QueueWait("Misconfigured", f"ClusterQueue {name} doesn't exist")
         if why_inactive(self.quotas, cluster):
-            return Wait("Suspended", f"ClusterQueue {name} is inactive")
+            return QueueWait("Suspended", f"ClusterQueue {name} is inactive")
         if not self._matches(cluster["spec"].get("namespaceSelector"), namespace_of(workload)):
-            return Wait("Misconfigured", "Workload namespace doesn't match ClusterQueue selector")
+            return QueueWait("Misconfigured", "Workload namespace doesn't match ClusterQueue selector")
         return None
 
     def _matches(self, selector: Mapping[str, Any] | None, namespace: str) -> bool:
@@ -168,7 +168,7 @@ class _Pass:
             return True
         victims = self._victims(workload, queue, found) if found.may_preempt else []
         if not victims:
-            self.result.waiting.append((workload, Wait(found.reason, found.message)))
+            self.result.waiting.append((workload, QueueWait(found.reason, found.message)))
             return False
         for victim, reason in victims:
             if not holds(victim, "Evicted"):
@@ -177,7 +177,7 @@ class _Pass:
         # What they give up is the preemptor's: nobody else may be promised it.
         queue.take(found.usage)
         message = f"{found.message}. Pending the preemption of {len(victims)} workload(s)"
-        self.result.waiting.append((workload, Wait("WaitingForPreemptedWorkloads", message)))
+        self.result.waiting.append((workload, QueueWait("WaitingForPreemptedWorkloads", message)))
         return False
 
     def _queue_of(self, workload: Obj) -> Queue:

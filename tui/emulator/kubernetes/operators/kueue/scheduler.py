@@ -10,9 +10,22 @@ from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import store
 from tui.emulator.kubernetes.operators.kueue.queue_status import cluster_queue_status, local_queue_status
 from tui.emulator.kubernetes.operators.kueue.quota import KueueQuotas
-from tui.emulator.kubernetes.operators.kueue.schedule import HUMAN, Decisions, Preemption, World, schedule
+from tui.emulator.kubernetes.operators.kueue.schedule import (
+    HUMAN,
+    Decisions,
+    KueueObjects,
+    Preemption,
+    schedule,
+)
 from tui.emulator.kubernetes.operators.kueue.workloads import Conditions, priority_of
-from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, moment, name_of, namespace_of, uid_of
+from tui.emulator.kubernetes.operators.metadata import (
+    Obj,
+    labels_of,
+    name_of,
+    namespace_of,
+    seconds_until,
+    uid_of,
+)
 from tui.emulator.kubernetes.resources import ApiResource
 from tui.emulator.kubernetes.watching import WatchEvent
 
@@ -53,8 +66,8 @@ class QueueScheduler(Controller):
         self._took = time.process_time() - start
         return None
 
-    def _world(self) -> World:
-        return World(
+    def _world(self) -> KueueObjects:
+        return KueueObjects(
             cluster_queues=self.objects.list(self.cluster_queues),
             local_queues=self.objects.list(self.local_queues),
             flavors=self.objects.list(self.flavors),
@@ -67,23 +80,23 @@ class QueueScheduler(Controller):
             found = self._conditions(workload)
             found.evict(reason, message)
             self._store(workload, found)
-            self._say(workload, f"EvictedDueTo{reason}", message)
+            self.report(workload, f"EvictedDueTo{reason}", message)
         for each in decisions.preempted:
             self._preempt(each)
         for workload, wait in decisions.waiting:
             found = self._conditions(workload)
             if found.wait(wait.reason, wait.message):
                 self._store(workload, found)
-                self._say(workload, wait.reason, wait.message, warning=True)
+                self.report(workload, wait.reason, wait.message, warning=True)
         for workload, admission in decisions.admitted:
             found = self._conditions(workload)
             found.reserve(admission)
             self._store(workload, found)
             queue = admission["clusterQueue"]
-            waited = (self.objects.now() - moment(workload["metadata"]["creationTimestamp"])).total_seconds()
+            waited = -seconds_until(workload["metadata"]["creationTimestamp"], 0, self.objects.now())
             text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s"
-            self._say(workload, "QuotaReserved", text)
-            self._say(
+            self.report(workload, "QuotaReserved", text)
+            self.report(
                 workload, "Admitted", f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
             )
 
@@ -102,8 +115,8 @@ class QueueScheduler(Controller):
             f"; preemptor effective priority: {ours} (base: {ours}, boost: 0); preemptee effective priority: "
             f"{theirs} (base: {theirs}, boost: 0)"
         )
-        self._say(each.victim, "EvictedDueToPreempted", message)
-        self._say(each.victim, "Preempted", message + priorities)
+        self.report(each.victim, "EvictedDueToPreempted", message)
+        self.report(each.victim, "Preempted", message + priorities)
 
     def _conditions(self, workload: Obj) -> Conditions:
         stored = store.find(self.objects, self.workloads, namespace_of(workload), name_of(workload))
@@ -111,10 +124,6 @@ class QueueScheduler(Controller):
 
     def _store(self, workload: Obj, found: Conditions) -> None:
         store.set_status(self.objects, self.workloads, workload, found.status)
-
-    def _say(self, workload: Obj, reason: str, message: str, *, warning: bool = False) -> None:
-        level = "Warning" if warning else "Normal"
-        self.objects.event(workload, reason, message, type=level, component=self.name)  # type: ignore[arg-type]
 
     def _report(self) -> None:
         world = self._world()

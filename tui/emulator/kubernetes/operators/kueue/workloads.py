@@ -10,14 +10,8 @@ from typing import Any
 
 from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.kueue.job_kinds import PodSet
-from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
-    name_of,
-    namespace_of,
-    owner_reference,
-    stamp,
-    uid_of,
-)
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, owned, uid_of
+from tui.emulator.kubernetes.times import rfc3339
 
 API_VERSION = "kueue.x-k8s.io/v1beta2"
 LONGEST_PREFIX = 57
@@ -33,18 +27,12 @@ def workload_name(job: Mapping[str, Any]) -> str:
 
 def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Mapping[str, Any]) -> Obj:
     """The workload of a job; `priority` has its value and class."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Workload",
-        "metadata": {
-            "name": workload_name(job),
-            "namespace": namespace_of(job),
-            "labels": {"kueue.x-k8s.io/job-uid": uid_of(job)},
-            "finalizers": ["kueue.x-k8s.io/resource-in-use"],
-            "ownerReferences": [owner_reference(job)],
-        },
-        "spec": {"podSets": spec_of(pod_sets), "queueName": queue, "active": True, **priority},
+    metadata = {
+        "labels": {"kueue.x-k8s.io/job-uid": uid_of(job)},
+        "finalizers": ["kueue.x-k8s.io/resource-in-use"],
     }
+    spec = {"podSets": spec_of(pod_sets), "queueName": queue, "active": True, **priority}
+    return owned(job, API_VERSION, "Workload", workload_name(job), metadata=metadata, spec=spec)
 
 
 def spec_of(pod_sets: list[PodSet]) -> list[Obj]:
@@ -95,7 +83,7 @@ class Conditions:
     def __init__(self, workload: Mapping[str, Any], now: datetime) -> None:
         self.status: Obj = copy.deepcopy(status_of(workload))
         self.generation = int(workload["metadata"].get("generation") or 1)
-        self.now = stamp(now)
+        self.now = rfc3339(now)
 
     def put(self, condition: str, reason: str, message: str, value: str = "True") -> bool:
         """Set a condition; whether it changed."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any
 
 from tui.emulator.kubernetes.controller import Controller, Key, key_of, owner_keys
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators import conditions, store
-from tui.emulator.kubernetes.operators.batch.pods import is_ready, phase_of
+from tui.emulator.kubernetes.operators.batch.pods import is_ready
 from tui.emulator.kubernetes.operators.metadata import (
     Obj,
     is_controlled_by,
@@ -18,6 +17,7 @@ from tui.emulator.kubernetes.operators.metadata import (
     labels_of,
     name_of,
     namespace_of,
+    phase_of,
 )
 from tui.emulator.kubernetes.operators.mpi import objects as wanted
 from tui.emulator.kubernetes.operators.mpi.validation import validation_errors
@@ -71,7 +71,7 @@ class MPIJobController(Controller):
         if errors:
             text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             message = f"Found validation errors: {text}"[:1024]
-            self.objects.event(stored, "ValidationError", message, type="Warning", component=self.name)
+            self.report(stored, "ValidationError", message, warning=True)
             return None
         _OneJob(self, job).reconcile()
         return None
@@ -81,7 +81,7 @@ class _OneJob:
     """One look at an MPIJob."""
 
     def __init__(self, controller: MPIJobController, job: Obj) -> None:
-        self.objects, self.component = controller.objects, controller.name
+        self.objects, self.report = controller.objects, controller.report
         self.mpijobs, self.jobs = controller.mpijobs, controller.jobs
         self.pods, self.config_maps = controller.pods, controller.config_maps
         self.job, self.namespace = job, namespace_of(job)
@@ -238,8 +238,7 @@ class _OneJob:
     ) -> None:
         """Set a condition and report it once."""
         if self.status.put(condition, reason, message, status=value):
-            level: Any = "Warning" if warn else "Normal"
-            self.objects.event(self.job, reason, message, type=level, component=self.component)
+            self.report(self.job, reason, message, warning=warn)
 
     def _store(self) -> None:
         store.set_status(self.objects, self.mpijobs, self.job, self.status.value)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, owner_reference
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, owned
 from tui.emulator.kubernetes.operators.training.kinds import JOB_NAME, JOB_ROLE, OPERATOR_NAME, REPLICA_INDEX
 from tui.emulator.kubernetes.operators.training.pods import new_pod, pod_restart_policy
 
@@ -70,17 +70,8 @@ def _launcher_works(job: Mapping[str, Any]) -> bool:
 
 
 def _owned(job: Mapping[str, Any], kind: str, name: str, **fields: Any) -> Obj:
-    return {
-        "apiVersion": "batch/v1" if kind == "Job" else "v1",
-        "kind": kind,
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(job),
-            "labels": {"app": name_of(job)},
-            "ownerReferences": [owner_reference(job)],
-        },
-        **fields,
-    }
+    version = "batch/v1" if kind == "Job" else "v1"
+    return owned(job, version, kind, name, metadata={"labels": {"app": name_of(job)}}, **fields)
 
 
 def service(job: Mapping[str, Any]) -> Obj:

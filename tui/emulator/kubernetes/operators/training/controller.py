@@ -92,20 +92,20 @@ class TrainingController(Controller):
 
     def _execute(self, job: Obj, plan: TrainingJobPlan) -> None:
         for each in plan.events:
-            self._say(job, each.reason, each.message, warning=each.warning)
+            self.report(job, each.reason, each.message, warning=each.warning)
         self._keep_pod_group(job, plan)
         for obj in plan.create:
             self._create(job, obj)
         namespace = namespace_of(job)
         for name in plan.delete_pods:
             if store.delete(self.objects, self.pods, namespace, name):
-                self._say(job, "SuccessfulDeletePod", f"Deleted pod: {name}")
+                self.report(job, "SuccessfulDeletePod", f"Deleted pod: {name}")
         for name in plan.delete_services:
             if store.delete(self.objects, self.services, namespace, name):
-                self._say(job, "SuccessfulDeleteService", f"Deleted service: {name}")
+                self.report(job, "SuccessfulDeleteService", f"Deleted service: {name}")
         store.set_status(self.objects, self.jobs, job, plan.status.value)
         if plan.delete_job and store.delete(self.objects, self.jobs, namespace, name_of(job)):
-            self._say(job, "SuccessfulDeletePod", f"Deleted job: {name_of(job)}")
+            self.report(job, "SuccessfulDeletePod", f"Deleted job: {name_of(job)}")
 
     def _keep_pod_group(self, job: Obj, plan: TrainingJobPlan) -> None:
         """Make, change or delete the group of the job's pods, and let the new pods be its members."""
@@ -122,9 +122,9 @@ class TrainingController(Controller):
             for resource in self.pod_groups:
                 found = store.find(self.objects, resource, namespace_of(job), name_of(job))
                 if found is not None and is_controlled_by(found, job):
-                    self._say(job, "JobTerminated", "Job has been terminated. Deleting PodGroup")
+                    self.report(job, "JobTerminated", "Job has been terminated. Deleting PodGroup")
                     store.delete(self.objects, resource, namespace_of(job), name_of(job))
-                    self._say(job, "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name_of(job)}")
+                    self.report(job, "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name_of(job)}")
 
     def _create(self, job: Obj, obj: Obj) -> None:
         kind = obj["kind"]
@@ -133,13 +133,8 @@ class TrainingController(Controller):
         except ApiError as error:
             # It is tried again later; until then nothing else of the job is made.
             if kind in ("Pod", "Service"):
-                self._say(job, f"FailedCreate{kind}", f"Error creating: {error}", warning=True)
+                self.report(job, f"FailedCreate{kind}", f"Error creating: {error}", warning=True)
             raise
         if created and kind in ("Pod", "Service"):
             self.owned.add(self.pods if kind == "Pod" else self.services, obj)
-            self._say(job, f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name_of(obj)}")
-
-    def _say(self, job: Obj, reason: str, message: str, *, warning: bool = False) -> None:
-        self.objects.event(
-            job, reason, message, type="Warning" if warning else "Normal", component=self.kind.operator
-        )
+            self.report(job, f"SuccessfulCreate{kind}", f"Created {kind.lower()}: {name_of(obj)}")

@@ -9,13 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
-    annotations_of,
-    name_of,
-    namespace_of,
-    owner_reference,
-)
+from tui.emulator.kubernetes.operators.metadata import Obj, annotations_of, name_of, owned
 from tui.emulator.kubernetes.operators.resources import add, pod_requests, render
 from tui.emulator.kubernetes.operators.training.kinds import REPLICA_TYPE, JobKind
 
@@ -49,14 +43,8 @@ def pod_group(kind: JobKind, job: Obj) -> Obj | None:
         version = COSCHEDULING
         if policy.get("scheduleTimeoutSeconds") is not None:
             spec["scheduleTimeoutSeconds"] = policy["scheduleTimeoutSeconds"]
-    metadata: Obj = {
-        "name": name_of(job),
-        "namespace": namespace_of(job),
-        "ownerReferences": [owner_reference(job)],
-    }
-    if annotations_of(job):
-        metadata["annotations"] = dict(annotations_of(job))
-    return {"apiVersion": version, "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    metadata = {"annotations": dict(annotations_of(job))} if annotations_of(job) else {}
+    return owned(job, version, "PodGroup", name_of(job), metadata=metadata, spec=spec)
 
 
 def _least_resources(replicas: dict[str, Any], least: int) -> Obj:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import (
-    Obj,
-    is_terminating,
-    name_of,
-    seconds_until,
-)
+from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, name_of, phase_of, seconds_until
 from tui.emulator.kubernetes.operators.training.abnormal_pods import abnormal
 from tui.emulator.kubernetes.operators.training.gang import pod_group, policy_of
 from tui.emulator.kubernetes.operators.training.kinds import JobKind
@@ -25,7 +19,7 @@ RETRYABLE_FROM = 128
 
 
 @dataclass(frozen=True)
-class Happening:
+class JobEvent:
     """An event about the job."""
 
     reason: str
@@ -45,12 +39,12 @@ class TrainingJobPlan:
     """The group that the pods are members of."""
     delete_pod_group: bool = False
     delete_job: bool = False
-    events: list[Happening] = field(default_factory=list)
+    events: list[JobEvent] = field(default_factory=list)
     again: float | None = None
 
     def say(self, reason: str, message: str, *, warning: bool = False) -> None:
         """Report an event; the reason gets the kind of the job in front."""
-        self.events.append(Happening(self.status.kind.kind + reason, message, warning))
+        self.events.append(JobEvent(self.status.kind.kind + reason, message, warning))
 
     def delete(self, pod: Obj) -> None:
         """Delete a pod, unless it is on its way already."""
@@ -86,11 +80,6 @@ class TrainingJobObjects:
 
 
 Step = Callable[[TrainingJobObjects, TrainingJobPlan], None]
-
-
-def phase_of(pod: Mapping[str, Any]) -> str:
-    """The phase of a pod; Pending before it has one."""
-    return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
 def begin(seen: TrainingJobObjects) -> TrainingJobPlan:
@@ -229,7 +218,7 @@ def plan_job(seen: TrainingJobObjects, reconcile: Step, conclude: Step) -> Train
         return plan
     if plan.status.has("Suspended"):
         resume(seen, plan)
-    plan.events += [Happening(reason, text, warning=True) for reason, text in abnormal(seen.pods)]
+    plan.events += [JobEvent(reason, text, warning=True) for reason, text in abnormal(seen.pods)]
     if message := limit_reached(seen, plan):
         fail(seen, plan, message)
         return plan

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, namespace_of, owner_reference
+from tui.emulator.kubernetes.operators.metadata import Obj, labels_of, name_of, owned
 from tui.emulator.kubernetes.operators.training.environment import (
     pytorch_environment,
     replica_name,
@@ -77,19 +77,12 @@ def pod_restart_policy(policy: str) -> str:
 
 def new_pod(job: Mapping[str, Any], name: str, template: Mapping[str, Any], labels: Mapping[str, str]) -> Obj:
     """A pod that the job owns, from a template with its labels and annotations."""
-    metadata = template.get("metadata") or {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(job),
-            "labels": {**(metadata.get("labels") or {}), **labels},
-            "annotations": dict(metadata.get("annotations") or {}),
-            "ownerReferences": [owner_reference(job)],
-        },
-        "spec": template["spec"],
+    declared = template.get("metadata") or {}
+    metadata = {
+        "labels": {**(declared.get("labels") or {}), **labels},
+        "annotations": dict(declared.get("annotations") or {}),
     }
+    return owned(job, "v1", "Pod", name, metadata=metadata, spec=template["spec"])
 
 
 def _inject_environment(
@@ -115,14 +108,6 @@ def desired_service(kind: JobKind, job: Mapping[str, Any], replica_type: str, in
         | ({"protocol": "TCP"})
         for port in container.get("ports") or ()
     ]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": replica_name(name_of(job), replica_type, index),
-            "namespace": namespace_of(job),
-            "labels": labels,
-            "ownerReferences": [owner_reference(job)],
-        },
-        "spec": {"clusterIP": "None", "selector": labels, "ports": ports},
-    }
+    spec = {"clusterIP": "None", "selector": labels, "ports": ports}
+    name = replica_name(name_of(job), replica_type, index)
+    return owned(job, "v1", "Service", name, metadata={"labels": labels}, spec=spec)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of
+from tui.emulator.kubernetes.operators import conditions
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, phase_of
 from tui.emulator.kubernetes.operators.training.plan import (
     RETRYABLE_FROM,
-    Happening,
+    JobEvent,
     TrainingJobObjects,
     TrainingJobPlan,
-    phase_of,
 )
 from tui.emulator.kubernetes.operators.training.pods import (
     NO_EXIT_CODE,
@@ -60,7 +60,7 @@ def _reconcile_pods(
 def _warn_of_restart_policy(plan: TrainingJobPlan, replica: Mapping[str, Any]) -> None:
     if replica["template"]["spec"].get("restartPolicy"):
         message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-        plan.events.append(Happening("SetPodTemplateRestartPolicy", message, warning=True))
+        plan.events.append(JobEvent("SetPodTemplateRestartPolicy", message, warning=True))
 
 
 def _restart_or_fail(
@@ -69,7 +69,7 @@ def _restart_or_fail(
     code = exit_code(seen.kind, pod)
     if code != NO_EXIT_CODE:
         where = f"{namespace_of(pod)}.{name_of(pod)}"
-        plan.events.append(Happening("ExitedWithCode", f"Pod: {where} exited with code {code}"))
+        plan.events.append(JobEvent("ExitedWithCode", f"Pod: {where} exited with code {code}"))
     if phase_of(pod) != "Failed":
         return
     policy = replica["restartPolicy"]
@@ -130,9 +130,7 @@ def conclude_tensorflow(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None
     replicas = seen.kind.specs(seen.job)
     chiefs = {"Chief", "Master"} & set(replicas)
     all_workers = seen.job["spec"].get("successPolicy") == "AllWorkers"
-    restarting = next(
-        (each for each in plan.status.value.get("conditions") or () if each["type"] == "Restarting"), None
-    )
+    restarting = conditions.find(plan.status.value, "Restarting")
     where = f"{namespace_of(seen.job)}/{seen.name}"
     for replica_type, replica in replicas.items():
         counts = plan.status.counts(replica_type)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, stamp
+from tui.emulator.kubernetes.operators import conditions
+from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating
 from tui.emulator.kubernetes.operators.training.kinds import REPLICA_TYPE, JobKind
+from tui.emulator.kubernetes.times import rfc3339
 
 
 class TrainingJobStatus:
@@ -16,14 +18,11 @@ class TrainingJobStatus:
     def __init__(self, kind: JobKind, value: Obj, now: datetime) -> None:
         self.kind = kind
         self.value = value
-        self.now = stamp(now)
+        self.now = rfc3339(now)
 
     def has(self, condition: str) -> bool:
         """Whether the condition is True."""
-        return any(
-            each["type"] == condition and each["status"] == "True"
-            for each in self.value.get("conditions") or ()
-        )
+        return conditions.is_true(self.value, condition)
 
     @property
     def finished(self) -> bool:
@@ -45,7 +44,7 @@ class TrainingJobStatus:
         Running and Restarting exclude each other; the end of the job makes Running False.
         """
         known: list[Obj] = self.value.get("conditions") or []
-        current = next((each for each in known if each["type"] == condition), None)
+        current = conditions.find(self.value, condition)
         if current and (current["status"], current["reason"]) == (status, reason):
             return False
         unchanged = current is not None and current["status"] == status

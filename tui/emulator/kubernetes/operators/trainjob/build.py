@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, owner_reference
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, owned
 from tui.emulator.kubernetes.operators.resources import pod_requests, render
 from tui.emulator.kubernetes.operators.trainjob.policies import apply_policy
 from tui.emulator.kubernetes.operators.trainjob.runtime import NODE, Runtime, pod_spec, upsert
@@ -27,28 +27,10 @@ def build_jobset(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj:
             _fill_trainer(runtime, job)
         _mark_gang(runtime, job)
     spec = {**runtime.jobset, "suspend": bool(trainjob["spec"].get("suspend"))}
-    return _owned(
-        trainjob,
-        "jobset.x-k8s.io/v1alpha2",
-        "JobSet",
-        spec,
-        labels=runtime.labels,
-        annotations=runtime.annotations,
-    )
-
-
-def _owned(trainjob: Mapping[str, Any], version: str, kind: str, spec: Obj, **metadata: Any) -> Obj:
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": {
-            "name": name_of(trainjob),
-            "namespace": namespace_of(trainjob),
-            **{field: value for field, value in metadata.items() if value},
-            "ownerReferences": [owner_reference(trainjob)],
-        },
-        "spec": spec,
-    }
+    marks = {"labels": runtime.labels, "annotations": runtime.annotations}
+    metadata = {field: values for field, values in marks.items() if values}
+    version = "jobset.x-k8s.io/v1alpha2"
+    return owned(trainjob, version, "JobSet", name_of(trainjob), metadata=metadata, spec=spec)
 
 
 def _fill_initializer(trainjob: Mapping[str, Any], runtime: Runtime, job: Obj) -> None:
@@ -108,8 +90,9 @@ def build_pod_group(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj | None
     if "coscheduling" in runtime.gang:
         timeout = (runtime.gang["coscheduling"] or {}).get("scheduleTimeoutSeconds")
         spec["scheduleTimeoutSeconds"] = 60 if timeout is None else int(timeout)
-        return _owned(trainjob, "scheduling.x-k8s.io/v1alpha1", "PodGroup", spec)
+        version = "scheduling.x-k8s.io/v1alpha1"
+        return owned(trainjob, version, "PodGroup", name_of(trainjob), spec=spec)
     queue = runtime.annotations.get("scheduling.volcano.sh/queue-name")
     if queue:
         spec["queue"] = queue
-    return _owned(trainjob, "scheduling.volcano.sh/v1beta1", "PodGroup", spec)
+    return owned(trainjob, "scheduling.volcano.sh/v1beta1", "PodGroup", name_of(trainjob), spec=spec)

@@ -20,14 +20,14 @@ from tui.emulator.kubernetes.operators.metadata import (
     is_terminating,
     name_of,
     namespace_of,
-    owner_reference,
+    owned,
     seconds_until,
-    stamp,
 )
 from tui.emulator.kubernetes.operators.trainjob.build import build_jobset, build_pod_group
 from tui.emulator.kubernetes.operators.trainjob.policies import KEY_SUFFIX, hostfile
 from tui.emulator.kubernetes.operators.trainjob.runtime import Runtime
 from tui.emulator.kubernetes.resources import ApiResource
+from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "trainer.kubeflow.org"
@@ -87,14 +87,9 @@ class TrainJobController(Controller):
         found = self._runtime(trainjob)
         if found is None:
             kind, name = _reference(trainjob)
-            self.objects.event(
-                trainjob,
-                "TrainJobResourcesCreationFailed",
-                f"TrainJob resources reconciliation failed: {kind} {name} not found",
-                type="Warning",
-                component=self.name,
-                action="Reconciling",
-            )
+            message = f"TrainJob resources reconciliation failed: {kind} {name} not found"
+            reason = "TrainJobResourcesCreationFailed"
+            self.report(trainjob, reason, message, warning=True, action="Reconciling")
             return
         namespace, name = namespace_of(trainjob), name_of(trainjob)
         old = store.find(self.objects, self.jobsets, namespace, name)
@@ -131,19 +126,8 @@ class TrainJobController(Controller):
         where = namespace if kind == "TrainingRuntime" else ""
         runtime = store.find(self.objects, self.objects.resource(kind, GROUP), where, name)
         if runtime is not None:
-            store.create(
-                self.objects,
-                {
-                    "apiVersion": "v1",
-                    "kind": "ConfigMap",
-                    "metadata": {
-                        "name": snapshot,
-                        "namespace": namespace,
-                        "ownerReferences": [owner_reference(trainjob)],
-                    },
-                    "data": {"runtime": yaml.safe_dump(runtime)},
-                },
-            )
+            data = {"runtime": yaml.safe_dump(runtime)}
+            store.create(self.objects, owned(trainjob, "v1", "ConfigMap", snapshot, data=data))
         return runtime
 
     def _make_key(self, trainjob: Obj) -> None:
@@ -162,7 +146,7 @@ class TrainJobController(Controller):
         if left > 0:
             return left
         message = "TrainJob exceeded its active deadline"
-        conditions.put(status, "Failed", DEADLINE, message, stamp(now))
+        conditions.put(status, "Failed", DEADLINE, message, rfc3339(now))
         store.delete(self.objects, self.jobsets, namespace_of(trainjob), name_of(trainjob))
         return None
 
@@ -176,21 +160,12 @@ def ssh_secret(owner: Obj, name: str) -> Obj:
         serialization.NoEncryption(),
     )
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(owner),
-            "ownerReferences": [owner_reference(owner)],
-        },
-        "type": "kubernetes.io/ssh-auth",
-        "immutable": True,
-        "data": {
-            "ssh-privatekey": base64.b64encode(private).decode(),
-            "ssh-publickey": base64.b64encode(public + b"\n").decode(),
-        },
+    data = {
+        "ssh-privatekey": base64.b64encode(private).decode(),
+        "ssh-publickey": base64.b64encode(public + b"\n").decode(),
     }
+    kind = "kubernetes.io/ssh-auth"
+    return owned(owner, "v1", "Secret", name, type=kind, immutable=True, data=data)
 
 
 def _reference(trainjob: Obj) -> tuple[str, str]:
@@ -204,9 +179,9 @@ def _is_finished(status: Obj) -> bool:
 
 def _set_suspended(trainjob: Obj, status: Obj, now: datetime) -> None:
     if trainjob["spec"].get("suspend"):
-        conditions.put(status, "Suspended", "Suspended", "TrainJob is suspended", stamp(now))
+        conditions.put(status, "Suspended", "Suspended", "TrainJob is suspended", rfc3339(now))
     elif conditions.is_true(status, "Suspended"):
-        conditions.put(status, "Suspended", "Resumed", "TrainJob is resumed", stamp(now), value="False")
+        conditions.put(status, "Suspended", "Resumed", "TrainJob is resumed", rfc3339(now), value="False")
 
 
 def _take_over(jobset: Obj, status: Obj, now: datetime) -> None:

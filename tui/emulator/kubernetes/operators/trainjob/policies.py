@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.emulator.kubernetes.operators.batch.pods import INDEX
-from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, owner_reference
+from tui.emulator.kubernetes.operators.metadata import Obj, name_of, owned
 from tui.emulator.kubernetes.operators.trainjob.runtime import (
     LAUNCHER,
     NODE,
@@ -151,13 +151,5 @@ def hostfile(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj | None:
         if job["name"] in names
         for endpoint in runtime.endpoints(job)
     ]
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": f"{name_of(trainjob)}{HOSTFILE_SUFFIX}",
-            "namespace": namespace_of(trainjob),
-            "ownerReferences": [owner_reference(trainjob)],
-        },
-        "data": {"hostfile": "".join(lines)},
-    }
+    name = f"{name_of(trainjob)}{HOSTFILE_SUFFIX}"
+    return owned(trainjob, "v1", "ConfigMap", name, data={"hostfile": "".join(lines)})

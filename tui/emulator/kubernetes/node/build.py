@@ -16,7 +16,7 @@ from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.paths import StateDir
 
 
-class Part(Protocol):
+class BackgroundTask(Protocol):
     """Something that runs until it is cancelled."""
 
     @property
@@ -26,17 +26,17 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeParts:
+class ClusterNodes:
     """The nodes of one cluster: run `controllers`, serve `routes.routes`, ask `faults`."""
 
     kubelet: Kubelet
-    controllers: Sequence[Part]
+    controllers: Sequence[BackgroundTask]
     faults: NodeFaults
 
 
-def build(objects: Objects, settings: NodeSettings, state: StateDir) -> NodeParts:
+def build(objects: Objects, settings: NodeSettings, state: StateDir) -> ClusterNodes:
     """The parts, not yet running."""
     kubelet = Kubelet(PodServices(objects, settings, state))
     nodes = Nodes(objects, kubelet)
     faults = NodeFaults(objects, kubelet, nodes)
-    return NodeParts(kubelet, (nodes, Scheduler(objects), kubelet), faults)
+    return ClusterNodes(kubelet, (nodes, Scheduler(objects), kubelet), faults)

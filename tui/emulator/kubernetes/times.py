@@ -8,21 +8,22 @@ from datetime import UTC, datetime
 NANOSECONDS = 1_000_000_000
 
 
-def rfc3339(seconds: float | None = None) -> str:
-    """A time to the second; now by default."""
-    at = time.time() if seconds is None else seconds
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def rfc3339(at: datetime | float | None = None) -> str:
+    """Return a time, by default now, to the second; a number is in seconds since the epoch."""
+    if not isinstance(at, datetime):
+        at = datetime.fromtimestamp(time.time() if at is None else at, UTC)
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_nano(nanoseconds: int) -> str:
-    """A time as it stands before a line of a log."""
+    """Return a time as it precedes a line of a log."""
     seconds, rest = divmod(nanoseconds, NANOSECONDS)
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}Z"
 
 
 def parse(text: str) -> int:
-    """Nanoseconds since the epoch. Raises ValueError."""
+    """Return the nanoseconds since the epoch. Raises ValueError."""
     whole, dot, rest = text.partition(".")
     fraction, zone = "", ""
     if dot:
@@ -35,5 +36,5 @@ def parse(text: str) -> int:
 
 
 def age_seconds(text: str) -> float:
-    """Seconds since a time as Kubernetes writes it. Raises ValueError."""
+    """Return the seconds since a time in Kubernetes' format. Raises ValueError."""
     return time.time() - parse(text) / NANOSECONDS
