@@ -13,7 +13,7 @@ from tui.emulator.kubernetes.node.kubelet.status import (
     PodPlacement,
     PodVerdict,
     back_off,
-    phase,
+    phase_of,
     pod_status,
     restarts,
 )
@@ -58,7 +58,7 @@ LAST = {"terminated": {"exitCode": 1}}
     ],
 )
 def test_phase(policy: str, containers: list[KubeletContainerState], expected: str) -> None:
-    assert phase({"restartPolicy": policy}, containers) == expected
+    assert phase_of({"restartPolicy": policy}, containers) == expected
 
 
 def test_conditions_keep_the_time_of_what_did_not_change() -> None:
@@ -108,7 +108,7 @@ def test_who_restarts() -> None:
     [
         ({}, "BestEffort"),
         ({"requests": {"cpu": "1"}}, "Burstable"),
-        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+        ({part: {"cpu": "1", "memory": "1Gi"} for part in ("requests", "limits")}, "Guaranteed"),
         ({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}, "Burstable"),
     ],
 )

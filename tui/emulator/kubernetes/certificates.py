@@ -36,10 +36,10 @@ def ensure_certificates(state: KubernetesState) -> None:
     )
     ca = ca.add_extension(_usage(sign_certificates=True), critical=True)
     ca = ca.add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
-    addresses = [x509.IPAddress(ipaddress.ip_address(one)) for one in _ADDRESSES]
+    addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in _ADDRESSES]
     server = _builder(_name("kube-apiserver"), ca_name, key.public_key())
     server = server.add_extension(
-        x509.SubjectAlternativeName([*(x509.DNSName(one) for one in _NAMES), *addresses]), critical=False
+        x509.SubjectAlternativeName([*(x509.DNSName(name) for name in _NAMES), *addresses]), critical=False
     )
     server = server.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     server = server.add_extension(_usage(sign_certificates=False), critical=True)
@@ -49,9 +49,10 @@ def ensure_certificates(state: KubernetesState) -> None:
     )
     pem = serialization.Encoding.PEM
     # The authority's key is not kept: nobody else can make certificates that clients trust.
-    write_private(state.tls / "server.key", key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ))  # fmt: skip
+    write_private(
+        state.tls / "server.key",
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+    )
     write_private(state.tls / "server.crt", server.sign(ca_key, hashes.SHA256()).public_bytes(pem))
     write_private(state.tls / "ca.crt", ca.sign(ca_key, hashes.SHA256()).public_bytes(pem))
 
@@ -106,14 +107,24 @@ def _builder(
     # A clock that was set back must not make it invalid.
     start = datetime.now(UTC) - timedelta(days=2)
     return x509.CertificateBuilder(
-        subject_name=subject, issuer_name=issuer, public_key=key, serial_number=x509.random_serial_number(),
-        not_valid_before=start, not_valid_after=start + timedelta(days=_DAYS),
-    )  # fmt: skip
+        subject_name=subject,
+        issuer_name=issuer,
+        public_key=key,
+        serial_number=x509.random_serial_number(),
+        not_valid_before=start,
+        not_valid_after=start + timedelta(days=_DAYS),
+    )
 
 
 def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=True, key_cert_sign=sign_certificates, crl_sign=sign_certificates,
-        content_commitment=False, key_encipherment=False, data_encipherment=False, key_agreement=False,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
+        digital_signature=True,
+        key_cert_sign=sign_certificates,
+        crl_sign=sign_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -129,8 +129,8 @@ class Controller(ABC):
 
     async def _do(self, key: Key) -> None:
         try:
-            found = self.reconcile(key)
-            again = await found if inspect.isawaitable(found) else found
+            outcome = self.reconcile(key)
+            again = await outcome if inspect.isawaitable(outcome) else outcome
         except Exception as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             delay = min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY)
@@ -138,9 +138,14 @@ class Controller(ABC):
             if not isinstance(error, ApiConflict):
                 log.warning(
                     "%s failed for %s %s/%s and tries again in %.2f s: %s",
-                    self.name, key.resource.kind, key.namespace, key.name, delay, error,
+                    self.name,
+                    key.resource.kind,
+                    key.namespace,
+                    key.name,
+                    delay,
+                    error,
                     exc_info=None if expected else error,
-                )  # fmt: skip
+                )
             self.enqueue(key, delay)
             return
         self._failures.pop(key, None)

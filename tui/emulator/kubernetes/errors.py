@@ -63,8 +63,8 @@ def _kind(resource: ApiResource) -> str:
 
 def _said(causes: Sequence[FieldCause]) -> str:
     """All causes in a sentence, each once."""
-    said = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
-    return said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    sentences = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 
 
 def _about(resource: ApiResource, name: str) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Invalid(ApiError):
     @classmethod
     def of_options(cls, kind: str, causes: Sequence[FieldCause]) -> Invalid:
         """Options of a request, e.g. `ListOptions`, that are not allowed."""
-        details = {"group": "meta.k8s.io", "kind": kind, "causes": [one.as_dict() for one in causes]}
+        details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause.as_dict() for cause in causes]}
         return cls(f'{kind}.meta.k8s.io "" is invalid: {_said(causes)}', details=details)
 
 

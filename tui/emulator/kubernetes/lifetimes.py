@@ -22,9 +22,17 @@ def keep_identity(new: Obj, old: Obj) -> None:
         if not meta.get(field):
             meta.pop(field, None)
     for field in (
-        "name", "namespace", "uid", "creationTimestamp", "generation", "generateName", "resourceVersion",
-        "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
-    ):  # fmt: skip
+        "name",
+        "namespace",
+        "uid",
+        "creationTimestamp",
+        "generation",
+        "generateName",
+        "resourceVersion",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ):
         if field in before:
             meta[field] = before[field]
         else:

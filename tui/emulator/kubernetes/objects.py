@@ -82,7 +82,9 @@ class Objects:
         self.admit = admit
         self.now = now
         self._database = ObjectDatabase(path)
-        self._tables: dict[ApiResource, dict[tuple[str, str], Stored]] = {one: {} for one in self.resources}
+        self._tables: dict[ApiResource, dict[tuple[str, str], Stored]] = {
+            resource: {} for resource in self.resources
+        }
         self._bus = EventBus(history)
         self._counted: dict[tuple[str, ...], tuple[str, str]] = {}
         """The key of what an Event says → its namespace and name."""
@@ -92,14 +94,18 @@ class Objects:
     def open(self) -> None:
         """Read what is stored. Raises DatabaseError."""
         self.version = self._database.open()
-        by_type = {(one.group, one.version, one.plural): one for one in self.resources}
+        by_type = {
+            (resource.group, resource.version, resource.plural): resource for resource in self.resources
+        }
         for row in self._database.rows():
             resource = by_type.get((row.group, row.version, row.plural))
             if resource is not None:
                 stored = self._database.read(row)
                 self._tables[resource][_key(stored.obj)] = stored
         self._bus.start(self.version)
-        self._counted = {_said(one.obj): _key(one.obj) for one in self._tables.get(EVENTS, {}).values()}
+        self._counted = {
+            _said(stored.obj): _key(stored.obj) for stored in self._tables.get(EVENTS, {}).values()
+        }
 
     def close(self) -> None:
         """End all subscriptions and close the file."""
@@ -112,10 +118,10 @@ class Objects:
         Raises:
             ApiNotFound: where no such type is served.
         """
-        found = find(self.resources, plural_or_kind, group, version)
-        if found is None:
+        resource = find(self.resources, plural_or_kind, group, version)
+        if resource is None:
             raise ApiNotFound.unserved()
-        return found
+        return resource
 
     def get(self, resource: ApiResource, namespace: str, name: str) -> Obj:
         """One object; the namespace of a type without namespaces is "". Raises ApiNotFound."""
@@ -123,20 +129,20 @@ class Objects:
 
     def stored(self, resource: ApiResource, namespace: str, name: str) -> Stored:
         """One object with its JSON. Raises ApiNotFound."""
-        found = self._tables[resource].get((namespace, name))
-        if found is None:
+        stored = self._tables[resource].get((namespace, name))
+        if stored is None:
             raise ApiNotFound.of(resource, name)
-        return found
+        return stored
 
     def list(
         self, resource: ApiResource, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> ObjList:
         """The objects with these labels, of one namespace or of all, in order of namespace and name."""
-        found = (one.obj for one in self.all_stored(resource, namespace))
+        objs = (stored.obj for stored in self.all_stored(resource, namespace))
         if not labels:
-            return list(found)
-        wanted = labels.items()
-        return [obj for obj in found if wanted <= (obj["metadata"].get("labels") or {}).items()]
+            return list(objs)
+        selector = labels.items()
+        return [obj for obj in objs if selector <= (obj["metadata"].get("labels") or {}).items()]
 
     def all_stored(self, resource: ApiResource, namespace: str = "") -> StoredList:
         """The same with their JSON."""
@@ -218,8 +224,8 @@ class Objects:
         meta = obj.get("metadata") or {}
         name = str(meta.get("name") or "")
         stored = self.stored(resource, str(meta.get("namespace") or "") if resource.namespaced else "", name)
-        given = str(meta.get("resourceVersion") or "")
-        if given and given != str(stored.version):
+        version = str(meta.get("resourceVersion") or "")
+        if version and version != str(stored.version):
             raise ApiConflict.of(resource, name)
         old = stored.obj
         uid = meta.get("uid")
@@ -275,10 +281,12 @@ class Objects:
         new: Obj = json.loads(stored.raw)
         meta = new["metadata"]
         self._mark(resource, new, grace)
-        finalizers = [one for one in meta.get("finalizers") or [] if one not in {FOREGROUND, ORPHAN}]
-        wanted = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)
-        if wanted:
-            finalizers.append(wanted)
+        finalizers = [
+            finalizer for finalizer in meta.get("finalizers") or [] if finalizer not in {FOREGROUND, ORPHAN}
+        ]
+        added = {"Foreground": FOREGROUND, "Orphan": ORPHAN}.get(propagation)
+        if added:
+            finalizers.append(added)
         meta["finalizers"] = finalizers
         if not finalizers:
             del meta["finalizers"]
@@ -320,21 +328,31 @@ class Objects:
         meta = about["metadata"]
         now = rfc3339(self.now())
         involved = {
-            "apiVersion": about.get("apiVersion", ""), "kind": about.get("kind", ""), "name": meta["name"],
-            "namespace": meta.get("namespace", ""), "uid": meta.get("uid", ""),
+            "apiVersion": about.get("apiVersion", ""),
+            "kind": about.get("kind", ""),
+            "name": meta["name"],
+            "namespace": meta.get("namespace", ""),
+            "uid": meta.get("uid", ""),
             "resourceVersion": meta.get("resourceVersion", ""),
-        }  # fmt: skip
+        }
         event = {
             "metadata": {
                 "name": f"{meta['name']}.{time.time_ns():x}",
                 "namespace": meta.get("namespace") or "default",
             },
             "involvedObject": {key: value for key, value in involved.items() if value},
-            "reason": reason, "message": message, "type": type, "count": 1,
-            "source": {"component": component}, "firstTimestamp": now, "lastTimestamp": now,
-            "eventTime": None, "reportingComponent": component, "reportingInstance": "",
+            "reason": reason,
+            "message": message,
+            "type": type,
+            "count": 1,
+            "source": {"component": component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "eventTime": None,
+            "reportingComponent": component,
+            "reportingInstance": "",
             **({"action": action} if action else {}),
-        }  # fmt: skip
+        }
         earlier = self._tables[EVENTS].get(self._counted.get(_said(event), ("", "")))
         if earlier is None:
             created = self.create(EVENTS, event)

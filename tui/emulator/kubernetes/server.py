@@ -100,12 +100,12 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         self.buckets.open()
         stack.push_async_callback(self.buckets.close)
         store_definitions(self.objects)
-        wanted = _stored_port(state.address)
-        listener = listen(wanted)
+        stored_port = _stored_port(state.address)
+        listener = listen(stored_port)
         stack.callback(listener.close)
         port = listener.getsockname()[1]
-        if wanted and port != wanted:
-            log.warning("port %d of the API is taken: it gets another one", wanted)
+        if stored_port and port != stored_port:
+            log.warning("port %d of the API is taken: it gets another one", stored_port)
         write_private(state.address, (json.dumps({"port": port}) + "\n").encode())
         self.url = f"https://{HOST}:{port}"
         write_kubeconfig(state, self.url, token)
@@ -163,11 +163,14 @@ class KubernetesEmulator(process.Server[KubernetesState]):
 
     async def _serve(self, app: Any, listener: socket.socket, *, tls: bool) -> None:
         server = await serve_http(
-            app, listener, "https" if tls else "admin",
-            date_header=True, ws="wsproto" if tls else "none",
+            app,
+            listener,
+            "https" if tls else "admin",
+            date_header=True,
+            ws="wsproto" if tls else "none",
             ssl_keyfile=str(self.state.tls / "server.key") if tls else None,
             ssl_certfile=str(self.state.tls / "server.crt") if tls else None,
-        )  # fmt: skip
+        )
         self._stack.push_async_callback(server.close)
 
 

@@ -52,9 +52,9 @@ class Subscription:
 
     def take(self) -> list[WatchEvent]:
         """The events that are there already, without waiting."""
-        taken = list(self._waiting)
+        events = list(self._waiting)
         self._waiting.clear()
-        return taken
+        return events
 
     async def wait(self) -> None:
         """Return once there is an event, or the subscription is closed."""
@@ -117,12 +117,12 @@ class EventBus:
         """The changes after a version, oldest first. Raises ApiExpired where they are not all known."""
         if since < self._oldest:
             raise ApiExpired(f"too old resource version: {since} ({self._oldest})")
-        found: list[WatchEvent] = []
+        events: list[WatchEvent] = []
         for event in reversed(self._history):
             if event.version <= since:
                 break
-            found.append(event)
-        return found[::-1]
+            events.append(event)
+        return events[::-1]
 
     def drop(self, subscription: Subscription) -> None:
         if subscription in self._subscriptions:

@@ -64,8 +64,8 @@ class Admission:
         if not resource.namespaced or NAMESPACES not in self._objects.resources:
             return
         name, namespace = obj["metadata"].get("name", ""), str(obj["metadata"]["namespace"])
-        found = self._objects.get(NAMESPACES, "", namespace)
-        if "deletionTimestamp" in found["metadata"] and resource is not EVENTS:
+        stored_namespace = self._objects.get(NAMESPACES, "", namespace)
+        if "deletionTimestamp" in stored_namespace["metadata"] and resource is not EVENTS:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             cause = {
                 "reason": "NamespaceTerminating",
@@ -89,7 +89,7 @@ def _by_schema(
     if old is None or set(changed) - {"status"}:
         fill_defaults(obj, schema)
     properties = schema["properties"]
-    found = [
+    violations = [
         problem
         for key in changed
         if key in properties
@@ -97,13 +97,15 @@ def _by_schema(
         if resource.custom or problem.reason not in {"FieldValueDuplicate", "FieldValueRequired"}
     ]
     if old is not None:
-        found += forbidden_changes(obj.get("spec"), old.get("spec"), properties.get("spec") or {}, ("spec",))
+        violations += forbidden_changes(
+            obj.get("spec"), old.get("spec"), properties.get("spec") or {}, ("spec",)
+        )
     # Go reads a missing spec of a built-in type as an empty one.
     required = schema.get("required") or () if resource.custom else ()
     missing = [key for key in required if obj.get(key) is None]
     causes = [
         *(FieldCause(key, "Required value", "FieldValueRequired") for key in missing),
-        *(FieldCause(one.field, one.message, one.reason) for one in found),
+        *(FieldCause(problem.field, problem.message, problem.reason) for problem in violations),
     ]
     if resource.custom:
         causes += list(rule_causes(resource, obj)) if not causes else []
@@ -146,12 +148,12 @@ def metadata_causes(resource: ApiResource, meta: Obj, *, new: bool) -> Iterator[
 
 
 def _late_finalizers(meta: Obj, before: Obj) -> Iterator[FieldCause]:
-    late = [one for one in meta.get("finalizers") or [] if one not in (before.get("finalizers") or [])]
+    late = [name for name in meta.get("finalizers") or [] if name not in (before.get("finalizers") or [])]
     if late and "deletionTimestamp" in before:
-        shown = ", ".join(f'"{one}"' for one in late)
+        shown = ", ".join(f'"{name}"' for name in late)
         why = "no new finalizers can be added if the object is being deleted, found new finalizers"
-        said = f"Forbidden: {why} []string{{{shown}}}"
-        yield FieldCause("metadata.finalizers", said, "FieldValueForbidden")
+        message = f"Forbidden: {why} []string{{{shown}}}"
+        yield FieldCause("metadata.finalizers", message, "FieldValueForbidden")
 
 
 def _name_causes(resource: ApiResource, meta: Obj) -> Iterator[FieldCause]:
@@ -178,8 +180,10 @@ def label_causes(labels: Mapping[str, Any], field: str) -> Iterator[FieldCause]:
 def _owner_causes(owners: Any) -> Iterator[FieldCause]:
     for owner in owners if isinstance(owners, list) else []:
         for key, why in (
-            ("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
-            ("name", "must not be empty"), ("uid", "must not be empty"),
-        ):  # fmt: skip
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ):
             if not owner.get(key):
                 yield FieldCause(f"metadata.ownerReferences.{key}", f'Invalid value: "": {why}')

@@ -49,11 +49,15 @@ def complete(resource: ApiResource, obj: Obj) -> None:
         status = obj.setdefault("status", {})
         status.setdefault("phase", "Pending")
         if spec.get("schedulingGates"):
-            status.setdefault("conditions", []).append({
-                "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
-                "lastTransitionTime": obj["metadata"].get("creationTimestamp"),
-            })  # fmt: skip
+            status.setdefault("conditions", []).append(
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                    "lastTransitionTime": obj["metadata"].get("creationTimestamp"),
+                }
+            )
         status.setdefault("qosClass", qos_class(spec))
     elif resource == JOBS:
         _complete_job(obj)
@@ -118,27 +122,33 @@ def _complete_job(obj: Obj) -> None:
 def _not_ready(present: Any) -> list[Obj]:
     """The tolerations that every pod gets for a node in trouble."""
     keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-    has = {one.get("key") for one in present if isinstance(one, dict) and one.get("effect") == "NoExecute"}
+    has = {
+        toleration.get("key")
+        for toleration in present
+        if isinstance(toleration, dict) and toleration.get("effect") == "NoExecute"
+    }
     return [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-        for key in keys if key not in has
-    ]  # fmt: skip
+        for key in keys
+        if key not in has
+    ]
 
 
 def qos_class(spec: Obj) -> str:
     """The quality-of-service class of a pod."""
     containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-    resources = [one.get("resources") or {} for one in containers if isinstance(one, dict)]
-    named = [
-        {key for part in ("requests", "limits") for key in (one.get(part) or {}) if key in {"cpu", "memory"}}
-        for one in resources
-    ]  # fmt: skip
-    if not any(named):
+    resources = [container.get("resources") or {} for container in containers if isinstance(container, dict)]
+    counted = {"cpu", "memory"}
+    if not any(
+        counted & set(resource.get(part) or ()) for resource in resources for part in ("requests", "limits")
+    ):
         return "BestEffort"
     full = all(
-        {"cpu", "memory"} <= set(one.get("limits") or {})
-        and all((one.get("requests") or {}).get(key) == one["limits"][key] for key in ("cpu", "memory"))
-        for one in resources
+        counted <= set(resource.get("limits") or {})
+        and all(
+            (resource.get("requests") or {}).get(key) == resource["limits"][key] for key in ("cpu", "memory")
+        )
+        for resource in resources
     )
     return "Guaranteed" if full else "Burstable"
 

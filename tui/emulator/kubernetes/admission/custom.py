@@ -21,7 +21,7 @@ def has_rules(schema: Mapping[str, Any]) -> bool:
     """Whether a definition has rules, which the API server asks once the rest is right."""
     if UNCHANGED in str(schema):
         return True
-    return any(has_rules(one) for one in (schema.get("properties") or {}).values())
+    return any(has_rules(field) for field in (schema.get("properties") or {}).values())
 
 
 def rule_causes(resource: ApiResource, obj: Obj) -> Iterator[FieldCause]:

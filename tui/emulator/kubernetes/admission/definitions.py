@@ -37,23 +37,26 @@ def _spec(versions: tuple[ApiResource, ...]) -> Obj:
         "group": first.group,
         "names": _names(first),
         "scope": "Namespaced" if first.namespaced else "Cluster",
-        "versions": [_version(one, storage=one is first) for one in versions],
+        "versions": [_version(version, storage=version is first) for version in versions],
         "conversion": {"strategy": "None"},
     }
 
 
 def _names(resource: ApiResource) -> Obj:
     return {
-        "plural": resource.plural, "singular": resource.singular, "kind": resource.kind,
+        "plural": resource.plural,
+        "singular": resource.singular,
+        "kind": resource.kind,
         "listKind": resource.list_kind,
         **({"shortNames": list(resource.short)} if resource.short else {}),
-    }  # fmt: skip
+    }
 
 
 def _version(resource: ApiResource, *, storage: bool) -> Obj:
     schema = schema_of(resource.api_version, resource.kind) or {
-        "type": "object", "x-kubernetes-preserve-unknown-fields": True
-    }  # fmt: skip
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
     # A definition says nothing of the metadata.
     properties = {**schema.get("properties", {}), "metadata": {"type": "object"}}
     subresources: Obj = {"status": {}} if "status" in resource.subresources else {}
@@ -65,10 +68,12 @@ def _version(resource: ApiResource, *, storage: bool) -> Obj:
             "labelSelectorPath": ".status.replicaStatuses.Worker.selector",
         }
     return {
-        "name": resource.version, "served": True, "storage": storage,
+        "name": resource.version,
+        "served": True,
+        "storage": storage,
         "schema": {"openAPIV3Schema": _without_patch_keys({**schema, "properties": properties})},
         **({"subresources": subresources} if subresources else {}),
-    }  # fmt: skip
+    }
 
 
 def _status(versions: Iterable[ApiResource], now: str) -> Obj:
@@ -91,4 +96,4 @@ def _without_patch_keys(schema: Any) -> Any:
             for key, value in schema.items()
             if not key.startswith("x-kubernetes-patch-")
         }
-    return [_without_patch_keys(one) for one in schema] if isinstance(schema, list) else schema
+    return [_without_patch_keys(item) for item in schema] if isinstance(schema, list) else schema

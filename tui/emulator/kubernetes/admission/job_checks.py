@@ -70,14 +70,14 @@ def _numbers(spec: Obj) -> Iterator[FieldCause]:
 
 def _selector(job: Obj) -> Iterator[FieldCause]:
     spec, labels = job["spec"], (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
-    wanted = (spec.get("selector") or {}).get("matchLabels") or {}
+    match_labels = (spec.get("selector") or {}).get("matchLabels") or {}
     if spec.get("manualSelector"):
-        if not wanted:
+        if not match_labels:
             yield FieldCause("spec.selector", "Required value", "FieldValueRequired")
-    elif set(wanted) - {"batch.kubernetes.io/controller-uid", "controller-uid"}:
+    elif set(match_labels) - {"batch.kubernetes.io/controller-uid", "controller-uid"}:
         shown = json.dumps(spec["selector"], separators=(",", ":"))
         yield FieldCause("spec.selector", f"Invalid value: {shown}: `selector` not auto-generated")
-    if not wanted or not wanted.items() <= labels.items():
+    if not match_labels or not match_labels.items() <= labels.items():
         shown = json.dumps(labels, separators=(",", ":"), sort_keys=True) if labels else "null"
         why = f"Invalid value: {shown}: `selector` does not match template `labels`"
         yield FieldCause("spec.template.metadata.labels", why)

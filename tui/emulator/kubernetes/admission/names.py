@@ -36,14 +36,14 @@ def too_long(most: int) -> str:
 
 def label_problems(name: str) -> list[str]:
     """Why a text is no name of a namespace, a service or a container."""
-    found = [too_long(63)] if len(name) > 63 else []
-    return [*found, *([] if _IS_LABEL.fullmatch(name) else [_LABEL_RULE])]
+    errors = [too_long(63)] if len(name) > 63 else []
+    return [*errors, *([] if _IS_LABEL.fullmatch(name) else [_LABEL_RULE])]
 
 
 def subdomain_problems(name: str) -> list[str]:
     """Why a text is no name of any other object."""
-    found = [too_long(253)] if len(name) > 253 else []
-    return [*found, *([] if _IS_SUBDOMAIN.fullmatch(name) else [_SUBDOMAIN_RULE])]
+    errors = [too_long(253)] if len(name) > 253 else []
+    return [*errors, *([] if _IS_SUBDOMAIN.fullmatch(name) else [_SUBDOMAIN_RULE])]
 
 
 def key_problem(key: str) -> str:

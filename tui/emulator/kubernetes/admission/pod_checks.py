@@ -22,7 +22,7 @@ _CHANGEABLE = {"tolerations", "activeDeadlineSeconds", "schedulingGates", "nodeN
 
 def pod_causes(spec: Obj, at: str, *, job: bool = False) -> Iterator[FieldCause]:
     """What is invalid in a new pod, or in a template at a path; that of a job has its own restart policy."""
-    volumes = {one.get("name") for one in spec.get("volumes") or []}
+    volumes = {volume.get("name") for volume in spec.get("volumes") or []}
     yield from _volumes(spec.get("volumes") or [], at)
     if not spec.get("containers"):
         yield FieldCause(f"{at}.containers", "Required value", "FieldValueRequired")
@@ -151,12 +151,12 @@ def _amount(key: str, amount: Any, at: str) -> Iterator[FieldCause]:
 
 def _against_limit(key: str, amount: Any, limits: Mapping[str, Any], at: str) -> Iterator[FieldCause]:
     try:
-        asked, most = quantity.parse(str(amount)), quantity.parse(str(limits[key]))
+        request, most = quantity.parse(str(amount)), quantity.parse(str(limits[key]))
     except ValueError:
         return
-    if _extended(key) and asked != most:
+    if _extended(key) and request != most:
         yield FieldCause(at, f'Invalid value: "{amount}": must be equal to {key} limit of {limits[key]}')
-    elif asked > most:
+    elif request > most:
         why = f"must be less than or equal to {key} limit of {limits[key]}"
         yield FieldCause(at, f'Invalid value: "{amount}": {why}')
 
@@ -176,9 +176,9 @@ def _between(least: int, most: int) -> str:
 
 def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> FieldCause:
     """A value that is none of those there are."""
-    words = ", ".join(f'"{one}"' for one in supported)
-    said = f"Unsupported value: {json.dumps(value)}: supported values: {words}"
-    return FieldCause(field, said, "FieldValueNotSupported")
+    words = ", ".join(f'"{name}"' for name in supported)
+    message = f"Unsupported value: {json.dumps(value)}: supported values: {words}"
+    return FieldCause(field, message, "FieldValueNotSupported")
 
 
 def pod_change(new: Obj, old: Obj) -> Iterator[FieldCause]:
@@ -191,7 +191,7 @@ def pod_change(new: Obj, old: Obj) -> Iterator[FieldCause]:
             kept.pop("affinity", None)
         for field in ("containers", "initContainers"):
             if field in kept:
-                kept[field] = [{**one, "image": ""} for one in kept[field]]
+                kept[field] = [{**container, "image": ""} for container in kept[field]]
         return kept
 
     if fixed(new) != fixed(old):

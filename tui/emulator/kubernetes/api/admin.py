@@ -44,7 +44,7 @@ class KubernetesAdmin:
         self._objects, self._faults = objects, faults
         self._verbs: dict[str, AdminVerb] = {
             "status": lambda _: {**info(), "objects": objects.counts()},
-            "api": lambda asked: faults.add(asked).fields(),
+            "api": lambda request: faults.add(request).fields(),
             "compact": self._compact,
             "faults": self._list,
             "clear": self._clear,
@@ -57,11 +57,11 @@ class KubernetesAdmin:
 
     async def _answer(self, request: Request) -> Response:
         try:
-            asked = await request.json()
-            verb = self._verbs.get(str(asked.get("do", ""))) if isinstance(asked, dict) else None
+            body = await request.json()
+            verb = self._verbs.get(str(body.get("do", ""))) if isinstance(body, dict) else None
             if verb is None:
                 raise ValueError(f"do is one of {', '.join(self._verbs)}")
-            return JSONResponse(verb(asked))
+            return JSONResponse(verb(body))
         except ValueError as error:
             return JSONResponse({"error": str(error)}, 400)
         except ApiError as error:
@@ -72,11 +72,11 @@ class KubernetesAdmin:
         return {"version": self._objects.version}
 
     def _list(self, _asked: Asked) -> Asked:
-        return {"api": [one.fields() for one in self._faults.active()]}
+        return {"api": [fault.fields() for fault in self._faults.active()]}
 
-    def _clear(self, asked: Asked) -> Asked:
-        numbers = asked.get("numbers", [])
-        if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
+    def _clear(self, request: Asked) -> Asked:
+        numbers = request.get("numbers", [])
+        if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
             raise ValueError(f"numbers is a list of numbers of faults, not {numbers!r}")
         self._faults.clear(numbers)
-        return self._list(asked)
+        return self._list(request)

@@ -54,13 +54,15 @@ class Api:
         self._writer = ObjectWriter(objects)
         self._scales = Scales(objects, self._writer)
         self._discovery, self._openapi = Discovery(objects.resources), OpenApi(objects.resources)
-        self._by_path = {(one.group, one.version, one.plural): one for one in objects.resources}
+        self._by_path = {
+            (resource.group, resource.version, resource.plural): resource for resource in objects.resources
+        }
         self._token, self._routes = token, routes
 
     def app(self) -> Any:
         """The ASGI application."""
         routes = [
-            *(Route(path, _healthy) for path in (*_HEALTH, *(f"{one}/{{check}}" for one in _HEALTH))),
+            *(Route(path, _healthy) for path in (*_HEALTH, *(f"{prefix}/{{check}}" for prefix in _HEALTH))),
             # kr8s asks with the slash.
             *(Route(path, _version) for path in ("/version", "/version/")),
             *self._routes,
@@ -80,8 +82,8 @@ class Api:
         if (target.group, target.plural) in REVIEWS:
             if request.method != "POST":
                 raise MethodNotAllowed
-            asked = await read_object(request)
-            answer = self._access.review(target.plural, asked)
+            review = await read_object(request)
+            answer = self._access.review(target.plural, review)
             return json_response(encode(answer), 201)
         if target.group == "visibility.kueue.x-k8s.io" and target.subresource == "pendingworkloads":
             return json_response(encode(pending_workloads(self._objects, target, request.query_params)))
@@ -106,15 +108,15 @@ class Api:
             "delete": self._writer.delete,
             "deletecollection": self._writer.delete_all,
         }
-        one = bool(target.name)
-        if one == (target.verb in {"create", "deletecollection"}):
+        names_object = bool(target.name)
+        if names_object == (target.verb in {"create", "deletecollection"}):
             raise MethodNotAllowed
         return await writes[target.verb](request, resource, target)
 
     async def _answer_subresource(self, request: Request, resource: ApiResource, target: Target) -> Response:
         if resource.plural == "pods" and target.subresource == "eviction" and target.verb == "create":
-            asked, dry_run = await read_object(request), is_dry_run(request.query_params)
-            return json_response(encode(evict(self._objects, target, asked, dry_run=dry_run)), 201)
+            eviction, dry_run = await read_object(request), is_dry_run(request.query_params)
+            return json_response(encode(evict(self._objects, target, eviction, dry_run=dry_run)), 201)
         if target.subresource == "finalize" and resource.plural == "namespaces" and target.verb == "update":
             return await self._writer.update(request, resource, target)
         if target.subresource not in resource.subresources:
@@ -139,14 +141,14 @@ class Api:
             return Response(self._openapi.swagger_protobuf, media_type=openapi_protobuf.MEDIA_TYPE)
         if parts == ["v2"]:
             return json_response(encode(self._openapi.swagger))
-        found = self._openapi.document("/".join(parts[1:])) if parts[:1] == ["v3"] else None
-        return Response(status_code=404) if found is None else json_response(found)
+        document = self._openapi.document("/".join(parts[1:])) if parts[:1] == ["v3"] else None
+        return Response(status_code=404) if document is None else json_response(document)
 
     def _answer_discovery(self, request: Request) -> Response:
         parts = [part for part in request.url.path.split("/") if part]
         if request.method not in {"GET", "HEAD"}:
             raise MethodNotAllowed
-        found: dict[str, Any] | None = None
+        answer: dict[str, Any] | None = None
         discovery = self._discovery
         if parts in (["api"], ["apis"]):
             version = _aggregated(request.headers.get("accept", ""))
@@ -154,32 +156,34 @@ class Api:
                 media = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
                 body = encode(discovery.aggregated(version, core=parts == ["api"]))
                 return Response(body, media_type=media)
-            found = discovery.versions() if parts == ["api"] else discovery.groups()
+            answer = discovery.versions() if parts == ["api"] else discovery.groups()
         elif parts[:1] == ["api"] and len(parts) == 2:
-            found = discovery.resources("", parts[1])
+            answer = discovery.resources("", parts[1])
         elif parts[:1] == ["apis"] and len(parts) == 2:
-            found = discovery.group(parts[1])
+            answer = discovery.group(parts[1])
         elif parts[:1] == ["apis"] and len(parts) == 3:
-            found = discovery.resources(parts[1], parts[2])
+            answer = discovery.resources(parts[1], parts[2])
         elif parts[:1] == ["openapi"]:
             return self._answer_openapi(parts[1:], request.headers.get("accept", ""))
         elif not parts:
-            found = {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
-        if found is None:
+            answer = {"paths": ["/api", "/apis", "/healthz", "/openapi/v2", "/openapi/v3", "/version"]}
+        if answer is None:
             return _nowhere(
                 parts[1] if parts[:1] == ["apis"] and len(parts) > 1 else "" if "api" in parts[:1] else None
             )
-        return json_response(encode(found))
+        return json_response(encode(answer))
 
 
 def _aggregated(accept: str) -> str:
     """The version of aggregated discovery that the client prefers; empty for none."""
     for part in accept.split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
-        given = dict(word.partition("=")[::2] for word in parameters)
-        wanted = given.get("g") == "apidiscovery.k8s.io" and given.get("as") == "APIGroupDiscoveryList"
-        if media == "application/json" and wanted and given.get("v") in {"v2", "v2beta1"}:
-            return given["v"]
+        options = dict(word.partition("=")[::2] for word in parameters)
+        is_aggregated = (
+            options.get("g") == "apidiscovery.k8s.io" and options.get("as") == "APIGroupDiscoveryList"
+        )
+        if media == "application/json" and is_aggregated and options.get("v") in {"v2", "v2beta1"}:
+            return options["v"]
     if accept and "json" not in accept and "*" not in accept:
         raise NotAcceptable(f"only the following media types are accepted: {ACCEPTED}")
     return ""

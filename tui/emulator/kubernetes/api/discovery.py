@@ -90,19 +90,19 @@ class Discovery:
 
     def group(self, name: str) -> Obj | None:
         """`/apis/GROUP`"""
-        found = name in self._groups() and name
-        return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)} if found else None
+        is_served = name in self._groups() and name
+        return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)} if is_served else None
 
     def resources(self, group: str, version: str) -> Obj | None:
         """`/apis/GROUP/VERSION`, or `/api/v1`"""
-        found = [one for one in self._listed if (one.group, one.version) == (group, version)]
-        if not found:
+        entries = [entry for entry in self._listed if (entry.group, entry.version) == (group, version)]
+        if not entries:
             return None
         items: list[Obj] = []
-        for one in found:
-            if one.verbs:
-                items.append(_item(one))
-            items += [_sub_item(one, *sub) for sub in one.subresources]
+        for entry in entries:
+            if entry.verbs:
+                items.append(_item(entry))
+            items += [_sub_item(entry, *sub) for sub in entry.subresources]
         items.sort(key=lambda item: item["name"])
         api_version = f"{group}/{version}" if group else version
         head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
@@ -126,9 +126,9 @@ class Discovery:
                     "version": version,
                     "freshness": "Current",
                     "resources": [
-                        _aggregated(one)
-                        for one in self._listed
-                        if (one.group, one.version) == (group, version)
+                        _aggregated(entry)
+                        for entry in self._listed
+                        if (entry.group, entry.version) == (group, version)
                     ],
                 }
                 for version in self._versions(group)
@@ -136,13 +136,15 @@ class Discovery:
         }
 
     def _groups(self) -> list[str]:
-        return list(dict.fromkeys(one.group for one in self._listed if one.group))
+        return list(dict.fromkeys(entry.group for entry in self._listed if entry.group))
 
     def _versions(self, group: str) -> list[str]:
-        return list(dict.fromkeys(one.version for one in self._listed if one.group == group))
+        return list(dict.fromkeys(entry.version for entry in self._listed if entry.group == group))
 
     def _group(self, name: str) -> Obj:
-        versions = [{"groupVersion": f"{name}/{one}", "version": one} for one in self._versions(name)]
+        versions = [
+            {"groupVersion": f"{name}/{version}", "version": version} for version in self._versions(name)
+        ]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
@@ -156,51 +158,70 @@ def _listed(resource: ApiResource) -> DiscoveredResource:
         subresources += _SUBRESOURCES.get(resource.plural, ())
     verbs = tuple(sorted(resource.verbs, key=_ORDER.index)) if resource.custom else resource.verbs
     return DiscoveredResource(
-        resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, verbs,
-        resource.singular, resource.short, resource.categories, tuple(subresources),
-    )  # fmt: skip
+        resource.group,
+        resource.version,
+        resource.plural,
+        resource.kind,
+        resource.namespaced,
+        verbs,
+        resource.singular,
+        resource.short,
+        resource.categories,
+        tuple(subresources),
+    )
 
 
-def _item(one: DiscoveredResource) -> Obj:
+def _item(entry: DiscoveredResource) -> Obj:
     return {
-        "name": one.plural, "singularName": one.singular or one.kind.lower(), "namespaced": one.namespaced,
-        "kind": one.kind, "verbs": list(one.verbs),
-        **({"shortNames": list(one.short)} if one.short else {}),
-        **({"categories": list(one.categories)} if one.categories else {}),
-    }  # fmt: skip
+        "name": entry.plural,
+        "singularName": entry.singular or entry.kind.lower(),
+        "namespaced": entry.namespaced,
+        "kind": entry.kind,
+        "verbs": list(entry.verbs),
+        **({"shortNames": list(entry.short)} if entry.short else {}),
+        **({"categories": list(entry.categories)} if entry.categories else {}),
+    }
 
 
-def _sub_item(one: DiscoveredResource, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
+def _sub_item(entry: DiscoveredResource, name: str, kind: str, verbs: tuple[str, ...]) -> Obj:
     group, version, kind = kind.split("/")
-    other = {"group": group, "version": version} if (group, version) != (one.group, one.version) else {}
+    other = {"group": group, "version": version} if (group, version) != (entry.group, entry.version) else {}
     return {
-        "name": f"{one.plural}/{name}", "singularName": "", "namespaced": one.namespaced, "kind": kind,
-        "verbs": list(verbs), **other,
-    }  # fmt: skip
+        "name": f"{entry.plural}/{name}",
+        "singularName": "",
+        "namespaced": entry.namespaced,
+        "kind": kind,
+        "verbs": list(verbs),
+        **other,
+    }
 
 
-def _aggregated(one: DiscoveredResource) -> Obj:
+def _aggregated(entry: DiscoveredResource) -> Obj:
     # The API server does not repeat the group and version of a built-in type.
-    own = (one.group, one.version) if "." in one.group and not one.group.endswith(".k8s.io") else ("", "")
-    own = (one.group, one.version) if one.group.endswith(".x-k8s.io") else own
-    below = [_aggregated_sub(one, own, *sub) for sub in one.subresources]
+    own = (
+        (entry.group, entry.version)
+        if "." in entry.group and not entry.group.endswith(".k8s.io")
+        else ("", "")
+    )
+    own = (entry.group, entry.version) if entry.group.endswith(".x-k8s.io") else own
+    below = [_aggregated_sub(entry, own, *sub) for sub in entry.subresources]
     return {
-        "resource": one.plural,
-        "responseKind": {"group": own[0], "version": own[1], "kind": one.kind},
-        "scope": "Namespaced" if one.namespaced else "Cluster",
-        "singularResource": one.singular or one.kind.lower(),
-        "verbs": list(one.verbs),
-        **({"shortNames": list(one.short)} if one.short else {}),
-        **({"categories": list(one.categories)} if one.categories else {}),
+        "resource": entry.plural,
+        "responseKind": {"group": own[0], "version": own[1], "kind": entry.kind},
+        "scope": "Namespaced" if entry.namespaced else "Cluster",
+        "singularResource": entry.singular or entry.kind.lower(),
+        "verbs": list(entry.verbs),
+        **({"shortNames": list(entry.short)} if entry.short else {}),
+        **({"categories": list(entry.categories)} if entry.categories else {}),
         **({"subresources": below} if below else {}),
     }
 
 
 def _aggregated_sub(
-    one: DiscoveredResource, own: tuple[str, str], name: str, kind: str, verbs: tuple[str, ...]
+    entry: DiscoveredResource, own: tuple[str, str], name: str, kind: str, verbs: tuple[str, ...]
 ) -> Obj:
     group, version, kind = kind.split("/")
-    if (group, version) == (one.group, one.version):
+    if (group, version) == (entry.group, entry.version):
         group, version = own
     return {
         "subresource": name,

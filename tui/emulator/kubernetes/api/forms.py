@@ -41,7 +41,7 @@ class ReplyForm:
     ) -> bytes:
         """A list; `more` is what its metadata has beside the resource version."""
         if self.kind == "Table":
-            return self._table(resource, [one.obj for one in items], version, more, None)
+            return self._table(resource, [item.obj for item in items], version, more, None)
         if self.kind and not self.listed:
             raise NotAcceptable(
                 "you requested PartialObjectMetadata, but the requested object is a list "
@@ -50,13 +50,15 @@ class ReplyForm:
         meta = encode({"resourceVersion": str(version), **more})
         if self.kind:
             api_version, kind = _META[self.version], "PartialObjectMetadataList"
-            parts: Iterable[bytes] = (encode(_metadata(one.obj, api_version)) for one in items)
+            parts: Iterable[bytes] = (encode(_metadata(item.obj, api_version)) for item in items)
         else:
             api_version, kind = resource.api_version, resource.list_kind
-            parts = (one.raw if resource.custom else _without_type(resource, one) for one in items)
+            parts = (item.raw if resource.custom else _without_type(resource, item) for item in items)
         head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
-            kind.encode(), api_version.encode(), meta,
-        )  # fmt: skip
+            kind.encode(),
+            api_version.encode(),
+            meta,
+        )
         return b"".join((head, b",".join(parts), b"]}"))
 
     def _table(
@@ -64,13 +66,15 @@ class ReplyForm:
     ) -> bytes:
         columns = columns_of(resource)
         meta = dict(only["metadata"]) if only is not None else {}
-        return encode({
-            "kind": "Table",
-            "apiVersion": _META[self.version],
-            "metadata": {"resourceVersion": meta.get("resourceVersion", str(version)), **more},
-            "columnDefinitions": [column.definition() for column in columns],
-            "rows": [{"cells": cells(columns, obj), **self._row_object(obj)} for obj in items],
-        })  # fmt: skip
+        return encode(
+            {
+                "kind": "Table",
+                "apiVersion": _META[self.version],
+                "metadata": {"resourceVersion": meta.get("resourceVersion", str(version)), **more},
+                "columnDefinitions": [column.definition() for column in columns],
+                "rows": [{"cells": cells(columns, obj), **self._row_object(obj)} for obj in items],
+            }
+        )
 
     def _row_object(self, obj: Obj) -> Obj:
         if self.include == "None":
@@ -88,17 +92,17 @@ def form_of(accept: str, include: str = "") -> ReplyForm:
         media, *parameters = (word.strip() for word in part.split(";"))
         if media not in {"application/json", "*/*"}:
             continue
-        given = dict(word.partition("=")[::2] for word in parameters)
-        kind = given.get("as", "").removesuffix("List")
+        options = dict(word.partition("=")[::2] for word in parameters)
+        kind = options.get("as", "").removesuffix("List")
         if not kind:
             return ReplyForm()
-        meta = given.get("g") == "meta.k8s.io" and given.get("v") in _META
+        meta = options.get("g") == "meta.k8s.io" and options.get("v") in _META
         if meta and kind == "Table" and include not in {"", "None", "Metadata", "Object"}:
             why = "must be 'Metadata', 'Object', 'None', or empty"
-            said = f'includeObject: Invalid value: "{include}": {why}'
-            raise BadRequest(f"Unable to convert to Table as requested: {said}")
+            error = f'includeObject: Invalid value: "{include}": {why}'
+            raise BadRequest(f"Unable to convert to Table as requested: {error}")
         if meta and kind in {"Table", "PartialObjectMetadata"}:
-            return ReplyForm(kind, given["v"], include or "Metadata", given["as"].endswith("List"))
+            return ReplyForm(kind, options["v"], include or "Metadata", options["as"].endswith("List"))
     if "json" in accept:
         raise NotAcceptable(f"only the following media types are accepted: {ACCEPTED}")
     raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {ACCEPTED}", details={})

@@ -56,7 +56,7 @@ def parse_labels(text: str) -> Matches | None:
 
     def matches(obj: Obj) -> bool:
         labels = obj["metadata"].get("labels") or {}
-        return all(one.holds(labels.get(one.key)) for one in requirements)
+        return all(requirement.holds(labels.get(requirement.key)) for requirement in requirements)
 
     return matches
 
@@ -67,12 +67,12 @@ class _Parser:
         self._at = 0
 
     def requirements(self) -> list[_Requirement]:
-        found: list[_Requirement] = []
+        requirements: list[_Requirement] = []
         while self._next:
             if self._next in _SYMBOLS - {"!"}:
                 raise BadRequest(f"found '{self._next}', expected: !, identifier, or 'end of string'")
             try:
-                found.append(self._requirement())
+                requirements.append(self._requirement())
             except _Refused as refused:
                 raise BadRequest(f"unable to parse requirement: {refused}") from None
             separator = self._take()
@@ -80,7 +80,7 @@ class _Parser:
                 raise BadRequest(f"found '{separator}', expected: ',' or 'end of string'")
             if separator and (not self._next or self._next in _SYMBOLS - {"!"}):
                 raise BadRequest(f"found '{self._next}', expected: identifier after ','")
-        return found
+        return requirements
 
     @property
     def _next(self) -> str:

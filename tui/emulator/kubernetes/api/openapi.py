@@ -96,7 +96,7 @@ def _document(resources: Sequence[ApiResource]) -> Obj:
 def _paths(resource: ApiResource) -> Obj:
     namespace = "{namespace}" if resource.namespaced else ""
     collection, item = resource.path(namespace), resource.path(namespace, "{name}")
-    found = {
+    paths = {
         collection: {
             "get": _operation(resource, "list", resource.list_kind, _LISTS),
             "post": _operation(resource, "post", resource.kind, _WRITES, sends=True),
@@ -105,12 +105,14 @@ def _paths(resource: ApiResource) -> Obj:
         item: _item_path(resource),
     }
     for name in sorted(resource.subresources):
-        found[f"{item}/{name}"] = {
-            key: one for key, one in _item_path(resource).items() if key in {"get", "put", "patch"}
+        paths[f"{item}/{name}"] = {
+            key: operation
+            for key, operation in _item_path(resource).items()
+            if key in {"get", "put", "patch"}
         }
     if resource.namespaced:
-        found[resource.path()] = {"get": _operation(resource, "list", resource.list_kind, _LISTS)}
-    return found
+        paths[resource.path()] = {"get": _operation(resource, "list", resource.list_kind, _LISTS)}
+    return paths
 
 
 def _item_path(resource: ApiResource) -> Obj:
@@ -129,7 +131,11 @@ def _operation(
     media: Sequence[str] = ("application/json",)
     if action == "patch":
         media = _PATCHES if resource.custom else (*_PATCHES, _STRATEGIC)
-    body = {"requestBody": {"content": {one: {"schema": schema} for one in media}}} if sends else {}
+    body = (
+        {"requestBody": {"content": {media_type: {"schema": schema} for media_type in media}}}
+        if sends
+        else {}
+    )
     return {
         "parameters": [
             {"name": name, "in": "query", "schema": {"type": "string"}, "uniqueItems": True}

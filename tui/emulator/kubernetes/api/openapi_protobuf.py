@@ -19,7 +19,9 @@ ACCEPTED = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+proto
 def encode(document: Obj) -> bytes:
     """The document's bytes."""
     info = document["info"]
-    definitions = b"".join(_named(1, name, _schema(one)) for name, one in document["definitions"].items())
+    definitions = b"".join(
+        _named(1, name, _schema(schema)) for name, schema in document["definitions"].items()
+    )
     return b"".join(
         (
             _text(1, document["swagger"]),
@@ -40,17 +42,17 @@ def _schema(schema: Obj) -> bytes:
         out += _field(22, _text(1, schema["type"]))
     if "items" in schema:
         out += _field(23, _field(1, _schema(schema["items"])))
-    out += b"".join(_field(24, _schema(one)) for one in schema.get("allOf", ()))
+    out += b"".join(_field(24, _schema(part)) for part in schema.get("allOf", ()))
     if "properties" in schema:
         out += _field(25, b"".join(_named(1, name, _schema(s)) for name, s in schema["properties"].items()))
     return out + _extensions(31, schema)
 
 
-def _extensions(number: int, found: Obj) -> bytes:
+def _extensions(number: int, schema: Obj) -> bytes:
     """Fields of names `x-…`, whose values are YAML; JSON is."""
     return b"".join(
         _named(number, name, _text(2, json.dumps(value)))
-        for name, value in found.items()
+        for name, value in schema.items()
         if name.startswith("x-")
     )
 

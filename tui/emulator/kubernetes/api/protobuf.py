@@ -106,20 +106,20 @@ def read(body: bytes) -> Obj:
 
 
 def _decode(data: bytes, message: Message) -> Obj:
-    found: Obj = {}
+    fields: Obj = {}
     for number, value in _fields(data):
         name, kind = message.get(number, ("", None))
         if not name:
             continue
         if isinstance(kind, list):
-            found.setdefault(name, []).append(_value(value, kind[0]))
+            fields.setdefault(name, []).append(_value(value, kind[0]))
         elif isinstance(kind, dict) and "map" in kind:
             entry = _decode(_bytes(value), {1: ("key", str), 2: ("value", kind["map"])})
-            found.setdefault(name, {})[entry.get("key", "")] = entry.get("value", "")
+            fields.setdefault(name, {})[entry.get("key", "")] = entry.get("value", "")
         elif value != b"" or not isinstance(kind, type):
             # A text that is not set is sent as an empty one.
-            found[name] = _value(value, kind)
-    return found
+            fields[name] = _value(value, kind)
+    return fields
 
 
 def _value(value: int | bytes, kind: Any) -> Any:

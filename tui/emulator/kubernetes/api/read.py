@@ -39,18 +39,18 @@ class ObjectReader:
         check_list(query, watch=False)
         matches, limit = _selection(query, resource), whole(query, "limit")
         version, after = self._from(query)
-        found = self._stored(resource, target.namespace, version)
+        items = self._stored(resource, target.namespace, version)
         if after is not None:
-            found = [one for one in found if _place(one) > after]
+            items = [item for item in items if _place(item) > after]
         if matches is not None:
-            found = [one for one in found if matches(one.obj)]
+            items = [item for item in items if matches(item.obj)]
         more = {}
-        if limit and len(found) > limit:
-            rest, found = len(found) - limit, found[:limit]
-            more = {"continue": _token(version, _place(found[-1]))}
+        if limit and len(items) > limit:
+            rest, items = len(items) - limit, items[:limit]
+            more = {"continue": _token(version, _place(items[-1]))}
             # As of the API server: with a selector the rest is not counted.
             more |= {} if matches else {"remainingItemCount": rest}  # type: ignore[dict-item]
-        return json_response(_form(request).all(resource, found, version, more))
+        return json_response(_form(request).all(resource, items, version, more))
 
     def watch(
         self, request: Request, resource: ApiResource, target: Target, cut_after: float = 0.0
@@ -62,8 +62,8 @@ class ObjectReader:
         if target.name:
             name = target.name
             matches = both(matches, lambda obj: obj["metadata"]["name"] == name)
-        given = query.get("resourceVersion", "")
-        since = _since(given)
+        version = query.get("resourceVersion", "")
+        since = _since(version)
         initial = is_true(query, "sendInitialEvents")
         if since is not None and since > self._objects.version:
             raise _too_large(since, self._objects.version)
@@ -72,10 +72,16 @@ class ObjectReader:
         elif since is None and "sendInitialEvents" in query:
             since = self._objects.version
         watch = Watch(
-            resource, target.namespace, matches, _form(request), since, initial,
-            is_true(query, "allowWatchBookmarks"), cut_after or whole(query, "timeoutSeconds"),
+            resource,
+            target.namespace,
+            matches,
+            _form(request),
+            since,
+            initial,
+            is_true(query, "allowWatchBookmarks"),
+            cut_after or whole(query, "timeoutSeconds"),
             self._bookmark_seconds,
-        )  # fmt: skip
+        )
         stream = WatchStream(self._objects, watch)
         self._streams.add(stream)
         return StreamingResponse(stream, media_type="application/json")
@@ -92,8 +98,8 @@ class ObjectReader:
             if query.get("resourceVersion", "0") != "0":
                 raise BadRequest("specifying resource version is not allowed when using continue")
             return _read_token(token)
-        given, newest = query.get("resourceVersion", ""), self._objects.version
-        version = version_of(given) if given else 0
+        version_text, newest = query.get("resourceVersion", ""), self._objects.version
+        version = version_of(version_text) if version_text else 0
         if version > newest:
             raise _too_large(version, newest)
         exact = query.get("resourceVersionMatch") == "Exact"
@@ -111,12 +117,12 @@ class ObjectReader:
             ) from error
 
 
-def _since(given: str) -> int | None:
+def _since(version: str) -> int | None:
     """The version from which a watch goes on; `None` where it begins with what is there."""
-    if given in {"", "0"}:
+    if version in {"", "0"}:
         return None
     try:
-        return version_of(given)
+        return version_of(version)
     except BadRequest as error:
         # Of a watch the API server does not call this a bad request.
         raise ApiError(error.message.removeprefix("invalid resource version: "), reason="") from error

@@ -121,22 +121,22 @@ async def read_object(request: Request, refused: Refused | None = None) -> dict[
     body = await read_body(request)
     try:
         if kind == protobuf.MEDIA_TYPE:
-            found: Any = protobuf.read(body)
+            obj: Any = protobuf.read(body)
         elif kind in _YAML:
-            found = load_yaml(body)
+            obj = load_yaml(body)
         elif kind in _JSON:
-            found = json.loads(body)
+            obj = json.loads(body)
         else:
             raise UnsupportedMediaType(
                 f"the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
             )
-        if not isinstance(found, dict):
+        if not isinstance(obj, dict):
             raise TypeError("the body of the request is no object")
     except (ValueError, TypeError, yaml.YAMLError) as error:
         if refused is not None:
             raise refused(body, error) from error
         raise BadRequest(f"the body of the request is no object: {error}") from error
-    return found
+    return obj
 
 
 def load_yaml(body: bytes) -> Any:
@@ -149,6 +149,6 @@ class _Loader(yaml.CSafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }

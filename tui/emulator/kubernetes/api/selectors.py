@@ -39,10 +39,10 @@ def parse_fields(text: str, resource: ApiResource) -> Matches | None:
     """
     requirements = []
     for part in filter(None, text.split(",")):
-        found = _FIELD.fullmatch(part.strip())
-        if found is None:
+        match = _FIELD.fullmatch(part.strip())
+        if match is None:
             raise BadRequest(f"invalid selector: '{part}'; can't understand '{part}'")
-        path, operator, value = found.groups()
+        path, operator, value = match.groups()
         if path not in {"metadata.name", "metadata.namespace", *_FIELDS.get(resource, ())}:
             raise BadRequest(f"field label not supported: {path}")
         requirements.append((path.split("."), operator != "!=", value))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.emulator.kubernetes.api.request import Target, whole
-from tui.emulator.kubernetes.errors import ApiNotFound, BadRequest
+from tui.emulator.kubernetes.errors import BadRequest
 from tui.emulator.kubernetes.node.disruption import EVICTION_API, disrupt
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.operators.kueue.workloads import turn
@@ -47,17 +47,18 @@ def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]
     if local:
         queue = objects.get(local_queues, target.namespace, target.name)
         cluster_queue = str((queue.get("spec") or {}).get("clusterQueue") or "")
-    elif not any(
-        one["metadata"]["name"] == cluster_queue
-        for one in objects.list(objects.resource("clusterqueues", _KUEUE))
-    ):
-        raise ApiNotFound.of(objects.resource("clusterqueues", _KUEUE), cluster_queue)
+    else:
+        objects.get(objects.resource("clusterqueues", _KUEUE), "", cluster_queue)
     served = {
-        (one["metadata"]["namespace"], one["metadata"]["name"])
-        for one in objects.list(local_queues)
-        if (one.get("spec") or {}).get("clusterQueue") == cluster_queue
+        (local_queue["metadata"]["namespace"], local_queue["metadata"]["name"])
+        for local_queue in objects.list(local_queues)
+        if (local_queue.get("spec") or {}).get("clusterQueue") == cluster_queue
     }
-    waiting = [one for one in objects.list(objects.resource("workloads", _KUEUE)) if _waits(one, served)]
+    waiting = [
+        candidate
+        for candidate in objects.list(objects.resource("workloads", _KUEUE))
+        if _waits(candidate, served)
+    ]
     waiting.sort(key=turn)
     places: dict[tuple[str, str], int] = {}
     items = []
@@ -68,13 +69,15 @@ def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]
         if local and queue_key != (target.namespace, target.name):
             continue
         kept = ("name", "namespace", "creationTimestamp", "ownerReferences")
-        items.append({
-            "metadata": {key: meta[key] for key in kept if key in meta},
-            "priority": int(spec.get("priority") or 0),
-            "localQueueName": spec["queueName"],
-            "positionInClusterQueue": position,
-            "positionInLocalQueue": place,
-        })  # fmt: skip
+        items.append(
+            {
+                "metadata": {key: meta[key] for key in kept if key in meta},
+                "priority": int(spec.get("priority") or 0),
+                "localQueueName": spec["queueName"],
+                "positionInClusterQueue": position,
+                "positionInLocalQueue": place,
+            }
+        )
     offset = whole(query, "offset")
     return {
         "kind": "PendingWorkloadsSummary",
@@ -87,6 +90,6 @@ def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]
 def _waits(workload: Obj, served: set[tuple[str, str]]) -> bool:
     spec = workload.get("spec") or {}
     conditions = (workload.get("status") or {}).get("conditions") or []
-    holds = {one["type"] for one in conditions if one.get("status") == "True"}
+    holds = {condition["type"] for condition in conditions if condition.get("status") == "True"}
     queued = (workload["metadata"]["namespace"], spec.get("queueName")) in served
     return queued and spec.get("active", True) and not holds & {"QuotaReserved", "Finished"}

@@ -25,12 +25,12 @@ def merge_key(resource: ApiResource) -> MergeKey:
     """How a strategic merge patch treats the lists of a type."""
 
     def key(path: tuple[str, ...]) -> str | None:
-        found = schema(resource)
+        node = schema(resource)
         for part in path:
-            found = child(found.get("items") or found, part)
-        if found.get("x-kubernetes-patch-strategy") != "merge":
+            node = child(node.get("items") or node, part)
+        if node.get("x-kubernetes-patch-strategy") != "merge":
             return None
-        return str(found.get("x-kubernetes-patch-merge-key", ""))
+        return str(node.get("x-kubernetes-patch-merge-key", ""))
 
     return key
 

@@ -128,14 +128,19 @@ class WatchStream:
         if form.kind:
             api_version = f"meta.k8s.io/{form.version}"
             obj: dict[str, object] = {
-                "kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": meta
-            }  # fmt: skip
+                "kind": "PartialObjectMetadata",
+                "apiVersion": api_version,
+                "metadata": meta,
+            }
             if form.kind == "Table":
                 row = {"cells": [], "object": obj}
                 obj = {
-                    "kind": "Table", "apiVersion": api_version, "metadata": {"resourceVersion": version},
-                    "columnDefinitions": [], "rows": [row],
-                }  # fmt: skip
+                    "kind": "Table",
+                    "apiVersion": api_version,
+                    "metadata": {"resourceVersion": version},
+                    "columnDefinitions": [],
+                    "rows": [row],
+                }
         else:
             obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
         return _frame("BOOKMARK", encode(obj))

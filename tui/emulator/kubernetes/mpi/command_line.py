@@ -73,11 +73,11 @@ def _take(request: MpirunRequest, word: str, left: list[str], env: Mapping[str, 
     if word in _ALONE:
         request.oversubscribe |= word.endswith("oversubscribe") and not word.endswith("nooversubscribe")
         return
-    taken = 2 if word in _TWO_VALUES else 1
-    if len(left) < taken:
+    value_count = 2 if word in _TWO_VALUES else 1
+    if len(left) < value_count:
         raise MpirunUsageError(f"the option {word} has no value")
     value = left.pop(0)
-    if taken == 2:
+    if value_count == 2:
         second = left.pop(0)
         if word == "-genv":
             request.exported[value] = second
@@ -89,11 +89,11 @@ def _take(request: MpirunRequest, word: str, left: list[str], env: Mapping[str, 
     elif word in _HOSTFILE:
         request.hostfile = value
     elif word in _HOSTS:
-        request.hosts = [_host(each) for each in value.split(",") if each]
+        request.hosts = [_host(item) for item in value.split(",") if item]
     elif word == "-x":
-        name, given, text = value.partition("=")
-        if given or name in env:
-            request.exported[name] = text if given else env[name]
+        name, equals, text = value.partition("=")
+        if equals or name in env:
+            request.exported[name] = text if equals else env[name]
     elif word not in _ONE_VALUE:
         raise MpirunUsageError(f"the option {word} is not known here")
 
@@ -111,14 +111,16 @@ def _host(text: str) -> HostSlots:
 
 def read_hostfile(text: str) -> list[HostSlots]:
     """The hosts of a hostfile of Open MPI (`HOST slots=N`) or of MPICH and Intel MPI (`HOST:N`)."""
-    found = []
+    hosts = []
     for line in text.splitlines():
         words = line.split("#")[0].split()
         if words:
-            slots = next((each.partition("=")[2] for each in words[1:] if each.startswith("slots=")), "")
+            slots = next(
+                (option.partition("=")[2] for option in words[1:] if option.startswith("slots=")), ""
+            )
             host = _host(words[0])
-            found.append(HostSlots(host.host, int(slots)) if slots.isdigit() else host)
-    return found
+            hosts.append(HostSlots(host.host, int(slots)) if slots.isdigit() else host)
+    return hosts
 
 
 @dataclass(frozen=True)
@@ -134,19 +136,19 @@ class ProcessPlacement:
 
 def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPlacement]:
     """A host for each process, by slot. Raises UsageError when there are too few."""
-    hosts = [HostSlots(each.host, request.per_node or each.count) for each in hosts]
-    room = sum(each.count for each in hosts)
-    wanted = room if request.count is None else request.count
-    if wanted > room and not request.oversubscribe:
+    hosts = [HostSlots(host.host, request.per_node or host.count) for host in hosts]
+    room = sum(host.count for host in hosts)
+    count = room if request.count is None else request.count
+    if count > room and not request.oversubscribe:
         raise MpirunUsageError(
-            f"There are not enough slots available in the system to satisfy the {wanted} slots that were "
+            f"There are not enough slots available in the system to satisfy the {count} slots that were "
             f"requested by the application: {request.command[0]}. The hostfile has {room}: set "
             "slotsPerWorker or the number of workers, or pass --oversubscribe"
         )
     if not room:
         raise MpirunUsageError("there is no host to start processes on: the hostfile names none")
-    slots = [node for node, each in enumerate(hosts) for _ in range(each.count)]
-    nodes = sorted(slots[index % room] for index in range(wanted))
+    slots = [node for node, host in enumerate(hosts) for _ in range(host.count)]
+    nodes = sorted(slots[index % room] for index in range(count))
     sizes = {node: nodes.count(node) for node in set(nodes)}
     places, seen = [], dict.fromkeys(sizes, 0)
     for rank, node in enumerate(nodes):
@@ -156,15 +158,15 @@ def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPla
 
 
 def variables(
-    each: ProcessPlacement, size: int, request: MpirunRequest, address: tuple[str, int]
+    process: ProcessPlacement, size: int, request: MpirunRequest, address: tuple[str, int]
 ) -> dict[str, str]:
     """The variables that a process gets: Open MPI's, those of `-x`, and where rank 0 is met."""
     return {
-        "OMPI_COMM_WORLD_RANK": str(each.rank),
+        "OMPI_COMM_WORLD_RANK": str(process.rank),
         "OMPI_COMM_WORLD_SIZE": str(size),
-        "OMPI_COMM_WORLD_LOCAL_RANK": str(each.local_rank),
-        "OMPI_COMM_WORLD_LOCAL_SIZE": str(each.local_size),
-        "OMPI_COMM_WORLD_NODE_RANK": str(each.local_rank),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(process.local_rank),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(process.local_size),
+        "OMPI_COMM_WORLD_NODE_RANK": str(process.local_rank),
         "OMPI_UNIVERSE_SIZE": str(size),
         "MASTER_ADDR": address[0],
         "MASTER_PORT": str(address[1]),

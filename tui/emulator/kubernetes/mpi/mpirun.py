@@ -61,8 +61,8 @@ class MpirunCluster:
         """All pods."""
         reply = self.client.get(f"{self.url}/api/v1/pods")
         reply.raise_for_status()
-        found: list[dict[str, Any]] = reply.json()["items"]
-        return found
+        pods: list[dict[str, Any]] = reply.json()["items"]
+        return pods
 
 
 def own_pod(pods: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Mapping[str, Any] | None:
@@ -99,10 +99,10 @@ class MpirunJob:
             probe.bind(("127.0.0.1", 0))
             address = ("127.0.0.1", probe.getsockname()[1])
         threads = []
-        for each in places:
-            env = variables(each, len(places), self.request, address)
+        for process in places:
+            env = variables(process, len(places), self.request, address)
             words = ["env", *(f"{name}={value}" for name, value in env.items()), *self.request.command]
-            arguments = (each.rank, pods[each.host], words)
+            arguments = (process.rank, pods[process.host], words)
             threads.append(threading.Thread(target=self._process, args=arguments, daemon=True))
         for thread in threads:
             thread.start()
@@ -138,7 +138,7 @@ class MpirunJob:
 
     def _exec(self, pod: str, words: Sequence[str]) -> int:
         query = httpx.QueryParams(
-            [("stdout", "true"), ("stderr", "true"), *(("command", each) for each in words)]
+            [("stdout", "true"), ("stderr", "true"), *(("command", word) for word in words)]
         )
         url = f"{self.cluster.url}/api/v1/namespaces/{self.namespace}/pods/{pod}/exec?{query}"
         lines = {STDOUT: b"", STDERR: b""}
@@ -160,7 +160,7 @@ class MpirunJob:
                     channel, data = frame[0], frame[1:]
                     if channel in lines:
                         *whole, lines[channel] = (lines[channel] + data).split(b"\n")
-                        self._write(channel, b"".join(each + b"\n" for each in whole))
+                        self._write(channel, b"".join(line + b"\n" for line in whole))
                     elif channel == ERROR:
                         code = exit_code(json.loads(data))
             except WebSocketDisconnect:
@@ -204,10 +204,10 @@ def find_pods(
         own = own_pod(pods, paths)
         if own is None:
             fail("this process runs in no pod's folder; mpirun of this machine works in pods only")
-        found = {each.host: pod_of(each.host, own, pods) for each in hosts}
-        missing = [host for host, pod in found.items() if not pod]
+        pod_by_host = {host.host: pod_of(host.host, own, pods) for host in hosts}
+        missing = [host for host, pod in pod_by_host.items() if not pod]
         if not missing:
-            return str(own["metadata"]["namespace"]), found
+            return str(own["metadata"]["namespace"]), pod_by_host
         waited.wait(1.0)
     fail(f"no running pod for {', '.join(missing)} after {_WAIT_SECONDS:.0f} s; see the worker pods")
 
@@ -223,12 +223,12 @@ def main(words: Sequence[str]) -> int:
     except (MpirunUsageError, OSError) as error:
         fail(str(error))
     cluster = MpirunCluster(Path(words[0]))
-    used = {each.host for each in places}
+    used = {process.host for process in places}
     paths = [str(Path.cwd()), request.hostfile]
-    namespace, pods = find_pods(cluster, [each for each in hosts if each.host in used], paths)
+    namespace, pods = find_pods(cluster, [host for host in hosts if host.host in used], paths)
     run = MpirunJob(cluster, namespace, request)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda got, _: run.stop(128 + got))
+        signal.signal(number, lambda received, _: run.stop(128 + received))
     return run.start(places, pods)
 
 

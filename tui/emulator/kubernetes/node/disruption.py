@@ -33,9 +33,9 @@ def disrupt(
     now = rfc3339(objects.now())
 
     def edit(obj: dict[str, Any]) -> None:
-        found = obj.setdefault("status", {}).setdefault("conditions", [])
-        found[:] = [each for each in found if each["type"] != KIND]
-        found.append({**condition(*why), "lastProbeTime": None, "lastTransitionTime": now})
+        conditions = obj.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [present for present in conditions if present["type"] != KIND]
+        conditions.append({**condition(*why), "lastProbeTime": None, "lastTransitionTime": now})
 
     if not uid or objects.get(PODS, namespace, name)["metadata"]["uid"] == uid:
         objects.change(PODS, namespace, name, edit, status=True)

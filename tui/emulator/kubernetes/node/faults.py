@@ -43,36 +43,36 @@ class NodeFaults:
             "oom": self._asked_oom,
             "preempt": self._asked_preempt,
             "slow-pull": self._asked_slow_pull,
-            "cordon": lambda asked: self._asked_cordon(asked, True),
-            "uncordon": lambda asked: self._asked_cordon(asked, False),
-            "drain": lambda asked: {"pods": self.drain(_text(asked, "node"))},
+            "cordon": lambda request: self._asked_cordon(request, True),
+            "uncordon": lambda request: self._asked_cordon(request, False),
+            "drain": lambda request: {"pods": self.drain(_text(request, "node"))},
         }
 
-    def _asked_evict(self, asked: dict[str, Any]) -> dict[str, Any]:
-        namespace, pod = _text(asked, "namespace"), _text(asked, "pod")
+    def _asked_evict(self, request: dict[str, Any]) -> dict[str, Any]:
+        namespace, pod = _text(request, "namespace"), _text(request, "pod")
         self.evict(namespace, pod)
         return {"namespace": namespace, "pod": pod}
 
-    def _asked_oom(self, asked: dict[str, Any]) -> dict[str, Any]:
-        namespace, pod = _text(asked, "namespace"), _text(asked, "pod")
-        container = self.kill_for_memory(namespace, pod, str(asked.get("container") or ""))
+    def _asked_oom(self, request: dict[str, Any]) -> dict[str, Any]:
+        namespace, pod = _text(request, "namespace"), _text(request, "pod")
+        container = self.kill_for_memory(namespace, pod, str(request.get("container") or ""))
         return {"namespace": namespace, "pod": pod, "container": container}
 
-    def _asked_preempt(self, asked: dict[str, Any]) -> dict[str, Any]:
-        node, settings = _text(asked, "node"), self.kubelet.services.settings
-        notice = _number(asked, "notice", settings.spot_notice_seconds)
-        back = _number(asked, "back", settings.node_return_seconds)
+    def _asked_preempt(self, request: dict[str, Any]) -> dict[str, Any]:
+        node, settings = _text(request, "node"), self.kubelet.services.settings
+        notice = _number(request, "notice", settings.spot_notice_seconds)
+        back = _number(request, "back", settings.node_return_seconds)
         pods = self.preempt(node, notice, back)
         return {"node": node, "notice": notice, "back": back, "pods": pods}
 
-    def _asked_slow_pull(self, asked: dict[str, Any]) -> dict[str, Any]:
-        image, seconds = _text(asked, "image"), _number(asked, "seconds", 0.0)
-        lasts = _number(asked, "lasts", 3600.0)
+    def _asked_slow_pull(self, request: dict[str, Any]) -> dict[str, Any]:
+        image, seconds = _text(request, "image"), _number(request, "seconds", 0.0)
+        lasts = _number(request, "lasts", 3600.0)
         self.slow_pull(image, seconds, lasts)
         return {"image": image, "seconds": seconds, "lasts": lasts}
 
-    def _asked_cordon(self, asked: dict[str, Any], on: bool) -> dict[str, Any]:
-        node = _text(asked, "node")
+    def _asked_cordon(self, request: dict[str, Any], on: bool) -> dict[str, Any]:
+        node = _text(request, "node")
         self.cordon(node, on)
         return {"node": node, "unschedulable": on}
 
@@ -97,17 +97,21 @@ class NodeFaults:
     def kill_for_memory(self, namespace: str, name: str, container: str = "") -> str:
         """Kill a container as the kernel does for too much memory; returns the container's name."""
         worker = self._running(namespace, name)
-        found = [each for each in worker.containers if each.state.running and container in {"", each.name}]
-        if not found:
+        running = [
+            candidate
+            for candidate in worker.containers
+            if candidate.state.running and container in {"", candidate.name}
+        ]
+        if not running:
             raise BadRequest(f"pod {namespace}/{name} has no running container {container}".rstrip())
-        run = found[-1].run_folder
+        run = running[-1].run_folder
         assert run is not None
-        self.kubelet.services.runner.command(run, {"do": "oom", "replicas": [found[-1].name]})
+        self.kubelet.services.runner.command(run, {"do": "oom", "replicas": [running[-1].name]})
         node = self.objects.get(NODES, "", str(worker.spec["nodeName"]))
         # As GKE's node-problem-detector reports what it reads in the kernel's log.
-        message = f"Memory cgroup out of memory: Killed process ({found[-1].name})"
+        message = f"Memory cgroup out of memory: Killed process ({running[-1].name})"
         self.objects.event(node, "OOMKilling", message, type="Warning", component="kernel-monitor")
-        return found[-1].name
+        return running[-1].name
 
     def slow_pull(self, image: str, seconds: float, lasts: float) -> None:
         """Let pulls of images that match `image` (shell wildcards) take `seconds`, for `lasts` seconds."""
@@ -144,17 +148,17 @@ class NodeFaults:
         return worker
 
 
-def _text(asked: dict[str, Any], key: str) -> str:
+def _text(request: dict[str, Any], key: str) -> str:
     """Raises ValueError."""
-    value = asked.get(key)
+    value = request.get(key)
     if not isinstance(value, str) or not value:
         raise ValueError(f"{key} is missing")
     return value
 
 
-def _number(asked: dict[str, Any], key: str, default: float) -> float:
+def _number(request: dict[str, Any], key: str, default: float) -> float:
     """Raises ValueError."""
-    value = asked.get(key, default)
+    value = request.get(key, default)
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise ValueError(f"{key} is a number of seconds, not {value!r}")
     return float(value)
@@ -165,10 +169,10 @@ def _uses(worker: PodWorker) -> str:
     parts = []
     for container in worker.main:
         usage = usage_of(container)
-        asked = ((container.spec.get("resources") or {}).get("requests") or {}).get("memory", "0")
+        requested = ((container.spec.get("resources") or {}).get("requests") or {}).get("memory", "0")
         if usage is not None and usage.memory is not None:
             parts.append(
                 f"Container {container.name} was using {quantity.kibibytes(usage.memory)}, "
-                f"request is {asked}, has larger consumption of memory. "
+                f"request is {requested}, has larger consumption of memory. "
             )
     return "".join(parts)

@@ -194,18 +194,18 @@ def _tail_start(file: BufferedReader, end: int, count: int) -> int:
         return 0
     file.seek(end - 1)
     # A newline at the end is that of the last line.
-    wanted = count + 1 if file.read(1) == b"\n" else max(count, 1)
+    newlines = count + 1 if file.read(1) == b"\n" else max(count, 1)
     position = end
     while position > 0:
         begin = max(0, position - BATCH)
         file.seek(begin)
         chunk = file.read(position - begin)
-        found = chunk.count(b"\n")
-        if found >= wanted:
+        present = chunk.count(b"\n")
+        if present >= newlines:
             at = len(chunk)
-            for _ in range(wanted):
+            for _ in range(newlines):
                 at = chunk.rfind(b"\n", 0, at)
             return begin + at + 1
-        wanted -= found
+        newlines -= present
         position = begin
     return 0

@@ -70,12 +70,12 @@ class Nodes:
 
     def _register(self, machine: NodeMachine) -> None:
         try:
-            made = self._objects.create(NODES, node_object(machine, rfc3339()))
+            node = self._objects.create(NODES, node_object(machine, rfc3339()))
         except ApiAlreadyExists:
             return
-        self._event(made, "Starting", "Starting kubelet.", component="kubelet")
+        self._event(node, "Starting", "Starting kubelet.", component="kubelet")
         text = f"Node {machine.name} event: Registered Node {machine.name} in Controller"
-        self._event(made, "RegisteredNode", text)
+        self._event(node, "RegisteredNode", text)
 
     def _see(self, event: WatchEvent) -> None:
         if event.type == "DELETED":
@@ -86,7 +86,7 @@ class Nodes:
                 self._spawn(self._lose(name), f"loss of {name}")
             return
         spec = event.obj.get("spec") or {}
-        tainted = any(each["key"] == UNSCHEDULABLE["key"] for each in spec.get("taints") or ())
+        tainted = any(present["key"] == UNSCHEDULABLE["key"] for present in spec.get("taints") or ())
         if bool(spec.get("unschedulable")) != tainted:
             self._taint(event.obj["metadata"]["name"], UNSCHEDULABLE, on=not tainted)
             kind = "NodeNotSchedulable" if not tainted else "NodeSchedulable"
@@ -109,7 +109,7 @@ class Nodes:
         try:
             await asyncio.sleep(wait)
             node = self._objects.get(NODES, "", worker.spec["nodeName"])
-            if any(each["key"] == taint["key"] for each in node["spec"].get("taints") or ()):
+            if any(present["key"] == taint["key"] for present in node["spec"].get("taints") or ()):
                 worker.event(
                     "TaintManagerEviction", f"Marking for deletion Pod {worker.namespace}/{worker.name}"
                 )
@@ -160,7 +160,7 @@ class Nodes:
                     min(worker.grace, notice / 2),
                     PodVerdict("Terminated", SHUTDOWN, (condition("TerminationByKubelet", SHUTDOWN),)),
                 )
-            ends = [asyncio.ensure_future(each.wait_for_end()) for each in mine]
+            ends = [asyncio.ensure_future(ending.wait_for_end()) for ending in mine]
             if ends:
                 await asyncio.wait(ends, timeout=max(0.0, end - loop.time()))
             for worker in mine:
@@ -187,7 +187,9 @@ class Nodes:
 
     def _taint(self, name: str, taint: dict[str, str], *, on: bool) -> Obj:
         def edit(obj: Obj) -> None:
-            taints = [each for each in obj["spec"].get("taints") or () if each["key"] != taint["key"]]
+            taints = [
+                present for present in obj["spec"].get("taints") or () if present["key"] != taint["key"]
+            ]
             if on:
                 taints.append({**taint, "timeAdded": rfc3339()})
             obj["spec"]["taints"] = taints
@@ -200,5 +202,5 @@ class Nodes:
 
 
 def _ready(node: Obj) -> bool:
-    found = (node.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
+    reported = (node.get("status") or {}).get("conditions") or ()
+    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in reported)

@@ -122,7 +122,7 @@ def node_object(machine: NodeMachine, now: str) -> dict[str, Any]:
 
 def conditions(now: str, *, shutting_down: bool = False) -> list[dict[str, str]]:
     """The conditions that a kubelet reports."""
-    found = [
+    pressures = [
         _condition(kind, "False", f"KubeletHas{reason}", f"kubelet has {text} available", now)
         for kind, reason, text in (
             ("MemoryPressure", "SufficientMemory", "sufficient memory"),
@@ -130,10 +130,10 @@ def conditions(now: str, *, shutting_down: bool = False) -> list[dict[str, str]]
             ("PIDPressure", "SufficientPID", "sufficient PID"),
         )
     ]
-    found[1]["message"] = "kubelet has no disk pressure"
+    pressures[1]["message"] = "kubelet has no disk pressure"
     if shutting_down:
-        return [*found, _condition("Ready", "False", "KubeletNotReady", "node is shutting down", now)]
-    return [*found, _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now)]
+        return [*pressures, _condition("Ready", "False", "KubeletNotReady", "node is shutting down", now)]
+    return [*pressures, _condition("Ready", "True", "KubeletReady", "kubelet is posting ready status", now)]
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: str) -> dict[str, str]:
@@ -144,7 +144,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> d
 def _labels(machine: NodeMachine) -> dict[str, str]:
     pool = machine.pool
     family = pool.machine_type.partition("-")[0]
-    found = {
+    labels = {
         "beta.kubernetes.io/arch": "amd64",
         "beta.kubernetes.io/instance-type": pool.machine_type,
         "beta.kubernetes.io/os": "linux",
@@ -165,17 +165,17 @@ def _labels(machine: NodeMachine) -> dict[str, str]:
         "topology.kubernetes.io/zone": ZONE,
     }
     if pool.spot:
-        found[SPOT_LABEL] = "true"
+        labels[SPOT_LABEL] = "true"
     if pool.accelerators:
-        found[ACCELERATOR_LABEL] = pool.accelerator
-        found["cloud.google.com/gke-accelerator-count"] = str(pool.accelerators)
-        found["cloud.google.com/gke-gpu"] = "true"
+        labels[ACCELERATOR_LABEL] = pool.accelerator
+        labels["cloud.google.com/gke-accelerator-count"] = str(pool.accelerators)
+        labels["cloud.google.com/gke-gpu"] = "true"
         # Two blocks of two hosts: what a topology request can tell apart.
         block = machine.index // 2
-        found["cloud.google.com/gce-topology-block"] = f"block-{pool.name}-{block // 2}"
-        found["cloud.google.com/gce-topology-subblock"] = f"subblock-{pool.name}-{block}"
-        found["cloud.google.com/gce-topology-host"] = f"host-{pool.name}-{machine.index}"
-    return found | pool.labels
+        labels["cloud.google.com/gce-topology-block"] = f"block-{pool.name}-{block // 2}"
+        labels["cloud.google.com/gce-topology-subblock"] = f"subblock-{pool.name}-{block}"
+        labels["cloud.google.com/gce-topology-host"] = f"host-{pool.name}-{machine.index}"
+    return labels | pool.labels
 
 
 def _annotations(machine: NodeMachine) -> dict[str, str]:
@@ -183,12 +183,12 @@ def _annotations(machine: NodeMachine) -> dict[str, str]:
 
 
 def _taints(pool: NodePool) -> list[dict[str, str]]:
-    found = list(pool.taints)
+    taints = list(pool.taints)
     if pool.accelerators:
-        found.append({"key": GPU, "value": "present", "effect": "NoSchedule"})
+        taints.append({"key": GPU, "value": "present", "effect": "NoSchedule"})
     if pool.spot:
-        found.append({"key": SPOT_LABEL, "value": "true", "effect": "NoSchedule"})
-    return found
+        taints.append({"key": SPOT_LABEL, "value": "true", "effect": "NoSchedule"})
+    return taints
 
 
 def _allocatable(pool: NodePool) -> dict[str, str]:

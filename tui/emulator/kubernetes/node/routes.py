@@ -48,8 +48,8 @@ class NodeRoutes:
         ]
 
     def _pod(self, request: Request | WebSocket) -> dict[str, Any]:
-        found = request.path_params
-        return self._objects.get(PODS, found["namespace"], found["name"])
+        path = request.path_params
+        return self._objects.get(PODS, path["namespace"], path["name"])
 
     async def log(self, request: Request) -> Response:
         pod = self._pod(request)
@@ -88,19 +88,19 @@ class NodeRoutes:
         return JSONResponse(usage.node_metrics(self._kubelet, self._node(request)))
 
     async def pods(self, request: Request) -> Response:
-        wanted = _labels(request.query_params.get("labelSelector", ""))
+        labels = _labels(request.query_params.get("labelSelector", ""))
         namespace = request.path_params.get("namespace", "")
-        pods = self._objects.list(PODS, namespace, wanted)
-        items = [found for pod in pods if (found := usage.pod_metrics(self._kubelet, pod)) is not None]
+        pods = self._objects.list(PODS, namespace, labels)
+        items = [metrics for pod in pods if (metrics := usage.pod_metrics(self._kubelet, pod)) is not None]
         return JSONResponse(_list("PodMetricsList", items))
 
     async def pod(self, request: Request) -> Response:
         pod = self._pod(request)
-        found = usage.pod_metrics(self._kubelet, pod)
-        if found is None:
+        metrics = usage.pod_metrics(self._kubelet, pod)
+        if metrics is None:
             where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             raise ApiNotFound(f'podmetrics.metrics.k8s.io "{where}" not found')
-        return JSONResponse(found)
+        return JSONResponse(metrics)
 
     async def cadvisor(self, request: Request) -> Response:
         name = self._node(request)["metadata"]["name"]
@@ -118,10 +118,10 @@ def _list(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _labels(selector: str) -> dict[str, str] | None:
     """A selector of equalities. Raises BadRequest for another."""
-    found = {}
+    labels = {}
     for part in filter(None, selector.split(",")):
         key, equals, value = part.replace("==", "=").partition("=")
         if not equals or key.endswith("!"):
             raise BadRequest(f"unable to parse requirement: {part!r}: only KEY=VALUE is served for metrics")
-        found[key.strip()] = value.strip()
-    return found or None
+        labels[key.strip()] = value.strip()
+    return labels or None

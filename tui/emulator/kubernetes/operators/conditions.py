@@ -10,14 +10,14 @@ from tui.emulator.kubernetes.operators.metadata import Obj
 
 def find(status: Mapping[str, Any], condition: str) -> Obj | None:
     """The condition of this type."""
-    found: list[Obj] = status.get("conditions") or []
-    return next((each for each in found if each["type"] == condition), None)
+    present: list[Obj] = status.get("conditions") or []
+    return next((entry for entry in present if entry["type"] == condition), None)
 
 
 def is_true(status: Mapping[str, Any], condition: str) -> bool:
     """Whether the condition is True."""
-    found = find(status, condition)
-    return found is not None and found["status"] == "True"
+    entry = find(status, condition)
+    return entry is not None and entry["status"] == "True"
 
 
 def put(

@@ -86,19 +86,19 @@ class GarbageCollector(Controller):
                 _forget_owner(self.objects, resource, dependent, uid_of(obj))
             store.remove_finalizer(self.objects, key.resource, obj, ORPHAN)
         elif FOREGROUND in finalizers:
-            blocking = [each for _, each in dependents if _blocks(each, uid_of(obj))]
+            blocking = [owned for _, owned in dependents if _blocks(owned, uid_of(obj))]
             if not blocking:
                 store.remove_finalizer(self.objects, key.resource, obj, FOREGROUND)
 
     def _dependents(self, owner: Obj) -> list[tuple[ApiResource, Obj]]:
         """What names this object as an owner, as the store has it now."""
-        found = []
+        dependents = []
         for key in sorted(self._owned.get(uid_of(owner), ()), key=str):
             obj = store.find(self.objects, key.resource, key.namespace, key.name)
             references = (obj or {"metadata": {}})["metadata"].get("ownerReferences") or ()
             if obj is not None and any(reference["uid"] == uid_of(owner) for reference in references):
-                found.append((key.resource, obj))
-        return found
+                dependents.append((key.resource, obj))
+        return dependents
 
     def _key_of_owner(self, key: Key, reference: Obj) -> Key | None:
         group, _, version = str(reference["apiVersion"]).rpartition("/")
@@ -118,19 +118,21 @@ class GarbageCollector(Controller):
 
 
 def _finalizers(obj: Obj) -> list[str]:
-    found: list[str] = obj["metadata"].get("finalizers") or []
-    return found
+    finalizers: list[str] = obj["metadata"].get("finalizers") or []
+    return finalizers
 
 
 def _blocks(obj: Obj, owner: str) -> bool:
     references = obj["metadata"].get("ownerReferences") or ()
-    return any(each["uid"] == owner and each.get("blockOwnerDeletion") for each in references)
+    return any(reference["uid"] == owner and reference.get("blockOwnerDeletion") for reference in references)
 
 
 def _forget_owner(objects: Objects, resource: ApiResource, obj: Obj, owner: str) -> None:
     def edit(stored: Obj) -> None:
         references = stored["metadata"].get("ownerReferences") or ()
-        stored["metadata"]["ownerReferences"] = [each for each in references if each["uid"] != owner]
+        stored["metadata"]["ownerReferences"] = [
+            reference for reference in references if reference["uid"] != owner
+        ]
         if not stored["metadata"]["ownerReferences"]:
             del stored["metadata"]["ownerReferences"]
 

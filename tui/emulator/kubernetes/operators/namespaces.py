@@ -20,7 +20,7 @@ class NamespaceController(Controller):
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
-        self._contents = [one for one in objects.resources if one.namespaced]
+        self._contents = [resource for resource in objects.resources if resource.namespaced]
 
     def watched(self) -> Collection[ApiResource]:
         return (NAMESPACES,)
@@ -43,7 +43,7 @@ class NamespaceController(Controller):
             return LOOK_AGAIN_SECONDS
 
         def release(obj: Obj) -> None:
-            obj["spec"]["finalizers"] = [one for one in finalizers if one != FINALIZER]
+            obj["spec"]["finalizers"] = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
 
         self.objects.change(NAMESPACES, "", key.name, release)
         return None

@@ -44,5 +44,5 @@ class Owned:
     def of(self, owner: Obj, resource: ApiResource) -> list[Obj]:
         """What `owner` has of a type, in the order of the names."""
         keys = sorted(key for key in self._keys.get(uid_of(owner), ()) if key.resource == resource)
-        found = (store.find(self._objects, *key) for key in keys)
-        return [obj for obj in found if obj is not None and is_controlled_by(obj, owner)]
+        objs = (store.find(self._objects, *key) for key in keys)
+        return [obj for obj in objs if obj is not None and is_controlled_by(obj, owner)]

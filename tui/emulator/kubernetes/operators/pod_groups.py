@@ -35,10 +35,10 @@ class PodGroupController(Controller):
     def keys(self, event: WatchEvent) -> Iterable[Key]:
         if event.resource != self.pods:
             return (key_of(event.resource, event.obj),)
-        found = []
+        keys = []
         for group, name in _groups_of(event.obj):
-            found.append(Key(self.groups[group], namespace_of(event.obj), name))
-        return found
+            keys.append(Key(self.groups[group], namespace_of(event.obj), name))
+        return keys
 
     def reconcile(self, key: Key) -> float | None:
         group = store.find(self.objects, key.resource, key.namespace, key.name)
@@ -75,12 +75,12 @@ class PodGroupController(Controller):
 
 
 def _groups_of(pod: Obj) -> list[tuple[str, str]]:
-    found = []
+    groups = []
     if name := labels_of(pod).get(GROUP_LABEL):
-        found.append((COSCHEDULING, name))
+        groups.append((COSCHEDULING, name))
     if name := annotations_of(pod).get(GROUP_ANNOTATION):
-        found.append((VOLCANO, name))
-    return found
+        groups.append((VOLCANO, name))
+    return groups
 
 
 def _is_placed(pod: Obj) -> bool:

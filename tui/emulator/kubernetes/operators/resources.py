@@ -14,8 +14,8 @@ Amounts = dict[str, Decimal]
 def container_requests(container: Mapping[str, Any]) -> Amounts:
     """The requests of a container; what it only limits, it requests too."""
     resources = container.get("resources") or {}
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {resource: quantity.parse(amount) for resource, amount in asked.items()}
+    amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {resource: quantity.parse(amount) for resource, amount in amounts.items()}
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
@@ -47,8 +47,8 @@ def render(resource: str, amount: Decimal) -> str:
         return str(int(amount)) if whole else f"{int(thousandths)}m"
     number, unit = int(amount), ""
     if resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-"):
-        for each in _BINARY:
+        for prefix in _BINARY:
             if number == 0 or number % 1024:
                 break
-            number, unit = number // 1024, each
+            number, unit = number // 1024, prefix
     return f"{number}{unit}"

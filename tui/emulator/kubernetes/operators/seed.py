@@ -77,11 +77,11 @@ def _quota(pool: NodePool) -> Obj:
     }
 
 
-def create_missing(objects: Objects, found: Iterable[Obj]) -> None:
+def create_missing(objects: Objects, objs: Iterable[Obj]) -> None:
     """Create the objects whose names are free; what was changed or created before stays.
 
     One of a namespace that the settings leave out is left out too.
     """
-    for obj in found:
+    for obj in objs:
         with suppress(ApiNotFound):
             store.create(objects, obj)

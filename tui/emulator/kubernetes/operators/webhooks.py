@@ -91,16 +91,16 @@ class Webhooks:
             return
         policy = runtime["spec"].get("mlPolicy") or {}
         reserved = RESERVED_MPI if "mpi" in policy else RESERVED if "torch" in policy else set()
-        given = {each.get("name") for each in (job["spec"].get("trainer") or {}).get("env") or ()}
-        if given & reserved:
-            named = " ".join(sorted(reserved & given))
+        names = {variable.get("name") for variable in (job["spec"].get("trainer") or {}).get("env") or ()}
+        if names & reserved:
+            named = " ".join(sorted(reserved & names))
             rule = "must not have reserved envs, invalid envs configured"
             yield f"spec.trainer.env: Invalid value: {rule}: [{named}]"
         template = (runtime["spec"].get("template") or {}).get("spec") or {}
-        known = {each["name"] for each in template.get("replicatedJobs") or ()}
+        known = {replicated["name"] for replicated in template.get("replicatedJobs") or ()}
         for patch in job["spec"].get("runtimePatches") or ():
             spec = ((patch.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec") or {}
-            if any(each.get("name") not in known for each in spec.get("replicatedJobs") or ()):
+            if any(replicated.get("name") not in known for replicated in spec.get("replicatedJobs") or ()):
                 rule = "must not have replicated job that doesn't exist in the runtime job template"
                 yield f"spec.runtimePatches: Invalid value: {rule}"
 
@@ -108,9 +108,9 @@ class Webhooks:
 def _without_nulls(value: Any) -> Any:
     """The value as a program reads it that takes null for what is not there."""
     if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [{} if each is None else _without_nulls(each) for each in value]
+        return [{} if item is None else _without_nulls(item) for item in value]
     return value
 
 
@@ -174,7 +174,7 @@ def _elastic(spec: Mapping[str, Any]) -> Iterator[str]:
 def _replica(kind: JobKind, replica_type: str, replica: Mapping[str, Any]) -> Iterator[str]:
     at = f"spec.{kind.replica_specs}[{replica_type}]"
     if replica_type not in kind.replica_types:
-        supported = ", ".join(f'"{each}"' for each in kind.replica_types)
+        supported = ", ".join(f'"{known}"' for known in kind.replica_types)
         yield f'{at}: Unsupported value: "{replica_type}": supported values: {supported}'
         return
     containers = ((replica.get("template") or {}).get("spec") or {}).get("containers") or []

@@ -52,31 +52,29 @@ class AccessRules:
             f'"{target.group}"{where}',
             details={
                 key: value
-                for key, value in {
-                    "name": target.name, "group": target.group, "kind": target.plural
-                }.items()
+                for key, value in {"name": target.name, "group": target.group, "kind": target.plural}.items()
                 if value
             },
-        )  # fmt: skip
+        )
 
     def allowed(self, target: Target) -> bool:
         return not any(_denies(rule, target) for rule in self._denied())
 
-    def review(self, plural: str, asked: Obj) -> Obj:
+    def review(self, plural: str, review: Obj) -> Obj:
         """The answer to a review of access or of the user. Raises BadRequest."""
         kind = _KINDS[plural]
-        given = asked.get("kind") or kind
-        if given != kind:
-            raise BadRequest(f'{given} in version "v1" cannot be handled as a {kind}')
-        asked = {**asked, "metadata": asked.get("metadata") or {}}
+        sent_kind = review.get("kind") or kind
+        if sent_kind != kind:
+            raise BadRequest(f'{sent_kind} in version "v1" cannot be handled as a {kind}')
+        review = {**review, "metadata": review.get("metadata") or {}}
         if plural == "selfsubjectreviews":
-            asked["metadata"] = {"creationTimestamp": rfc3339(datetime.now(UTC))}
-            return {**asked, "status": {"userInfo": USER}}
-        spec = asked.get("spec") or {}
+            review["metadata"] = {"creationTimestamp": rfc3339(datetime.now(UTC))}
+            return {**review, "status": {"userInfo": USER}}
+        spec = review.get("spec") or {}
         if plural == "selfsubjectrulesreviews":
             if not spec.get("namespace"):
                 raise BadRequest("no namespace on request")
-            return {**asked, "status": self._rules(str(spec["namespace"]))}
+            return {**review, "status": self._rules(str(spec["namespace"]))}
         attributes, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
         if (attributes is None) == (other is None):
             field = "resourceAttributes" if other is None else "nonResourceAttributes"
@@ -87,17 +85,22 @@ class AccessRules:
             details = {"group": "authorization.k8s.io", "causes": [cause.as_dict()]}
             raise Invalid(f'.authorization.k8s.io "" is invalid: {cause.field}: {why}', details=details)
         if attributes is None:
-            return {**asked, "status": {"allowed": True}}
+            return {**review, "status": {"allowed": True}}
         target = Target(
-            "", str(attributes.get("verb") or ""), str(attributes.get("group") or ""), "",
-            str(attributes.get("resource") or ""), str(attributes.get("namespace") or ""),
-            str(attributes.get("name") or ""), str(attributes.get("subresource") or ""),
-        )  # fmt: skip
+            "",
+            str(attributes.get("verb") or ""),
+            str(attributes.get("group") or ""),
+            "",
+            str(attributes.get("resource") or ""),
+            str(attributes.get("namespace") or ""),
+            str(attributes.get("name") or ""),
+            str(attributes.get("subresource") or ""),
+        )
         if plural == "subjectaccessreviews" and spec.get("user") not in {None, "", CLUSTER}:
-            return {**asked, "status": {"allowed": False, "reason": f"there is no user but {CLUSTER}"}}
+            return {**review, "status": {"allowed": False, "reason": f"there is no user but {CLUSTER}"}}
         allowed = self.allowed(target)
         return {
-            **asked,
+            **review,
             "status": {"allowed": allowed, **({} if allowed else {"reason": "denied by a rule"})},
         }
 
@@ -119,10 +122,10 @@ class AccessRules:
 
 def _denies(rule: str, target: Target) -> bool:
     verb, resource, namespace = [*rule.split(), "*", "*"][:3]
-    what, _, subresource = resource.partition("/")
+    plural, _, subresource = resource.partition("/")
     if not fnmatchcase(target.verb, verb) or not fnmatchcase(target.namespace, namespace):
         return False
-    if not fnmatchcase(target.subresource, subresource or ("*" if what == "*" else "")):
+    if not fnmatchcase(target.subresource, subresource or ("*" if plural == "*" else "")):
         return False
     qualified = f"{target.plural}.{target.group}" if target.group else target.plural
-    return fnmatchcase(target.plural, what) or fnmatchcase(qualified, what)
+    return fnmatchcase(target.plural, plural) or fnmatchcase(qualified, plural)

@@ -46,7 +46,7 @@ class Fault:
     def matches(self, target: Target) -> bool:
         shown = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
         qualified = f"{shown}.{target.group}" if target.group else shown
-        named = any(fnmatchcase(one, self.resource) for one in (shown, qualified, target.path))
+        named = any(fnmatchcase(name, self.resource) for name in (shown, qualified, target.path))
         return named and fnmatchcase(target.verb, self.verb)
 
     def error(self) -> ApiError:
@@ -58,10 +58,16 @@ class Fault:
 
     def fields(self) -> dict[str, Any]:
         return {
-            "number": self.number, "verb": self.verb, "resource": self.resource, "kind": self.kind,
-            "code": self.code, "retry_after": self.retry_after, "delay": self.delay, "after": self.after,
+            "number": self.number,
+            "verb": self.verb,
+            "resource": self.resource,
+            "kind": self.kind,
+            "code": self.code,
+            "retry_after": self.retry_after,
+            "delay": self.delay,
+            "after": self.after,
             **self.limit.fields(),
-        }  # fmt: skip
+        }
 
 
 class ApiFaults:
@@ -71,13 +77,13 @@ class ApiFaults:
         self._faults: list[Fault] = []
         self._last = 0
 
-    def add(self, asked: Mapping[str, Any]) -> Fault:
+    def add(self, request: Mapping[str, Any]) -> Fault:
         """Add one.
 
         Raises:
             ValueError: naming the invalid field.
         """
-        kind, code = str(asked.get("kind", "")), int(number(asked, "code", 0, 599))
+        kind, code = str(request.get("kind", "")), int(number(request, "code", 0, 599))
         if code and not kind:
             kind = "error"
         if kind not in KINDS:
@@ -85,10 +91,16 @@ class ApiFaults:
         if kind == "error" and code not in _REASONS:
             raise ValueError(f"code is one of {', '.join(map(str, _REASONS))}, not {code}")
         fault = Fault(
-            self._last + 1, str(asked.get("verb") or "*"), str(asked.get("resource") or "*"), kind, code,
-            number(asked, "retry_after", 0, LONGEST_SECONDS), number(asked, "delay", 0, LONGEST_SECONDS),
-            number(asked, "after", 0, LONGEST_SECONDS), limit_of(asked),
-        )  # fmt: skip
+            self._last + 1,
+            str(request.get("verb") or "*"),
+            str(request.get("resource") or "*"),
+            kind,
+            code,
+            number(request, "retry_after", 0, LONGEST_SECONDS),
+            number(request, "delay", 0, LONGEST_SECONDS),
+            number(request, "after", 0, LONGEST_SECONDS),
+            limit_of(request),
+        )
         if not (fault.kind or fault.delay):
             raise ValueError("a fault has a code, a kind or a delay")
         self._last = fault.number
@@ -97,7 +109,7 @@ class ApiFaults:
 
     def active(self) -> list[Fault]:
         """The faults that are not over, oldest first."""
-        self._faults = [one for one in self._faults if not one.limit.used_up]
+        self._faults = [fault for fault in self._faults if not fault.limit.used_up]
         return list(self._faults)
 
     def take(self, target: Target) -> Fault | None:
@@ -112,7 +124,7 @@ class ApiFaults:
 
     def denied(self) -> list[str]:
         """The rules of denied access (`KubernetesConfig.denied`)."""
-        return [f"{one.verb} {one.resource}" for one in self.active() if one.kind == "denied"]
+        return [f"{fault.verb} {fault.resource}" for fault in self.active() if fault.kind == "denied"]
 
     def clear(self, numbers: Iterable[int] = ()) -> None:
         """Clear these faults, or all.
@@ -120,11 +132,11 @@ class ApiFaults:
         Raises:
             ValueError: for a number of none.
         """
-        wanted = set(numbers)
-        unknown = sorted(wanted - {one.number for one in self.active()})
+        chosen = set(numbers)
+        unknown = sorted(chosen - {fault.number for fault in self.active()})
         if unknown:
             raise ValueError(f"no fault {unknown[0]} is in force")
         for fault in self._faults:
-            if not wanted or fault.number in wanted:
+            if not chosen or fault.number in chosen:
                 fault.limit.end()
-        self._faults = [one for one in self._faults if not one.limit.over]
+        self._faults = [fault for fault in self._faults if not fault.limit.over]

@@ -69,8 +69,8 @@ class Gate:
         if name not in _LOOPBACK or "origin" in headers:
             # A page in a browser reaches loopback too.
             raise Forbidden("requests from a browser's page, or for another host, are refused")
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
             raise Unauthorized("Unauthorized")
 
 

@@ -43,7 +43,9 @@ def _write_causes(query: Mapping[str, str], apply: bool | None) -> Iterator[Fiel
         why = f"Too long: may not be more than {MOST_MANAGER} bytes"
         yield FieldCause("fieldManager", why, "FieldValueTooLong")
     elif not manager.isprintable():
-        place, odd = next((at, each) for at, each in enumerate(manager) if not each.isprintable())
+        place, odd = next(
+            (at, character) for at, character in enumerate(manager) if not character.isprintable()
+        )
         why = f"invalid character U+{ord(odd):04X} (at position {place})"
         yield FieldCause("fieldManager", f"Invalid value: {json.dumps(manager)}: {why}")
     if query.get("dryRun", "") not in {"", "All"}:
@@ -71,8 +73,8 @@ def _list_causes(query: Mapping[str, str], watch: bool) -> Iterator[FieldCause]:
         return FieldCause(at, f"Forbidden: {why}", "FieldValueForbidden")
 
     def supported(values: str) -> FieldCause:
-        said = f'Unsupported value: "{match}": supported values: {values}'
-        return FieldCause(field, said, "FieldValueNotSupported")
+        message = f'Unsupported value: "{match}": supported values: {values}'
+        return FieldCause(field, message, "FieldValueNotSupported")
 
     if watch and initial is not None:
         if match != "NotOlderThan":
@@ -104,20 +106,20 @@ def _list_causes(query: Mapping[str, str], watch: bool) -> Iterator[FieldCause]:
 async def delete_options(request: Request) -> Obj:
     """The options of a deletion, from its body, or else from its query. Raises ApiError."""
     body = await read_body(request)
-    found = _from_body(body) if body else _from_query(request.query_params)
-    causes = list(_delete_causes(found))
+    options = _from_body(body) if body else _from_query(request.query_params)
+    causes = list(_delete_causes(options))
     if causes:
         raise Invalid.of_options("DeleteOptions", causes)
-    if (found.get("gracePeriodSeconds") or 0) < 0:
-        found["gracePeriodSeconds"] = 1
-    return found
+    if (options.get("gracePeriodSeconds") or 0) < 0:
+        options["gracePeriodSeconds"] = 1
+    return options
 
 
 def propagation(options: Obj, resource: ApiResource) -> Propagation:
     """What becomes of the dependents."""
-    given = options.get("propagationPolicy")
-    if given in _PROPAGATIONS:
-        return _PROPAGATIONS[given]
+    policy = options.get("propagationPolicy")
+    if policy in _PROPAGATIONS:
+        return _PROPAGATIONS[policy]
     if "orphanDependents" in options:
         return "Orphan" if options["orphanDependents"] else "Background"
     # For the sake of old clients, the pods of a Job stay unless they are named.
@@ -142,36 +144,36 @@ def _from_body(body: bytes) -> Obj:
 
 
 def _from_query(query: Mapping[str, str]) -> Obj:
-    found: Obj = {}
+    options: Obj = {}
     grace = query.get("gracePeriodSeconds", "")
     if grace:
         try:
-            found["gracePeriodSeconds"] = int(grace)
+            options["gracePeriodSeconds"] = int(grace)
         except ValueError:
             raise BadRequest(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from None
     if query.get("propagationPolicy"):
-        found["propagationPolicy"] = query["propagationPolicy"]
+        options["propagationPolicy"] = query["propagationPolicy"]
     if query.get("orphanDependents"):
-        found["orphanDependents"] = query["orphanDependents"] == "true"
+        options["orphanDependents"] = query["orphanDependents"] == "true"
     if query.get("dryRun"):
-        found["dryRun"] = [query["dryRun"]]
-    return found
+        options["dryRun"] = [query["dryRun"]]
+    return options
 
 
 def _delete_causes(options: Obj) -> Iterator[FieldCause]:
-    given = options.get("propagationPolicy")
-    if given is not None and "orphanDependents" in options:
+    policy = options.get("propagationPolicy")
+    if policy is not None and "orphanDependents" in options:
         why = "orphanDependents and deletionPropagation cannot be both set"
-        yield FieldCause("propagationPolicy", f'Invalid value: "{given}": {why}')
-    elif given is not None and given not in _PROPAGATIONS:
-        supported = ", ".join(f'"{one}"' for one in (*_PROPAGATIONS, "nil"))
-        said = f'Unsupported value: "{given}": supported values: {supported}'
-        yield FieldCause("propagationPolicy", said, "FieldValueNotSupported")
+        yield FieldCause("propagationPolicy", f'Invalid value: "{policy}": {why}')
+    elif policy is not None and policy not in _PROPAGATIONS:
+        supported = ", ".join(f'"{value}"' for value in (*_PROPAGATIONS, "nil"))
+        message = f'Unsupported value: "{policy}": supported values: {supported}'
+        yield FieldCause("propagationPolicy", message, "FieldValueNotSupported")
     dry_run = options.get("dryRun") or []
     if dry_run not in ([], ["All"]):
         yield _dry_run(dry_run)
 
 
-def _dry_run(given: list[str]) -> FieldCause:
-    said = f"Unsupported value: {json.dumps(given)}: {_ALL}"
-    return FieldCause("dryRun", said, "FieldValueNotSupported")
+def _dry_run(values: list[str]) -> FieldCause:
+    message = f"Unsupported value: {json.dumps(values)}: {_ALL}"
+    return FieldCause("dryRun", message, "FieldValueNotSupported")

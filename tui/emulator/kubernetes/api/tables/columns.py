@@ -97,10 +97,10 @@ def _at(path: str, default: Any = "") -> Callable[[Obj], Any]:
     parts = path.split(".")
 
     def value(obj: Obj) -> Any:
-        found: Any = obj
+        node: Any = obj
         for part in parts:
-            found = found.get(part) if isinstance(found, dict) else None
-        return default if found is None else found
+            node = node.get(part) if isinstance(node, dict) else None
+        return default if node is None else node
 
     return value
 
@@ -108,7 +108,9 @@ def _at(path: str, default: Any = "") -> Callable[[Obj], Any]:
 def _condition(kind: str) -> Callable[[Obj], Any]:
     def value(obj: Obj) -> Any:
         conditions = (obj.get("status") or {}).get("conditions") or []
-        return next((one.get("status", "") for one in conditions if one.get("type") == kind), "")
+        return next(
+            (condition.get("status", "") for condition in conditions if condition.get("type") == kind), ""
+        )
 
     return value
 
@@ -131,7 +133,7 @@ def _joined(path: str) -> Callable[[Obj], Any]:
 
 def _job_status(obj: Obj) -> str:
     conditions = (obj.get("status") or {}).get("conditions") or []
-    holds = {one.get("type") for one in conditions if one.get("status") == "True"}
+    holds = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
     for kind in ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"):
         if kind in holds:
             return kind
@@ -140,11 +142,11 @@ def _job_status(obj: Obj) -> str:
 
 def _job_completions(obj: Obj) -> str:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    wanted = spec.get("completions")
-    if wanted is None:
+    completions = spec.get("completions")
+    if completions is None:
         parallelism = spec.get("parallelism") or 0
-        wanted = f"1 of {parallelism}" if parallelism > 1 else "1"
-    return f"{status.get('succeeded') or 0}/{wanted}"
+        completions = f"1 of {parallelism}" if parallelism > 1 else "1"
+    return f"{status.get('succeeded') or 0}/{completions}"
 
 
 def _job_duration(obj: Obj) -> str:
@@ -157,19 +159,19 @@ def _job_duration(obj: Obj) -> str:
 
 def _containers(field: str) -> Callable[[Obj], str]:
     containers = _at("spec.template.spec.containers", [])
-    return lambda obj: ",".join(str(one.get(field, "")) for one in containers(obj))
+    return lambda obj: ",".join(str(container.get(field, "")) for container in containers(obj))
 
 
 def _selector(obj: Obj) -> str:
-    found = (obj.get("spec") or {}).get("selector") or {}
-    labels = found.get("matchLabels", found) if isinstance(found, dict) else {}
+    selector = (obj.get("spec") or {}).get("selector") or {}
+    labels = selector.get("matchLabels", selector) if isinstance(selector, dict) else {}
     return ",".join(f"{key}={value}" for key, value in labels.items()) or _NONE
 
 
 def _node_status(obj: Obj) -> str:
     ready = _condition("Ready")(obj)
-    said = "Ready" if ready == "True" else "NotReady" if ready else "Unknown"
-    return f"{said},SchedulingDisabled" if (obj.get("spec") or {}).get("unschedulable") else said
+    readiness = "Ready" if ready == "True" else "NotReady" if ready else "Unknown"
+    return f"{readiness},SchedulingDisabled" if (obj.get("spec") or {}).get("unschedulable") else readiness
 
 
 def _node_roles(obj: Obj) -> str:
@@ -180,12 +182,14 @@ def _node_roles(obj: Obj) -> str:
 
 def _node_address(kind: str) -> Callable[[Obj], str]:
     addresses = _at("status.addresses", [])
-    return lambda obj: next((one["address"] for one in addresses(obj) if one.get("type") == kind), _NONE)
+    return lambda obj: next(
+        (address["address"] for address in addresses(obj) if address.get("type") == kind), _NONE
+    )
 
 
 def _service_ports(obj: Obj) -> str:
     ports = (obj.get("spec") or {}).get("ports") or []
-    return ",".join(f"{one.get('port')}/{one.get('protocol', 'TCP')}" for one in ports) or _NONE
+    return ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or _NONE
 
 
 def _event_object(obj: Obj) -> str:
@@ -202,8 +206,8 @@ def _quota(path: str, prefix: str) -> Callable[[Obj], str]:
 
     def value(obj: Obj) -> str:
         rows = [(key, used(obj).get(key, "0"), limit) for key, limit in hard(obj).items()]
-        wanted = [row for row in rows if row[0].startswith("limits.") == (prefix == "limits")]
-        return ", ".join(f"{key}: {have}/{limit}" for key, have, limit in wanted)
+        chosen = [row for row in rows if row[0].startswith("limits.") == (prefix == "limits")]
+        return ", ".join(f"{key}: {have}/{limit}" for key, have, limit in chosen)
 
     return value
 

@@ -10,9 +10,11 @@ Obj = dict[str, Any]
 
 def ready(pod: Obj) -> str:
     """Ready containers of all, e.g. `1/2`."""
-    found = _statuses(pod, "containerStatuses")
+    statuses = _statuses(pod, "containerStatuses")
     containers = (pod.get("spec") or {}).get("containers") or []
-    count = sum(1 for one in found if one.get("ready") and "running" in (one.get("state") or {}))
+    count = sum(
+        1 for container in statuses if container.get("ready") and "running" in (container.get("state") or {})
+    )
     return f"{count}/{len(containers)}"
 
 
@@ -20,8 +22,8 @@ def status(pod: Obj) -> str:
     """The most telling reason: of the deletion, an init container, a container, or the phase."""
     state = pod.get("status") or {}
     reason = str(state.get("reason") or state.get("phase") or "Unknown")
-    for one in state.get("conditions") or []:
-        if one.get("type") == "PodScheduled" and one.get("reason") == "SchedulingGated":
+    for condition in state.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             reason = "SchedulingGated"
     reason = _initializing(pod) or _of_containers(pod, reason)
     if "deletionTimestamp" in pod["metadata"]:
@@ -31,9 +33,11 @@ def status(pod: Obj) -> str:
 
 def restarts(pod: Obj, age: Callable[[Any], str]) -> str:
     """Restarts of all containers, with the time since the last."""
-    found = _statuses(pod, "containerStatuses")
-    count = sum(int(one.get("restartCount") or 0) for one in found)
-    ends = [(one.get("lastState") or {}).get("terminated", {}).get("finishedAt") for one in found]
+    statuses = _statuses(pod, "containerStatuses")
+    count = sum(int(container.get("restartCount") or 0) for container in statuses)
+    ends = [
+        (container.get("lastState") or {}).get("terminated", {}).get("finishedAt") for container in statuses
+    ]
     newest = max(filter(None, ends), default=None)
     return f"{count} ({age(newest)} ago)" if count and newest else str(count)
 
@@ -44,8 +48,8 @@ def _statuses(pod: Obj, field: str) -> list[Obj]:
 
 def _initializing(pod: Obj) -> str:
     total = len((pod.get("spec") or {}).get("initContainers") or [])
-    for number, one in enumerate(_statuses(pod, "initContainerStatuses")):
-        state = one.get("state") or {}
+    for number, container in enumerate(_statuses(pod, "initContainerStatuses")):
+        state = container.get("state") or {}
         terminated, waiting = state.get("terminated"), state.get("waiting")
         if terminated is not None:
             if terminated.get("exitCode") == 0:
@@ -59,14 +63,14 @@ def _initializing(pod: Obj) -> str:
 
 def _of_containers(pod: Obj, reason: str) -> str:
     running = False
-    for one in reversed(_statuses(pod, "containerStatuses")):
-        state = one.get("state") or {}
+    for container in reversed(_statuses(pod, "containerStatuses")):
+        state = container.get("state") or {}
         waiting, terminated = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
             reason = str(waiting["reason"])
         elif terminated is not None:
             reason = _ended(terminated)
-        elif one.get("ready") and "running" in state:
+        elif container.get("ready") and "running" in state:
             running = True
     # A container that has completed beside one that runs: the pod runs.
     return "Running" if reason == "Completed" and running else reason

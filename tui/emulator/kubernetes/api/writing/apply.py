@@ -41,10 +41,14 @@ class _Manager:
         if self.entry and from_tree(self.entry.get("fieldsV1") or {}) == self.paths:
             return self.entry
         return {
-            "manager": self.name, "operation": self.operation, "apiVersion": api_version,
-            "time": rfc3339(now), "fieldsType": "FieldsV1", "fieldsV1": to_tree(self.paths),
+            "manager": self.name,
+            "operation": self.operation,
+            "apiVersion": api_version,
+            "time": rfc3339(now),
+            "fieldsType": "FieldsV1",
+            "fieldsV1": to_tree(self.paths),
             **({"subresource": self.subresource} if self.subresource else {}),
-        }  # fmt: skip
+        }
 
 
 def record_update(
@@ -54,18 +58,18 @@ def record_update(
 
     What the client gives as managers is taken over, e.g. of kubectl's move to server-side apply.
     """
-    given = (new.get("metadata") or {}).get("managedFields")
+    sent = (new.get("metadata") or {}).get("managedFields")
     before = (old["metadata"].get("managedFields") or []) if old else []
     # An empty list means: forget all managers.
-    managers = _read([] if given in ([], [{}]) else given or before)
+    managers = _read([] if sent in ([], [{}]) else sent or before)
     was = leaves(old, schema, parents=True) if old else {}
     now_is = leaves(new, schema, parents=True)
     changed = {path for path, value in now_is.items() if path not in was or was[path] != value}
     removed = set(was) - set(now_is)
-    if changed or removed or given in ([], [{}]):
+    if changed or removed or sent in ([], [{}]):
         mine = _own(managers, manager, "Update", subresource)
-        for one in managers:
-            one.paths -= removed if one is mine else removed | changed
+        for owner in managers:
+            owner.paths -= removed if owner is mine else removed | changed
         mine.paths |= changed
     _write(new, managers, now)
 
@@ -86,33 +90,35 @@ def apply_configuration(
     Raises:
         ApiError: 409 where another manager owns a field that would change, unless `force`.
     """
-    wanted = leaves(applied, schema)
+    applied_leaves = leaves(applied, schema)
     if live is None:
         merged, managers = deepcopy(applied), []
     else:
         managers = _read(live["metadata"].get("managedFields") or [])
         present = leaves(live, schema)
         conflicts = [
-            (one, path)
-            for one in managers
-            if not (one.name == manager and one.operation == "Apply" and one.subresource == subresource)
-            for path in sorted(one.paths & wanted.keys())
-            if path in present and present[path] != wanted[path]
+            (owner, path)
+            for owner in managers
+            if not (owner.name == manager and owner.operation == "Apply" and owner.subresource == subresource)
+            for path in sorted(owner.paths & applied_leaves.keys())
+            if path in present and present[path] != applied_leaves[path]
         ]
         if conflicts and not force:
             raise _conflict(resource, applied, conflicts)
-        for one, path in conflicts:
-            one.paths.discard(path)
+        for owner, path in conflicts:
+            owner.paths.discard(path)
         merged = _merge(live, applied, schema)
     mine = _own(managers, manager, "Apply", subresource)
-    others: set[Path] = set().union(*(one.paths for one in managers if one is not mine))
-    kept = others | wanted.keys()
+    others: set[Path] = set().union(*(owner.paths for owner in managers if owner is not mine))
+    kept = others | applied_leaves.keys()
     # Whole items first: without its key an item is not found again.
-    for path in sorted(mine.paths - wanted.keys(), key=lambda one: (one[-1] != ITEM, -len(one))):
+    for path in sorted(
+        mine.paths - applied_leaves.keys(), key=lambda owned: (owned[-1] != ITEM, -len(owned))
+    ):
         prefix = path[:-1] if path[-1] == ITEM else path
-        if not any(one[: len(prefix)] == prefix for one in kept):
+        if not any(kept_path[: len(prefix)] == prefix for kept_path in kept):
             _remove(merged, schema, prefix, kept)
-    mine.paths = set(wanted)
+    mine.paths = set(applied_leaves)
     _write(merged, managers, now)
     return merged
 
@@ -120,15 +126,18 @@ def apply_configuration(
 def _read(entries: list[Obj]) -> list[_Manager]:
     return [
         _Manager(
-            str(one.get("manager", "")), str(one.get("operation", "")), str(one.get("subresource", "")), one,
-            from_tree(one.get("fieldsV1") or {}),
+            str(entry.get("manager", "")),
+            str(entry.get("operation", "")),
+            str(entry.get("subresource", "")),
+            entry,
+            from_tree(entry.get("fieldsV1") or {}),
         )
-        for one in entries
-    ]  # fmt: skip
+        for entry in entries
+    ]
 
 
 def _write(obj: Obj, managers: list[_Manager], now: datetime) -> None:
-    entries = [one.as_entry(obj["apiVersion"], now) for one in managers if one.paths]
+    entries = [manager.as_entry(obj["apiVersion"], now) for manager in managers if manager.paths]
     if entries:
         obj["metadata"]["managedFields"] = entries
     else:
@@ -136,33 +145,33 @@ def _write(obj: Obj, managers: list[_Manager], now: datetime) -> None:
 
 
 def _own(managers: list[_Manager], name: str, operation: str, subresource: str) -> _Manager:
-    for one in managers:
-        if (one.name, one.operation, one.subresource) == (name, operation, subresource):
-            return one
+    for manager in managers:
+        if (manager.name, manager.operation, manager.subresource) == (name, operation, subresource):
+            return manager
     new = _Manager(name, operation, subresource, {})
     managers.append(new)
     return new
 
 
 def _conflict(resource: ApiResource, applied: Obj, conflicts: list[tuple[_Manager, Path]]) -> ApiError:
-    def sentence(one: _Manager) -> str:
-        status = f' with subresource "{one.subresource}"' if one.subresource else ""
-        using = f" using {one.entry.get('apiVersion', '')}" if one.operation == "Update" else ""
-        return f'conflict with "{one.name}"{status}{using}'
+    def sentence(manager: _Manager) -> str:
+        status = f' with subresource "{manager.subresource}"' if manager.subresource else ""
+        using = f" using {manager.entry.get('apiVersion', '')}" if manager.operation == "Update" else ""
+        return f'conflict with "{manager.name}"{status}{using}'
 
     count = f"{len(conflicts)} conflict{'s' if len(conflicts) > 1 else ''}"
     if len(conflicts) == 1:
-        said = f"{sentence(conflicts[0][0])}: {shown(conflicts[0][1])}"
+        summary = f"{sentence(conflicts[0][0])}: {shown(conflicts[0][1])}"
     else:
-        said = "\n" + "\n".join(f"- {sentence(one)}: {shown(path)}" for one, path in conflicts)
+        summary = "\n" + "\n".join(f"- {sentence(manager)}: {shown(path)}" for manager, path in conflicts)
     return ApiError(
-        f"Apply failed with {count}: {said}",
+        f"Apply failed with {count}: {summary}",
         code=409,
         reason="Conflict",
         details={
             "causes": [
-                {"reason": "FieldManagerConflict", "message": sentence(one), "field": shown(path)}
-                for one, path in conflicts
+                {"reason": "FieldManagerConflict", "message": sentence(manager), "field": shown(path)}
+                for manager, path in conflicts
             ]
         },
     )
@@ -180,11 +189,11 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
     if keys is None or not isinstance(applied, list) or not isinstance(live, list):
         return deepcopy(applied)
     items = schema.get("items") or {}
-    found = {item_part(one, keys, schema): deepcopy(one) for one in live}
+    items_by_part = {item_part(live_item, keys, schema): deepcopy(live_item) for live_item in live}
     for item in applied:
         part = item_part(item, keys, schema)
-        found[part] = _merge(found.get(part), item, items) if keys else deepcopy(item)
-    return list(found.values())
+        items_by_part[part] = _merge(items_by_part.get(part), item, items) if keys else deepcopy(item)
+    return list(items_by_part.values())
 
 
 def _remove(obj: Any, schema: Schema, path: Path, kept: set[Path]) -> None:
@@ -200,7 +209,7 @@ def _remove(obj: Any, schema: Schema, path: Path, kept: set[Path]) -> None:
         else:
             keys = list_keys(schema) or ()
             items = obj if isinstance(obj, list) else []
-            same = (n for n, one in enumerate(items) if item_part(one, keys, schema) == part)
+            same = (n for n, item in enumerate(items) if item_part(item, keys, schema) == part)
             key = next(same, None)
             if key is None:
                 return

@@ -23,28 +23,28 @@ _UNOWNED = {
 
 def leaves(obj: Obj, schema: Schema, *, parents: bool = False) -> dict[Path, Any]:
     """Every field that a manager can own, with its value; with `parents` the objects around them too."""
-    found: dict[Path, Any] = {}
+    fields: dict[Path, Any] = {}
     rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
     meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _UNOWNED}
-    _collect(rest, schema, (), found)
+    _collect(rest, schema, (), fields)
     if meta:
-        _collect(meta, child(schema, "metadata"), ("f:metadata",), found)
-    found.pop((), None)
+        _collect(meta, child(schema, "metadata"), ("f:metadata",), fields)
+    fields.pop((), None)
     if parents:
-        around = {path[:length] for path in found for length in range(1, len(path))}
+        around = {path[:length] for path in fields for length in range(1, len(path))}
         for path in around:
             # Metadata itself is always there.
             if not path[-1].startswith("k:") and path != ("f:metadata",):
-                found[*path, ITEM] = True
-    return found
+                fields[*path, ITEM] = True
+    return fields
 
 
 def child(schema: Schema, field: str) -> Schema:
     """The schema of a field of an object; empty where it is not known."""
-    found = (schema.get("properties") or {}).get(field)
-    if found is None:
-        found = schema.get("additionalProperties")
-    return found if isinstance(found, Mapping) else {}
+    field_schema = (schema.get("properties") or {}).get(field)
+    if field_schema is None:
+        field_schema = schema.get("additionalProperties")
+    return field_schema if isinstance(field_schema, Mapping) else {}
 
 
 def list_keys(schema: Schema) -> tuple[str, ...] | None:
@@ -68,24 +68,24 @@ def item_part(item: Any, keys: tuple[str, ...], schema: Schema) -> str | None:
     return f"k:{_json(named)}" if named else None
 
 
-def _collect(value: Any, schema: Schema, path: Path, found: dict[Path, Any]) -> None:
+def _collect(value: Any, schema: Schema, path: Path, fields: dict[Path, Any]) -> None:
     if isinstance(value, dict) and value and schema.get("x-kubernetes-map-type") != "atomic":
         for key, inner in value.items():
-            _collect(inner, child(schema, key), (*path, f"f:{key}"), found)
+            _collect(inner, child(schema, key), (*path, f"f:{key}"), fields)
         return
     keys = list_keys(schema) if isinstance(value, list) else None
     if keys is None or not value:
-        found[path] = value
+        fields[path] = value
         return
     for item in value:
         part = item_part(item, keys, schema)
         if part is None:
-            found[path] = value
+            fields[path] = value
         elif keys:
-            found[*path, part, ITEM] = True
-            _collect(item, schema.get("items") or {}, (*path, part), found)
+            fields[*path, part, ITEM] = True
+            _collect(item, schema.get("items") or {}, (*path, part), fields)
         else:
-            found[*path, part] = item
+            fields[*path, part] = item
 
 
 def to_tree(paths: Iterable[Path]) -> Obj:
@@ -102,10 +102,10 @@ def from_tree(tree: Mapping[str, Any], path: Path = ()) -> set[Path]:
     """The paths of a `FieldsV1`."""
     if not tree:
         return {path} if path else set()
-    found: set[Path] = set()
+    paths: set[Path] = set()
     for part, inner in tree.items():
-        found |= from_tree(inner if isinstance(inner, Mapping) else {}, (*path, part))
-    return found
+        paths |= from_tree(inner if isinstance(inner, Mapping) else {}, (*path, part))
+    return paths
 
 
 def shown(path: Path) -> str:

@@ -33,20 +33,20 @@ def json_patch(obj: Any, operations: Any) -> Any:
     """RFC 6902. Raises BadRequest, or Invalid where a test fails or a path does not exist."""
     if not isinstance(operations, list):
         raise BadRequest("a JSON patch is a list of operations")
-    found = deepcopy(obj)
-    for one in operations:
-        if not isinstance(one, dict) or not isinstance(one.get("path"), str):
-            raise BadRequest(f"no operation of a JSON patch: {one!r}")
-        found = _operate(found, one)
-    return found
+    patched = deepcopy(obj)
+    for operation in operations:
+        if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
+            raise BadRequest(f"no operation of a JSON patch: {operation!r}")
+        patched = _operate(patched, operation)
+    return patched
 
 
-def _operate(obj: Any, one: dict[str, Any]) -> Any:
-    operation, path = one.get("op"), _pointer(one["path"])
-    if operation in {"add", "replace", "test"} and "value" not in one:
+def _operate(obj: Any, step: dict[str, Any]) -> Any:
+    operation, path = step.get("op"), _pointer(step["path"])
+    if operation in {"add", "replace", "test"} and "value" not in step:
         raise _unprocessable()
     if operation == "add":
-        return _add(obj, path, deepcopy(one["value"]))
+        return _add(obj, path, deepcopy(step["value"]))
     if operation == "remove":
         return _take(obj, path)[0]
     if operation == "replace":
@@ -54,12 +54,12 @@ def _operate(obj: Any, one: dict[str, Any]) -> Any:
         if path and isinstance(_look(obj, path[:-1]), list):
             _look(obj, path)
             obj = _take(obj, path)[0]
-        return _add(obj, path, deepcopy(one["value"]))
+        return _add(obj, path, deepcopy(step["value"]))
     if operation in {"move", "copy"}:
-        source = _pointer(str(one.get("from", "")))
+        source = _pointer(str(step.get("from", "")))
         value = deepcopy(_look(obj, source))
         return _add(_take(obj, source)[0] if operation == "move" else obj, path, value)
-    if operation == "test" and _look(obj, path) == one["value"]:
+    if operation == "test" and _look(obj, path) == step["value"]:
         return obj
     raise _unprocessable()
 
@@ -112,13 +112,13 @@ def merge_patch(obj: Any, patch: Any) -> Any:
     """RFC 7386: null deletes, objects merge, all else replaces."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
-    found = dict(obj) if isinstance(obj, dict) else {}
+    merged = dict(obj) if isinstance(obj, dict) else {}
     for key, value in patch.items():
         if value is None:
-            found.pop(key, None)
+            merged.pop(key, None)
         else:
-            found[key] = merge_patch(found.get(key), value)
-    return found
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
 
 
 def strategic_merge(obj: Any, patch: Any, merge_key: MergeKey) -> Any:
@@ -140,21 +140,21 @@ def _merge(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> 
         return {}
     if directive not in {None, "merge"}:
         raise BadRequest(f"unknown $patch: {directive!r}")
-    found = dict(obj) if isinstance(obj, dict) else {}
+    merged = dict(obj) if isinstance(obj, dict) else {}
     retained = patch.get("$retainKeys")
     if isinstance(retained, list):
-        found = {key: value for key, value in found.items() if key in retained}
+        merged = {key: value for key, value in merged.items() if key in retained}
     for key, value in patch.items():
         if key.startswith("$"):
             continue
         if value is None:
-            found.pop(key, None)
+            merged.pop(key, None)
         elif isinstance(value, list):
-            found[key] = _merge_list(found.get(key), value, merge_key, (*path, key))
+            merged[key] = _merge_list(merged.get(key), value, merge_key, (*path, key))
         else:
-            found[key] = _merge(found.get(key), value, merge_key, (*path, key))
-    _rearrange(found, patch, merge_key, path)
-    return found
+            merged[key] = _merge(merged.get(key), value, merge_key, (*path, key))
+    _rearrange(merged, patch, merge_key, path)
+    return merged
 
 
 def _rearrange(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> None:
@@ -163,7 +163,7 @@ def _rearrange(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...])
         directive, _, field = key.partition("/")
         items = obj.get(field)
         if directive == "$deleteFromPrimitiveList" and isinstance(items, list):
-            obj[field] = [one for one in items if one not in value]
+            obj[field] = [item for item in items if item not in value]
         elif directive == "$setElementOrder" and isinstance(items, list):
             obj[field] = _ordered(items, value, merge_key((*path, field)))
 
@@ -177,24 +177,26 @@ def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str
         return [_plain(item) for item in patch]
     if not key:
         return _in_place([*old, *(item for item in patch if item not in old)], patch, old, key)
-    found = list(old)
+    merged = list(old)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             # The API server does not call this a bad request.
             shown = " ".join(f"{name}:{value}" for name, value in item.items())
             raise ApiError(f"map: map[{shown}] does not contain declared merge key: {key}", reason="")
-        same = (n for n, one in enumerate(found) if isinstance(one, dict) and one.get(key) == item[key])
+        same = (
+            n for n, member in enumerate(merged) if isinstance(member, dict) and member.get(key) == item[key]
+        )
         at = next(same, -1)
         if item.get("$patch") == "delete":
-            found = [one for n, one in enumerate(found) if n != at]
+            merged = [member for n, member in enumerate(merged) if n != at]
         elif at >= 0:
-            found[at] = _merge(found[at], item, merge_key, path)
+            merged[at] = _merge(merged[at], item, merge_key, path)
         else:
-            found.append(_merge({}, item, merge_key, path))
-    return _in_place(found, patch, old, key)
+            merged.append(_merge({}, item, merge_key, path))
+    return _in_place(merged, patch, old, key)
 
 
-def _in_place(found: list[Any], patch: list[Any], old: list[Any], key: str) -> list[Any]:
+def _in_place(items: list[Any], patch: list[Any], old: list[Any], key: str) -> list[Any]:
     """The order of a merged list, as the API server's library has it.
 
     What the patch names and the rest each keep their order; of two items the one that came first before goes
@@ -204,10 +206,10 @@ def _in_place(found: list[Any], patch: list[Any], old: list[Any], key: str) -> l
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    before, wanted = [identity(one) for one in old], [identity(one) for one in patch]
-    named = [one for one in found if identity(one) in wanted]
-    named.sort(key=lambda one: wanted.index(identity(one)))
-    rest = [one for one in found if identity(one) not in wanted]
+    before, order = [identity(item) for item in old], [identity(item) for item in patch]
+    named = [item for item in items if identity(item) in order]
+    named.sort(key=lambda item: order.index(identity(item)))
+    rest = [item for item in items if identity(item) not in order]
     ordered: list[Any] = []
     while named and rest:
         first, other = identity(rest[0]), identity(named[0])
@@ -222,13 +224,15 @@ def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    places = {identity(one): n for n, one in enumerate(order)}
-    named = sorted((one for one in items if identity(one) in places), key=lambda one: places[identity(one)])
-    return [*named, *(one for one in items if identity(one) not in places)]
+    places = {identity(item): n for n, item in enumerate(order)}
+    named = sorted(
+        (item for item in items if identity(item) in places), key=lambda item: places[identity(item)]
+    )
+    return [*named, *(item for item in items if identity(item) not in places)]
 
 
 def _plain(value: Any) -> Any:
     """A value of a patch without directives and nulls."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items() if v is not None and not k.startswith("$")}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -33,14 +33,14 @@ class Scales:
                 why = f'the spec replicas field "{path}" does not exist'
                 raise ApiError(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
             return json_response(encode(_scale(resource, obj)))
-        wanted = await self._wanted(request, _scale(resource, obj))
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        scale = await self._wanted(request, _scale(resource, obj))
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
             raise Invalid.of_patch(f"spec.replicas must be of type integer, not {replicas!r}")
         if replicas < 0:
             why = f"Invalid value: {replicas}: should be a non-negative integer"
             raise Invalid.of(resource, target.name, [FieldCause(path, why)])
-        version = (wanted.get("metadata") or {}).get("resourceVersion")
+        version = (scale.get("metadata") or {}).get("resourceVersion")
 
         def edit(new: Obj) -> None:
             if version:
@@ -61,8 +61,8 @@ class Scales:
                 "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
             )
         patch = read_patch(kind, await read_body(request))
-        found = json_patch(scale, patch) if "json-patch" in kind else merge_patch(scale, patch)
-        return found if isinstance(found, dict) else {}
+        patched = json_patch(scale, patch) if "json-patch" in kind else merge_patch(scale, patch)
+        return patched if isinstance(patched, dict) else {}
 
 
 def _scale(resource: ApiResource, obj: Obj) -> Obj:

@@ -110,7 +110,7 @@ class ObjectWriter:
         if kind not in _PATCHES:
             raise UnsupportedMediaType("415: Unsupported Media Type", details={})
         if "strategic" in kind and resource.custom:
-            allowed = ", ".join(one for one in _PATCHES if "strategic" not in one)
+            allowed = ", ".join(media for media in _PATCHES if "strategic" not in media)
             raise UnsupportedMediaType(
                 f"the body of the request was in an unknown format - accepted media types include: {allowed}"
             )
@@ -156,19 +156,27 @@ class ObjectWriter:
             return self._reply(request, resource, deleted, 200, warnings)
         details = {"name": target.name, "kind": resource.plural, "uid": deleted["metadata"]["uid"]}
         details |= {"group": resource.group} if resource.group else {}
-        return json_response(encode({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
-        }))  # fmt: skip
+        return json_response(
+            encode(
+                {
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "metadata": {},
+                    "status": "Success",
+                    "details": details,
+                }
+            )
+        )
 
     async def delete_all(self, request: Request, resource: ApiResource, target: Target) -> Response:
         """DELETE of a collection."""
         options, query = await delete_options(request), request.query_params
         labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
         matches = selection(labels, fields, resource)
-        found = self._objects.all_stored(resource, target.namespace)
-        chosen = [one for one in found if matches is None or matches(one.obj)]
-        for one in chosen:
-            self._delete(resource, one, options)
+        items = self._objects.all_stored(resource, target.namespace)
+        chosen = [item for item in items if matches is None or matches(item.obj)]
+        for item in chosen:
+            self._delete(resource, item, options)
         # As they were, and without their type as in any list.
         return json_response(ReplyForm().all(resource, chosen, self._objects.version, {}))
 
@@ -186,10 +194,10 @@ class ObjectWriter:
     def _apply(self, request: Request, resource: ApiResource, target: Target, applied: Any) -> Response:
         query = request.query_params
         manager = query.get("fieldManager", "")
-        given = {"apiVersion": applied.get("apiVersion", ""), "kind": applied.get("kind", "")}
-        if given != {"apiVersion": resource.api_version, "kind": resource.kind}:
-            group, _, version = given["apiVersion"].rpartition("/")
-            raise BadRequest(f"invalid object type: {group}/{version}, Kind={given['kind']}")
+        sent_type = {"apiVersion": applied.get("apiVersion", ""), "kind": applied.get("kind", "")}
+        if sent_type != {"apiVersion": resource.api_version, "kind": resource.kind}:
+            group, _, version = sent_type["apiVersion"].rpartition("/")
+            raise BadRequest(f"invalid object type: {group}/{version}, Kind={sent_type['kind']}")
         meta = applied.setdefault("metadata", {})
         _take_namespace(resource, meta, target)
         if meta.setdefault("name", target.name) != target.name:
@@ -200,9 +208,15 @@ class ObjectWriter:
         live = self._live(resource, target)
         status, force = target.subresource == "status", query.get("force") in {"true", "1"}
         merged = apply_configuration(
-            resource, live, applied, manager=manager, schema=types.schema(resource),
-            now=self._objects.now(), force=force, subresource=target.subresource,
-        )  # fmt: skip
+            resource,
+            live,
+            applied,
+            manager=manager,
+            schema=types.schema(resource),
+            now=self._objects.now(),
+            force=force,
+            subresource=target.subresource,
+        )
         dry_run = is_dry_run(query)
         if live is None:
             if status:
@@ -228,8 +242,8 @@ class ObjectWriter:
         return record
 
     def _manager(self, request: Request) -> str:
-        given = request.query_params.get("fieldManager", "")
-        return given or request.headers.get("user-agent", "unknown").partition("/")[0][:128]
+        manager = request.query_params.get("fieldManager", "")
+        return manager or request.headers.get("user-agent", "unknown").partition("/")[0][:128]
 
     def _delete(self, resource: ApiResource, stored: Stored, options: Obj) -> Obj:
         meta = stored.obj["metadata"]
@@ -240,10 +254,13 @@ class ObjectWriter:
                 why = f"precondition {field} {expected} does not match the object's {meta[field]}"
                 raise ApiConflict.of(resource, meta["name"], why)
         return self._objects.delete(
-            resource, str(meta.get("namespace") or ""), meta["name"],
-            propagation=propagation(options, resource), grace=options.get("gracePeriodSeconds"),
+            resource,
+            str(meta.get("namespace") or ""),
+            meta["name"],
+            propagation=propagation(options, resource),
+            grace=options.get("gracePeriodSeconds"),
             dry_run=options.get("dryRun") == ["All"],
-        )  # fmt: skip
+        )
 
     def _reply(
         self, request: Request, resource: ApiResource, obj: Obj, code: int, warnings: list[str]

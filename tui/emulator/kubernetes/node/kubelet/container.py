@@ -138,8 +138,8 @@ class PodContainer:
         self._failures = self.state.restarts
         self.state.container_id = self._id()
         known = (before or {}).get("state") or {}
-        ends = [each["terminated"] for each in (known, self.state.last) if "terminated" in each]
-        end = next((each for each in ends if each.get("containerID") == self.state.container_id), None)
+        ends = [state["terminated"] for state in (known, self.state.last) if "terminated" in state]
+        end = next((ended for ended in ends if ended.get("containerID") == self.state.container_id), None)
         self.active = end is None
         if end is not None:
             self.state.state = {"terminated": dict(end)}
@@ -256,9 +256,13 @@ class PodContainer:
         site = self.pod.site(self.spec, folder)
         try:
             plan = build_plan(
-                self.pod.obj, self.spec, site, self.pod.lookup, grace=self.pod.grace,
+                self.pod.obj,
+                self.spec,
+                site,
+                self.pod.lookup,
+                grace=self.pod.grace,
                 sample_period=services.settings.sample_period,
-            )  # fmt: skip
+            )
         except CannotRun as error:
             raise CannotCreate(str(error)) from error
         services.runner.start(folder, plan)
@@ -292,12 +296,12 @@ class PodContainer:
     async def _wait_for_start(self, folder: AttemptDir) -> None:
         runner = self.pod.services.runner
         while True:
-            found = runner.status(folder)
-            mine = found.replicas[0] if found.replicas else None
-            if found.outcome is not None or (mine is not None and mine.state != "starting"):
+            attempt = runner.status(folder)
+            mine = attempt.replicas[0] if attempt.replicas else None
+            if attempt.outcome is not None or (mine is not None and mine.state != "starting"):
                 break
             await asyncio.sleep(STARTED_POLL)
-        if found.outcome is None and mine is not None and mine.state == "running":
+        if attempt.outcome is None and mine is not None and mine.state == "running":
             if not self.state.running:
                 self._started_at = time.time()
                 self.state.state = {"running": {"startedAt": rfc3339(self._started_at)}}
@@ -324,12 +328,16 @@ class PodContainer:
         if not running:
             self.pod.event("Started", f"Started container {self.name}")
         code = mine.exit_code
-        found: dict[str, Any] = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **times}
+        terminated: dict[str, Any] = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            **times,
+        }
         if mine.oom:
-            found["reason"] = "OOMKilled"
+            terminated["reason"] = "OOMKilled"
         if message := self._message(folder, code):
-            found["message"] = message
-        return found
+            terminated["message"] = message
+        return terminated
 
     def _message(self, folder: AttemptDir, code: int) -> str:
         """What the container wrote as its termination message."""

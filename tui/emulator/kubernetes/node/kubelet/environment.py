@@ -101,7 +101,7 @@ def build_plan(
     # As on `local`, the buckets that a job names exist.
     named = "\n".join([*own.values(), *command, *args, *argv, *env.values()])
     make_buckets(_BUCKET.findall(named), site.state)
-    asked = _gpus(container)
+    gpu_count = _gpus(container)
     env |= {key: value for key, value in gpus.variables(site.devices).items() if key not in own}
     limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
     replica = ReplicaPlan(
@@ -111,19 +111,24 @@ def build_plan(
         str(_workdir(container, workdir, local)),
         primary=True,
         accelerators=site.devices,
-        simulated=asked if site.simulate and not site.devices else 0,
+        simulated=gpu_count if site.simulate and not site.devices else 0,
         memory_limit=int(quantity.parse(limit)) if limit else 0,
         one_output=True,
     )
     job = str(pod["metadata"]["uid"])
     return AttemptPlan(
-        job, site.run.number, (replica,), grace=grace, stop_grace=grace, sample_period=sample_period,
+        job,
+        site.run.number,
+        (replica,),
+        grace=grace,
+        stop_grace=grace,
+        sample_period=sample_period,
         worker_restarts=0,
-    )  # fmt: skip
+    )
 
 
 def requested_gpus(pod: Obj) -> int:
-    return sum(_gpus(each) for each in pod["spec"].get("containers") or ())
+    return sum(_gpus(container) for container in pod["spec"].get("containers") or ())
 
 
 def _gpus(container: Obj) -> int:
@@ -137,31 +142,31 @@ def _message_path(container: Obj) -> str:
 
 def _workdir(container: Obj, workdir: Path, local: Callable[[str], str]) -> Path:
     """The folder of a run, or the one that is mounted at the container's working directory."""
-    wanted = str(container.get("workingDir") or "")
-    if not wanted.startswith("/"):
+    folder = str(container.get("workingDir") or "")
+    if not folder.startswith("/"):
         return workdir
-    translated = local(wanted)
-    return Path(translated) if translated != wanted else workdir / wanted.lstrip("/")
+    translated = local(folder)
+    return Path(translated) if translated != folder else workdir / folder.lstrip("/")
 
 
 def _own_variables(pod: Obj, container: Obj, site: Site, lookup: Lookup) -> dict[str, str]:
     """The variables of `envFrom`, then those of `env`; a later one may refer to an earlier one."""
-    found = values_from(container, lookup)
+    variables = values_from(container, lookup)
     for variable in container.get("env") or ():
         name, source = variable["name"], variable.get("valueFrom")
         if not source:
-            found[name] = expand(str(variable.get("value") or ""), found)
+            variables[name] = expand(str(variable.get("value") or ""), variables)
         elif "fieldRef" in source:
-            found[name] = field_value(pod, source["fieldRef"].get("fieldPath", ""))
+            variables[name] = field_value(pod, source["fieldRef"].get("fieldPath", ""))
         elif "resourceFieldRef" in source:
             reference = source["resourceFieldRef"]
-            found[name] = resource_value(pod, container["name"], reference, site.allocatable)
+            variables[name] = resource_value(pod, container["name"], reference, site.allocatable)
         elif (value := keyed_value(source, lookup)) is not None:
-            found[name] = value
-    for name, value in found.items():
+            variables[name] = value
+    for name, value in variables.items():
         if "\0" in value or "\0" in name or "=" in name:
             raise CannotCreate(f"environment variable {name!r} has a character that no variable can have")
-    return found
+    return variables
 
 
 def _image(pod: Obj, site: Site, workdir: Path) -> dict[str, str]:

@@ -34,8 +34,8 @@ class PodFolder:
 
     def runs(self, container: str) -> list[AttemptDir]:
         """Runs that are on the disk, in order."""
-        found = (self.root / "containers" / container).glob("attempt-*")
-        return [AttemptDir(path) for path in sorted(found, key=lambda path: int(path.name.split("-")[1]))]
+        folders = (self.root / "containers" / container).glob("attempt-*")
+        return [AttemptDir(path) for path in sorted(folders, key=lambda path: int(path.name.split("-")[1]))]
 
     def every_run(self) -> Iterator[tuple[str, AttemptDir]]:
         """All runs of all containers."""

@@ -33,7 +33,7 @@ class ImageRegistry:
     def delay(self, image: str) -> float:
         """Seconds that a pull takes."""
         now = time.monotonic()
-        self.slow = [each for each in self.slow if each.until > now]
+        self.slow = [pull for pull in self.slow if pull.until > now]
         return max([self._seconds, *(s.seconds for s in self.slow if fnmatch.fnmatchcase(image, s.pattern))])
 
     def refusal(self, image: str, container: Mapping[str, Any]) -> str | None:

@@ -160,9 +160,13 @@ class Kubelet:
 
 def _known_verdict(before: Obj) -> PodVerdict | None:
     """The verdict that an ended server was carrying out."""
-    for each in before.get("conditions") or ():
-        if each["type"] == KIND and each["status"] == "True" and each.get("reason") == "TerminationByKubelet":
-            message = str(each.get("message") or "")
+    for present in before.get("conditions") or ():
+        if (
+            present["type"] == KIND
+            and present["status"] == "True"
+            and present.get("reason") == "TerminationByKubelet"
+        ):
+            message = str(present.get("message") or "")
             reason = "Terminated" if message == SHUTDOWN else "Evicted"
             return PodVerdict(reason, message, (condition("TerminationByKubelet", message),))
     return None

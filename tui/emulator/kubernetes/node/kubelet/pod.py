@@ -102,7 +102,7 @@ class PodWorker:
             )
             for container in self.containers:
                 container.stop(0)
-            await asyncio.gather(*(each.run() for each in self.containers if each.number))
+            await asyncio.gather(*(started.run() for started in self.containers if started.number))
         finally:
             self._clear_deadline()
         self._ended.set()
@@ -141,7 +141,10 @@ class PodWorker:
     async def _run_containers(self) -> None:
         if not await self._initialize():
             return
-        work = [asyncio.create_task(each.run(), name=f"{each.name} of {self.title}") for each in self.main]
+        work = [
+            asyncio.create_task(main_container.run(), name=f"{main_container.name} of {self.title}")
+            for main_container in self.main
+        ]
         try:
             await asyncio.gather(*work)
             for container in self.init:
@@ -166,11 +169,11 @@ class PodWorker:
             if self._stopping.is_set() or not container.state.done:
                 await self._end_sidecars()
                 return False
-        for each in self.main:
-            if not each.number:
+        for main_container in self.main:
+            if not main_container.number:
                 # A kubelet speaks of initializing only where there is something to initialize.
                 reason = status.INITIALIZING if self.init else status.CREATING
-                each.state.state = {"waiting": {"reason": reason}}
+                main_container.state.state = {"waiting": {"reason": reason}}
         return True
 
     async def _end_sidecars(self) -> None:
@@ -182,7 +185,7 @@ class PodWorker:
     async def _mount(self) -> bool:
         """Make folders and volumes; False when the pod is stopped meanwhile."""
         self.publish()
-        while not self._stopping.is_set() or any(each.number for each in self.containers):
+        while not self._stopping.is_set() or any(container.number for container in self.containers):
             try:
                 self.folder.root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._volumes = dict(
@@ -205,13 +208,15 @@ class PodWorker:
         services = self.services
         names = self._names()
         mounts = volumes.mounts_of(spec, self._volumes, {})
-        kept = {each.name: volumes.load_mounts(self.folder, each.name) for each in self.containers}
+        kept = {
+            container.name: volumes.load_mounts(self.folder, container.name) for container in self.containers
+        }
         volumes.save_mounts(self.folder, {**kept, spec["name"]: mounts})
         message = self.folder.message(spec["name"], run.number)
         message.parent.mkdir(parents=True, exist_ok=True)
         message.unlink(missing_ok=True)
         node = services.node(self.spec["nodeName"])
-        asked = requested_gpus({"spec": {"containers": [spec]}})
+        gpu_count = requested_gpus({"spec": {"containers": [spec]}})
 
         def port(host: hostnames.Host, number: int) -> int:
             return services.ports.port(self.uid, host, number)
@@ -223,7 +228,7 @@ class PodWorker:
             message,
             mounts,
             (node.get("status") or {}).get("allocatable") or {},
-            services.take_devices(self.uid, spec["name"], asked),
+            services.take_devices(self.uid, spec["name"], gpu_count),
             services.simulates(self.spec["nodeName"]),
             services.siblings(self.obj),
             lambda env: hostnames.translate(env, names, port),
@@ -260,7 +265,7 @@ class PodWorker:
         """Store the present status. Later, where the disk is full."""
         if self.gone:
             return
-        states = [each.state for each in self.containers]
+        states = [container.state for container in self.containers]
 
         def edit(obj: Obj) -> None:
             if obj["metadata"]["uid"] == self.uid:
@@ -301,7 +306,7 @@ class PodWorker:
 
 def _by_name(pod_status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {
-        each["name"]: each
+        container["name"]: container
         for key in ("initContainerStatuses", "containerStatuses")
-        for each in pod_status.get(key) or ()
+        for container in pod_status.get(key) or ()
     }

@@ -55,12 +55,12 @@ def field_value(pod: Obj, path: str) -> str:
 
 def resource_value(pod: Obj, container: str, reference: Obj, allocatable: Mapping[str, Any]) -> str:
     """The value of a `resourceFieldRef`; without a limit it is the node's amount. Raises CannotCreate."""
-    wanted = reference.get("containerName") or container
+    name = reference.get("containerName") or container
     spec = pod["spec"]
     everything = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    owner = next((each for each in everything if each["name"] == wanted), None)
+    owner = next((candidate for candidate in everything if candidate["name"] == name), None)
     if owner is None:
-        raise CannotCreate(f"container {wanted} not found")
+        raise CannotCreate(f"container {name} not found")
     part, _, resource = str(reference["resource"]).partition(".")
     resources = owner.get("resources") or {}
     amount = (resources.get(part) or {}).get(resource)
@@ -73,7 +73,7 @@ def resource_value(pod: Obj, container: str, reference: Obj, allocatable: Mappin
 
 def values_from(container: Obj, lookup: Lookup) -> dict[str, str]:
     """The variables of `envFrom`. Raises CannotCreate."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         prefix = source.get("prefix") or ""
         for kind, noun, read in (
@@ -88,8 +88,8 @@ def values_from(container: Obj, lookup: Lookup) -> dict[str, str]:
                 if not reference.get("optional"):
                     raise CannotCreate(f'{noun} "{reference.get("name", "")}" not found')
                 continue
-            found |= {prefix + key: value.decode("utf-8", "replace") for key, value in data.items()}
-    return found
+            variables |= {prefix + key: value.decode("utf-8", "replace") for key, value in data.items()}
+    return variables
 
 
 def keyed_value(source: Obj, lookup: Lookup) -> str | None:

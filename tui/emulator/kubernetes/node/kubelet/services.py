@@ -37,7 +37,9 @@ class PodServices:
         self.runner = LocalRunner()
         self.images = ImageRegistry(settings.images, settings.missing_images, settings.image_pull_seconds)
         self.ports = LocalPorts(self.folder.ports, state.root)
-        self.machines: dict[str, NodeMachine] = {each.name: each for each in machines(settings.node_pools)}
+        self.machines: dict[str, NodeMachine] = {
+            machine.name: machine for machine in machines(settings.node_pools)
+        }
         self._addresses: dict[str, str] = {}
         self._devices: dict[tuple[str, str], tuple[int, ...]] = {}
 
@@ -79,10 +81,13 @@ class PodServices:
         owners = {owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()}
         if not owners:
             return 1
-        return max(1, sum(
-            any(owner["uid"] in owners for owner in other["metadata"].get("ownerReferences") or ())
-            for other in self.objects.list(PODS, pod["metadata"]["namespace"])
-        ))  # fmt: skip
+        return max(
+            1,
+            sum(
+                any(owner["uid"] in owners for owner in other["metadata"].get("ownerReferences") or ())
+                for other in self.objects.list(PODS, pod["metadata"]["namespace"])
+            ),
+        )
 
     def event(self, about: Obj, reason: str, message: str, kind: Literal["Normal", "Warning"]) -> None:
         try:
@@ -97,10 +102,10 @@ class PodServices:
         if known:
             self._addresses[uid] = known
             return known
-        taken, seed = set(self._addresses.values()), zlib.crc32(uid.encode())
+        in_use, seed = set(self._addresses.values()), zlib.crc32(uid.encode())
         while True:
             address = f"127.{64 + seed % 128}.{(seed >> 8) % 256}.{1 + (seed >> 16) % 254}"
-            if address not in taken:
+            if address not in in_use:
                 self._addresses[uid] = address
                 return address
             seed = (seed * 1103515245 + 12345) % (1 << 32)
@@ -133,26 +138,26 @@ class NamespaceLookup:
         self._objects, self.namespace = objects, namespace
 
     def config_map(self, name: str) -> Mapping[str, bytes] | None:
-        found = self._find("configmaps", name)
-        return None if found is None else volumes.config_map_data(found)
+        config_map = self._find("configmaps", name)
+        return None if config_map is None else volumes.config_map_data(config_map)
 
     def secret(self, name: str) -> Mapping[str, bytes] | None:
-        found = self._find("secrets", name)
-        return None if found is None else volumes.secret_data(found)
+        secret = self._find("secrets", name)
+        return None if secret is None else volumes.secret_data(secret)
 
     def bind_claim(self, name: str) -> None:
         """Bind the claim to its folder at its first use. Raises CannotMount."""
-        found = self._find("persistentvolumeclaims", name)
-        if found is None:
+        claim = self._find("persistentvolumeclaims", name)
+        if claim is None:
             raise CannotMount(f'persistentvolumeclaim "{name}" not found')
-        if (found.get("status") or {}).get("phase") == "Bound":
+        if (claim.get("status") or {}).get("phase") == "Bound":
             return
         claims = self._objects.resource("persistentvolumeclaims")
 
         def fill(obj: Obj) -> None:
-            asked = (obj["spec"].get("resources") or {}).get("requests") or {}
+            requested = (obj["spec"].get("resources") or {}).get("requests") or {}
             modes = obj["spec"].get("accessModes") or ["ReadWriteOnce"]
-            obj["status"] = {"phase": "Bound", "accessModes": modes, "capacity": dict(asked)}
+            obj["status"] = {"phase": "Bound", "accessModes": modes, "capacity": dict(requested)}
 
         def name_volume(obj: Obj) -> None:
             obj["spec"]["volumeName"] = f"pvc-{obj['metadata']['uid']}"

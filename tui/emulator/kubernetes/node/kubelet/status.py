@@ -49,7 +49,7 @@ class KubeletContainerState:
 
     def status(self) -> dict[str, Any]:
         """Its entry in the pod's status."""
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "name": self.name,
             "state": self.state,
             "lastState": self.last,
@@ -60,10 +60,10 @@ class KubeletContainerState:
             "started": self.running or (self.init and not self.sidecar and self.exit_code == 0),
         }
         if self.container_id:
-            found["containerID"] = self.container_id
+            entry["containerID"] = self.container_id
         if self.resources:
-            found["resources"] = dict(self.resources)
-        return found
+            entry["resources"] = dict(self.resources)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +75,32 @@ class PodVerdict:
     conditions: tuple[dict[str, str], ...] = ()
 
 
-def phase(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
+def phase_of(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
     """The phase that follows from the containers."""
     policy = spec.get("restartPolicy", "Always")
-    init = [each for each in containers if each.init]
-    main = [each for each in containers if not each.init]
-    if any(each.exit_code not in {None, 0} for each in init if not each.sidecar) and policy == "Never":
+    init = [container for container in containers if container.init]
+    main = [container for container in containers if not container.init]
+    if (
+        any(container.exit_code not in {None, 0} for container in init if not container.sidecar)
+        and policy == "Never"
+    ):
         return "Failed"
-    if not all(each.done for each in init) and all(
-        "waiting" in each.state and not each.last for each in main
+    if not all(container.done for container in init) and all(
+        "waiting" in container.state and not container.last for container in main
     ):
         return "Pending"
-    waiting = [each for each in main if "waiting" in each.state and not each.last]
-    stopped = [each for each in main if each not in waiting and not each.running]
+    waiting = [container for container in main if "waiting" in container.state and not container.last]
+    stopped = [container for container in main if container not in waiting and not container.running]
     if waiting:
         return "Pending"
     # A sidecar ends after the others.
-    if any(each.running for each in main) or any(each.running for each in init if each.sidecar):
+    if any(container.running for container in main) or any(
+        container.running for container in init if container.sidecar
+    ):
         return "Running"
     if policy == "Always":
         return "Running"
-    if all(each.exit_code == 0 for each in stopped):
+    if all(container.exit_code == 0 for container in stopped):
         return "Succeeded"
     if policy == "Never":
         return "Failed"
@@ -104,21 +109,25 @@ def phase(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
 
 
 def conditions(
-    pod: Obj, containers: Sequence[KubeletContainerState], now_phase: str, extra: Iterable[Obj], now: str
+    pod: Obj, containers: Sequence[KubeletContainerState], phase: str, extra: Iterable[Obj], now: str
 ) -> list[dict[str, Any]]:
     """The pod's conditions; the time of one that did not change stays."""
-    names = [each.name for each in containers if each.init and not each.done]
-    unready = [each.name for each in containers if not each.ready and (not each.init or each.sidecar)]
-    wanted: list[dict[str, Any]] = [
-        {"type": "PodReadyToStartContainers", "status": _word(now_phase not in {"Succeeded", "Failed"})},
-        _initialized(names, now_phase),
-        _ready("Ready", unready, now_phase),
-        _ready("ContainersReady", unready, now_phase),
+    names = [container.name for container in containers if container.init and not container.done]
+    unready = [
+        container.name
+        for container in containers
+        if not container.ready and (not container.init or container.sidecar)
+    ]
+    own: list[dict[str, Any]] = [
+        {"type": "PodReadyToStartContainers", "status": _word(phase not in {"Succeeded", "Failed"})},
+        _initialized(names, phase),
+        _ready("Ready", unready, phase),
+        _ready("ContainersReady", unready, phase),
     ]
     before = (pod.get("status") or {}).get("conditions") or ()
-    known = {each["type"]: dict(each) for each in before}
+    known = {present["type"]: dict(present) for present in before}
     result = []
-    for condition in [*wanted, *(dict(each) for each in extra)]:
+    for condition in [*own, *(dict(more) for more in extra)]:
         old = known.pop(condition["type"], None)
         same = old is not None and old.get("status") == condition["status"]
         since = old["lastTransitionTime"] if same and old and old.get("lastTransitionTime") else now
@@ -131,27 +140,31 @@ def _word(holds: bool) -> str:
     return "True" if holds else "False"
 
 
-def _initialized(missing: Sequence[str], now_phase: str) -> dict[str, str]:
-    if now_phase == "Succeeded":
+def _initialized(missing: Sequence[str], phase: str) -> dict[str, str]:
+    if phase == "Succeeded":
         return {"type": "Initialized", "status": "True", "reason": "PodCompleted"}
     if not missing:
         return {"type": "Initialized", "status": "True"}
     return {
-        "type": "Initialized", "status": "False", "reason": "ContainersNotInitialized",
+        "type": "Initialized",
+        "status": "False",
+        "reason": "ContainersNotInitialized",
         "message": f"containers with incomplete status: [{' '.join(missing)}]",
-    }  # fmt: skip
+    }
 
 
-def _ready(kind: str, unready: Sequence[str], now_phase: str) -> dict[str, str]:
-    if now_phase in {"Succeeded", "Failed"}:
-        reason = "PodCompleted" if now_phase == "Succeeded" else "PodFailed"
+def _ready(kind: str, unready: Sequence[str], phase: str) -> dict[str, str]:
+    if phase in {"Succeeded", "Failed"}:
+        reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
         return {"type": kind, "status": "False", "reason": reason}
     if not unready:
         return {"type": kind, "status": "True"}
     return {
-        "type": kind, "status": "False", "reason": "ContainersNotReady",
+        "type": kind,
+        "status": "False",
+        "reason": "ContainersNotReady",
         "message": f"containers with unready status: [{' '.join(unready)}]",
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +189,10 @@ def pod_status(
 ) -> dict[str, Any]:
     """The whole status."""
     spec, before = pod["spec"], pod.get("status") or {}
-    found = phase(spec, containers)
-    if fate.ended and found not in {"Succeeded", "Failed"}:
-        clean = all(each.exit_code == 0 for each in containers if not each.init)
-        found = "Succeeded" if clean else "Failed"
+    phase = phase_of(spec, containers)
+    if fate.ended and phase not in {"Succeeded", "Failed"}:
+        clean = all(container.exit_code == 0 for container in containers if not container.init)
+        phase = "Succeeded" if clean else "Failed"
     status: dict[str, Any] = {
         key: before[key]
         for key in ("nominatedNodeName", "qosClass", "resourceClaimStatuses")
@@ -189,20 +202,20 @@ def pod_status(
     if fate.verdict is not None:
         extra = fate.verdict.conditions
         if fate.ended:
-            found = "Failed"
-            said = {"reason": fate.verdict.reason, "message": fate.verdict.message}
-            status |= {key: text for key, text in said.items() if text}
+            phase = "Failed"
+            texts = {"reason": fate.verdict.reason, "message": fate.verdict.message}
+            status |= {key: text for key, text in texts.items() if text}
     status |= {
-        "phase": found,
-        "conditions": conditions(pod, containers, found, extra, now),
+        "phase": phase,
+        "conditions": conditions(pod, containers, phase, extra, now),
         "hostIP": place.host_ip,
         "hostIPs": [{"ip": place.host_ip}],
         "podIP": place.pod_ip,
         "podIPs": [{"ip": place.pod_ip}],
         "startTime": place.start_time,
-        "containerStatuses": [each.status() for each in containers if not each.init],
+        "containerStatuses": [container.status() for container in containers if not container.init],
     }
-    if init := [each.status() for each in containers if each.init]:
+    if init := [container.status() for container in containers if container.init]:
         status["initContainerStatuses"] = init
     return status
 

@@ -35,10 +35,10 @@ def prepare_volumes(pod: Obj, folder: PodFolder, node: NodeFolder, lookup: Looku
         CannotMount: when a ConfigMap, Secret or claim does not exist; it is tried again.
         OSError.
     """
-    found = {}
+    folders = {}
     for volume in pod["spec"].get("volumes") or ():
-        found[volume["name"]] = _prepare(volume, pod, folder, node, lookup)
-    return found
+        folders[volume["name"]] = _prepare(volume, pod, folder, node, lookup)
+    return folders
 
 
 def _prepare(volume: Obj, pod: Obj, folder: PodFolder, node: NodeFolder, lookup: Lookup) -> Path:
@@ -47,16 +47,16 @@ def _prepare(volume: Obj, pod: Obj, folder: PodFolder, node: NodeFolder, lookup:
         return Path(host_path["path"])
     if claim := volume.get("persistentVolumeClaim"):
         lookup.bind_claim(claim["claimName"])
-        made = node.claim(namespace, claim["claimName"])
+        target = node.claim(namespace, claim["claimName"])
     elif bucket := _bucket(volume):
-        made = node.state.buckets / bucket
+        target = node.state.buckets / bucket
     else:
-        made = folder.volume(name)
-    made.mkdir(parents=True, exist_ok=True)
+        target = folder.volume(name)
+    target.mkdir(parents=True, exist_ok=True)
     files = _files(volume, pod, lookup)
     if files is not None:
-        _write(made, files)
-    return made
+        _write(target, files)
+    return target
 
 
 def _bucket(volume: Obj) -> str:
@@ -77,11 +77,11 @@ def _files(volume: Obj, pod: Obj, lookup: Lookup) -> dict[str, bytes] | None:
             return _downward(source, pod)
         if (source := volume.get("projected")) is not None:
             files: dict[str, bytes] = {}
-            for each in source.get("sources") or ():
+            for projection in source.get("sources") or ():
                 part = _files(
                     {
                         k: ({**v, "secretName": v.get("name", "")} if k == "secret" else v)
-                        for k, v in each.items()
+                        for k, v in projection.items()
                     },
                     pod,
                     lookup,
@@ -143,7 +143,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def mounts_of(container: Obj, volumes: Mapping[str, Path], env: Mapping[str, str]) -> dict[str, str]:
     """Mount path → path on this machine, for one container."""
-    found = {}
+    mounts = {}
     for mount in container.get("volumeMounts") or ():
         path, base = str(mount["mountPath"]).rstrip("/") or "/", volumes.get(mount["name"])
         if path == SHARED_MEMORY or base is None:
@@ -151,10 +151,10 @@ def mounts_of(container: Obj, volumes: Mapping[str, Path], env: Mapping[str, str
         inner = str(mount.get("subPath") or "")
         if expression := mount.get("subPathExpr"):
             inner = re.sub(r"\$\(([^)]*)\)", lambda match: env.get(match[1], ""), expression)
-        found[path] = str(base / inner) if inner else str(base)
-        if inner and not Path(found[path]).exists():
-            os.makedirs(found[path], exist_ok=True)  # noqa: PTH103 - the path is text here
-    return found
+        mounts[path] = str(base / inner) if inner else str(base)
+        if inner and not Path(mounts[path]).exists():
+            os.makedirs(mounts[path], exist_ok=True)  # noqa: PTH103 - the path is text here
+    return mounts
 
 
 def path_translator(mounts: Mapping[str, str]) -> Callable[[str], str]:
@@ -174,21 +174,21 @@ def save_mounts(folder: PodFolder, mounts: Mapping[str, Mapping[str, str]]) -> N
 def load_mounts(folder: PodFolder, container: str) -> dict[str, str]:
     """What `save_mounts` kept for this container."""
     try:
-        found = json.loads(folder.mounts.read_text()).get(container)
+        mounts = json.loads(folder.mounts.read_text()).get(container)
     except (OSError, ValueError):
         return {}
-    return dict(found or {})
+    return dict(mounts or {})
 
 
 def secret_data(obj: Obj) -> dict[str, bytes]:
     """The values of a Secret."""
-    found = {key: base64.b64decode(value or "") for key, value in (obj.get("data") or {}).items()}
-    return found | {key: str(value).encode() for key, value in (obj.get("stringData") or {}).items()}
+    values = {key: base64.b64decode(value or "") for key, value in (obj.get("data") or {}).items()}
+    return values | {key: str(value).encode() for key, value in (obj.get("stringData") or {}).items()}
 
 
 def config_map_data(obj: Obj) -> dict[str, bytes]:
     """The values of a ConfigMap."""
-    found = {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
-    return found | {
+    values = {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
+    return values | {
         key: base64.b64decode(value or "") for key, value in (obj.get("binaryData") or {}).items()
     }

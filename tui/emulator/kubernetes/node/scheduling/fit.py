@@ -49,10 +49,10 @@ class NodeRoom:
         return str(self.node["metadata"]["name"])
 
     def copy(self) -> NodeRoom:
-        made = NodeRoom.__new__(NodeRoom)
-        made.node, made.allocatable = self.node, self.allocatable
-        made.used, made.ports, made.weight = self.used.copy(), self.ports.copy(), self.weight.copy()
-        return made
+        copy = NodeRoom.__new__(NodeRoom)
+        copy.node, copy.allocatable = self.node, self.allocatable
+        copy.used, copy.ports, copy.weight = self.used.copy(), self.ports.copy(), self.weight.copy()
+        return copy
 
     def add(self, pod: Obj, sign: int = 1) -> None:
         """Count a pod in, or out with `sign` -1."""
@@ -79,13 +79,13 @@ def requests(spec: Obj) -> dict[str, int]:
     beside: Counter[str] = Counter()
     peak: Counter[str] = Counter()
     for container in spec.get("initContainers") or ():
-        asked = _container_requests(container)
+        amounts = _container_requests(container)
         if container.get("restartPolicy") == "Always":
-            beside.update(asked)
-            asked = dict(beside)
+            beside.update(amounts)
+            amounts = dict(beside)
         else:
-            asked = dict(beside + Counter(asked))
-        for name, amount in asked.items():
+            amounts = dict(beside + Counter(amounts))
+        for name, amount in amounts.items():
             peak[name] = max(peak[name], amount)
     total.update(beside)
     for name, amount in peak.items():
@@ -97,16 +97,16 @@ def requests(spec: Obj) -> dict[str, int]:
 def _container_requests(container: Obj) -> dict[str, int]:
     resources = container.get("resources") or {}
     # What is limited and not requested is requested up to its limit.
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: scaled(name, amount) for name, amount in asked.items()}
+    amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: scaled(name, amount) for name, amount in amounts.items()}
 
 
 def _weight(spec: Obj) -> dict[str, int]:
     """What a pod weighs where pods are spread: kube-scheduler counts a container without a request too."""
     total: Counter[str] = Counter()
     for container in spec.get("containers") or ():
-        asked = _container_requests(container)
-        total.update({name: asked.get(name, least) for name, least in _LEAST.items()})
+        amounts = _container_requests(container)
+        total.update({name: amounts.get(name, least) for name, least in _LEAST.items()})
     return dict(total)
 
 
@@ -133,27 +133,31 @@ def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
 
 def tolerated_seconds(taint: Obj, tolerating: Iterable[Obj]) -> float | None:
     """How long a pod may stay on a node with this taint; None for ever."""
-    found = _tolerating(taint, tolerating)
-    if not found:
+    matching = _tolerating(taint, tolerating)
+    if not matching:
         return 0.0
-    limits = [each["tolerationSeconds"] for each in found if each.get("tolerationSeconds") is not None]
+    limits = [
+        toleration["tolerationSeconds"]
+        for toleration in matching
+        if toleration.get("tolerationSeconds") is not None
+    ]
     return max(0.0, float(min(limits))) if limits else None
 
 
 def _tolerating(taint: Obj, tolerating: Iterable[Obj]) -> list[Obj]:
     """The tolerations that are for this taint."""
     result = []
-    for each in tolerating:
-        if each.get("effect") and each["effect"] != taint.get("effect"):
+    for toleration in tolerating:
+        if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
             continue
-        exists = each.get("operator", "Equal") == "Exists"
-        key = each.get("key") or ""
+        exists = toleration.get("operator", "Equal") == "Exists"
+        key = toleration.get("key") or ""
         if key and key != taint.get("key"):
             continue
         if not key and not exists:
             continue
-        if exists or (each.get("value") or "") == (taint.get("value") or ""):
-            result.append(each)
+        if exists or (toleration.get("value") or "") == (taint.get("value") or ""):
+            result.append(toleration)
     return result
 
 
@@ -176,11 +180,11 @@ def refusal(pod: Obj, room: NodeRoom) -> Refusal | None:
     return _lack(requests(spec), room)
 
 
-def _lack(asked: Mapping[str, int], room: NodeRoom) -> Refusal | None:
+def _lack(requested: Mapping[str, int], room: NodeRoom) -> Refusal | None:
     reasons, hopeless = [], False
     if room.used["pods"] + 1 > room.allocatable.get("pods", 110):
         reasons.append(TOO_MANY)
-    for name, amount in asked.items():
+    for name, amount in requested.items():
         has = room.allocatable.get(name, 0)
         if amount > has - room.used[name]:
             reasons.append(f"Insufficient {name}")
@@ -207,8 +211,8 @@ def term_matches(term: Obj, node: Obj) -> bool:
     expressions, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not by_field:
         return False
-    return all(_holds(each, labels) for each in expressions) and all(
-        _holds(each, fields) for each in by_field
+    return all(_holds(expression, labels) for expression in expressions) and all(
+        _holds(expression, fields) for expression in by_field
     )
 
 
@@ -236,9 +240,9 @@ def preference(spec: Obj, node: Obj) -> int:
     """The sum of the weights of the preferred node affinities that hold, less the untolerated soft taints."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     total = sum(
-        int(each.get("weight", 1))
-        for each in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        if term_matches(each.get("preference") or {}, node)
+        int(preferred.get("weight", 1))
+        for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        if term_matches(preferred.get("preference") or {}, node)
     )
     soft = [t for t in (node.get("spec") or {}).get("taints") or () if t.get("effect") == "PreferNoSchedule"]
     return total - 100 * sum(not tolerated(taint, tolerations(spec)) for taint in soft)
@@ -249,11 +253,11 @@ def choose(pod: Obj, rooms: Sequence[NodeRoom]) -> tuple[NodeRoom | None, list[R
     refusals, fitting = [], []
     named = pod["spec"].get("nodeName")
     for room in rooms:
-        found = refusal(pod, room) if not named or named == room.name else Refusal((OTHER_NAME,), True)
-        if found is None:
+        refused = refusal(pod, room) if not named or named == room.name else Refusal((OTHER_NAME,), True)
+        if refused is None:
             fitting.append(room)
         else:
-            refusals.append(found)
+            refusals.append(refused)
     if not fitting:
         return None, refusals
     spec = pod["spec"]
@@ -271,9 +275,9 @@ def explain(refusals: Sequence[Refusal], before: str = "", after: str = "") -> s
     total = len(refusals)
     if not total and not before:
         return "no nodes available to schedule pods"
-    counts = Counter(reason for each in refusals for reason in each.reasons)
+    counts = Counter(reason for refused in refusals for reason in refused.reasons)
     reasons = before or ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-    hopeless = total if before else sum(each.hopeless for each in refusals)
+    hopeless = total if before else sum(refused.hopeless for refused in refusals)
     victims: Counter[str] = Counter()
     victims["Preemption is not helpful for scheduling"] = hopeless
     victims["No preemption victims found for incoming pod"] = total - hopeless

@@ -73,8 +73,8 @@ class Scheduler:
                 matters = False
                 while not matters and not changes.closed:
                     await changes.wait()
-                    found = [self._see(event) for event in changes.take()]
-                    matters = any(found)
+                    relevant = [self._see(event) for event in changes.take()]
+                    matters = any(relevant)
         finally:
             changes.close()
 
@@ -142,9 +142,10 @@ class Scheduler:
     def _schedule(self) -> None:
         # A pod that was refused fits no better before something gets free; a gang may have grown.
         due = [
-            pod for uid, pod in self._pending.items()
+            pod
+            for uid, pod in self._pending.items()
             if self._freed or uid not in self._said or GroupKey.of(pod)
-        ]  # fmt: skip
+        ]
         self._freed = False
         if not due:
             return
@@ -238,10 +239,12 @@ class Scheduler:
             if claim is None:
                 continue
             try:
-                found = self._objects.get(self._claims, pod["metadata"]["namespace"], claim["claimName"])
+                stored_claim = self._objects.get(
+                    self._claims, pod["metadata"]["namespace"], claim["claimName"]
+                )
             except ApiNotFound:
                 return f'persistentvolumeclaim "{claim["claimName"]}" not found'
-            if "deletionTimestamp" in found["metadata"]:
+            if "deletionTimestamp" in stored_claim["metadata"]:
                 return f'persistentvolumeclaim "{claim["claimName"]}" is being deleted'
         return ""
 
@@ -279,8 +282,8 @@ class Scheduler:
     def _condition(self, pod: Obj, reason: str, message: str) -> None:
         def edit(obj: Obj) -> None:
             obj.setdefault("status", {}).setdefault("phase", "Pending")
-            wanted = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-            _set_condition(obj, wanted)
+            condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+            _set_condition(obj, condition)
 
         meta = pod["metadata"]
         try:
@@ -290,16 +293,16 @@ class Scheduler:
             self._pending.pop(meta["uid"], None)
 
 
-def _set_condition(pod: Obj, wanted: dict[str, Any]) -> None:
+def _set_condition(pod: Obj, condition: dict[str, Any]) -> None:
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    old = next((each for each in conditions if each["type"] == wanted["type"]), None)
-    same = old is not None and old["status"] == wanted["status"]
+    old = next((present for present in conditions if present["type"] == condition["type"]), None)
+    same = old is not None and old["status"] == condition["status"]
     since = old["lastTransitionTime"] if same and old else rfc3339()
-    made = {"lastProbeTime": None, "lastTransitionTime": since, **wanted}
+    entry = {"lastProbeTime": None, "lastTransitionTime": since, **condition}
     if old is None:
-        conditions.append(made)
+        conditions.append(entry)
     else:
-        conditions[conditions.index(old)] = made
+        conditions[conditions.index(old)] = entry
 
 
 def _order(pod: Obj) -> tuple[int, str, int]:
@@ -317,8 +320,15 @@ def _scheduling_key(pod: Obj) -> str:
     spec = pod["spec"]
     affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     claims = [v["persistentVolumeClaim"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v]
-    parts = [sorted(fit.requests(spec).items()), fit.host_ports(spec), spec.get("nodeSelector"), affinity,
-             spec.get("tolerations"), claims, pod["metadata"]["namespace"]]  # fmt: skip
+    parts = [
+        sorted(fit.requests(spec).items()),
+        fit.host_ports(spec),
+        spec.get("nodeSelector"),
+        affinity,
+        spec.get("tolerations"),
+        claims,
+        pod["metadata"]["namespace"],
+    ]
     return json.dumps(parts, sort_keys=True)
 
 

@@ -38,10 +38,10 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodConta
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
     if worker is None:
         raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
-    found = next(each for each in worker.containers if each.name == container)
-    run = found.run_folder
+    chosen = next(candidate for candidate in worker.containers if candidate.name == container)
+    run = chosen.run_folder
     process = None
-    if run is not None and found.state.running:
+    if run is not None and chosen.state.running:
         replicas = kubelet.services.runner.status(run).replicas
         pid = replicas[0].pid if replicas else None
         process = process_tree.read(pid) if pid is not None else None
@@ -52,7 +52,7 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodConta
         raise gone
     try:
         plan = AttemptPlan.load(run.plan)
-        return found, Place.of(container, process, plan.replicas[0].workdir)
+        return chosen, Place.of(container, process, plan.replicas[0].workdir)
     except OSError as error:
         # It has just ended, or its pod is gone.
         raise gone from error
@@ -127,11 +127,11 @@ def ended(code: int) -> dict[str, Any]:
 
 
 def failure(message: str, code: int | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": message}
+    status: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": message}
     if code is None:
-        return {**found, "reason": "InternalError", "code": 500}
+        return {**status, "reason": "InternalError", "code": 500}
     causes = [{"reason": "ExitCode", "message": str(code)}]
-    return {**found, "reason": "NonZeroExitCode", "details": {"causes": causes}}
+    return {**status, "reason": "NonZeroExitCode", "details": {"causes": causes}}
 
 
 def _protocol(socket: WebSocket) -> str:
@@ -139,8 +139,10 @@ def _protocol(socket: WebSocket) -> str:
     for known in PROTOCOLS:
         if known in offered:
             return known
-    raise BadRequest(f"unable to upgrade: no such subprotocol as {', '.join(offered) or 'none'}; "
-                     f"served are {', '.join(PROTOCOLS)}")  # fmt: skip
+    raise BadRequest(
+        f"unable to upgrade: no such subprotocol as {', '.join(offered) or 'none'}; "
+        f"served are {', '.join(PROTOCOLS)}"
+    )
 
 
 async def _finish(socket: WebSocket, reply: dict[str, Any]) -> None:

@@ -80,24 +80,24 @@ def read_log(kubelet: Kubelet, pod: dict[str, Any], options: LogOptions) -> Asyn
     if worker is None:
         # Not bound to a node yet.
         return _nothing()
-    found = next(each for each in worker.containers if each.name == container)
-    run = _run(found, pod["metadata"]["name"], options.previous)
-    return _stream(found, run, options)
+    chosen = next(candidate for candidate in worker.containers if candidate.name == container)
+    run = _run(chosen, pod["metadata"]["name"], options.previous)
+    return _stream(chosen, run, options)
 
 
-def chosen_container(pod: dict[str, Any], wanted: str) -> str:
+def chosen_container(pod: dict[str, Any], container: str) -> str:
     """The container's name: the only one where none is given. Raises BadRequest."""
     name, spec = pod["metadata"]["name"], pod["spec"]
-    main = [str(each["name"]) for each in spec.get("containers") or ()]
-    init = [str(each["name"]) for each in spec.get("initContainers") or ()]
-    if not wanted:
+    main = [str(declared["name"]) for declared in spec.get("containers") or ()]
+    init = [str(declared["name"]) for declared in spec.get("initContainers") or ()]
+    if not container:
         if len(main) == 1:
             return main[0]
         text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
         raise BadRequest(text + (f" or one of the init containers: [{' '.join(init)}]" if init else ""))
-    if wanted not in main and wanted not in init:
-        raise BadRequest(f"container {wanted} is not valid for pod {name}")
-    return wanted
+    if container not in main and container not in init:
+        raise BadRequest(f"container {container} is not valid for pod {name}")
+    return container
 
 
 def _run(container: PodContainer, pod: str, previous: bool) -> AttemptDir:

@@ -48,25 +48,25 @@ def usage_of(container: PodContainer) -> Usage | None:
         return None
     if not samples:
         return None
-    found = Usage(samples[-1][0] / NANOSECONDS)
+    usage = Usage(samples[-1][0] / NANOSECONDS)
     for _, _, metric, accelerator, value in samples:
         if metric == sampler.CPU:
-            found.cores = value * host.cpus()
+            usage.cores = value * host.cpus()
         elif metric == sampler.MEMORY:
-            found.memory = value * host.memory_bytes()
+            usage.memory = value * host.memory_bytes()
         elif metric == sampler.NET_IN:
-            found.received = value
+            usage.received = value
         elif metric == sampler.NET_OUT:
-            found.sent = value
+            usage.sent = value
         elif accelerator:
-            found.accelerators[accelerator][metric] = value
-    return found
+            usage.accelerators[accelerator][metric] = value
+    return usage
 
 
 def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
     """The PodMetrics of a running pod; None while nothing of it is measured."""
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
-    found: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
     newest = 0.0
     for container in worker.containers if worker else ():
         usage = usage_of(container)
@@ -74,8 +74,8 @@ def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
             continue
         newest = max(newest, usage.time)
         amounts = {"cpu": quantity.nanocores(usage.cores), "memory": quantity.kibibytes(usage.memory)}
-        found.append({"name": container.name, "usage": amounts})
-    if not found:
+        measured.append({"name": container.name, "usage": amounts})
+    if not measured:
         return None
     metadata = {
         key: pod["metadata"][key] for key in ("name", "namespace", "labels") if key in pod["metadata"]
@@ -86,7 +86,7 @@ def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
         "metadata": {**metadata, "creationTimestamp": rfc3339()},
         "timestamp": rfc3339(newest),
         "window": f"{kubelet.services.settings.sample_period:g}s",
-        "containers": found,
+        "containers": measured,
     }
 
 
@@ -124,8 +124,10 @@ def prometheus(kubelet: Kubelet, node: str) -> str:
         if usage is None:
             continue
         labels = {
-            "namespace": container.pod.namespace, "pod": container.pod.name, "container": container.name,
-        }  # fmt: skip
+            "namespace": container.pod.namespace,
+            "pod": container.pod.name,
+            "container": container.name,
+        }
         at = round(usage.time * 1000)
         plain = {
             "container_cpu_usage_cores": usage.cores,

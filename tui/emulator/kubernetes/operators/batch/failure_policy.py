@@ -20,13 +20,13 @@ class FailureVerdict:
 def judge(policy: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> FailureVerdict:
     """What the first rule that matches the pod says; a failure that none matches counts."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
-        what = _match(rule, pod)
-        if not what or rule["action"] == "FailIndex":
+        reason = _match(rule, pod)
+        if not reason or rule["action"] == "FailIndex":
             continue
         if rule["action"] == "Ignore":
             return FailureVerdict(counts=False)
         if rule["action"] == "FailJob":
-            return FailureVerdict(fails=f"{what} matching FailJob rule at index {index}")
+            return FailureVerdict(fails=f"{reason} matching FailJob rule at index {index}")
         return FailureVerdict()
     return FailureVerdict()
 
@@ -45,8 +45,8 @@ def _match(rule: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
     patterns = rule.get("onPodConditions") or ()
     for condition in status.get("conditions") or ():
         for pattern in patterns:
-            wanted = (pattern["type"], pattern.get("status", "True"))
-            if (condition.get("type"), condition.get("status")) == wanted:
+            expected = (pattern["type"], pattern.get("status", "True"))
+            if (condition.get("type"), condition.get("status")) == expected:
                 return f"Pod {where} has condition {condition['type']}"
     return ""
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 def parse(text: str) -> set[int]:
     """The indexes of a text; raises ValueError where it is none."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        indexes.update(range(int(first), int(last or first) + 1))
+    return indexes
 
 
 def render(indexes: Iterable[int]) -> str:

@@ -187,10 +187,10 @@ class _Planner:
     def _success_policy(self) -> str:
         for number, rule in enumerate((self.spec.get("successPolicy") or {}).get("rules") or ()):
             named = rule.get("succeededIndexes")
-            wanted = indexes.parse(named) if named is not None else set(range(self._completions()))
-            met = self._done & wanted
+            required = indexes.parse(named) if named is not None else set(range(self._completions()))
+            met = self._done & required
             count = rule.get("succeededCount")
-            if len(met) >= (len(wanted) if count is None else int(count)):
+            if len(met) >= (len(required) if count is None else int(count)):
                 return f"Matched rules at index {number}"
         return ""
 
@@ -225,15 +225,15 @@ class _Planner:
     def _scale(self, active: int) -> int:
         completions, succeeded = self.spec.get("completions"), self._succeeded()
         if completions is None:
-            wanted = active if succeeded else self._parallelism()
+            target = active if succeeded else self._parallelism()
         else:
-            wanted = max(min(int(completions) - succeeded, self._parallelism()), 0)
-        surplus = self._surplus(active - wanted)
+            target = max(min(int(completions) - succeeded, self._parallelism()), 0)
+        surplus = self._surplus(active - target)
         if surplus:
             self._remove(surplus)
             return active - len(surplus)
         stopping = sum(is_stopping(pod) for pod in self.pods) if replaces_only_failed(self.job) else 0
-        missing = wanted - active - stopping
+        missing = target - active - stopping
         if missing <= 0:
             return active
         if (wait := self._backoff()) > 0:
@@ -259,10 +259,10 @@ class _Planner:
     def _next_indexes(self, count: int) -> list[int] | list[None]:
         if not self.indexed:
             return [None] * count
-        taken = self._done | {index_of(pod) for pod in self.active}
+        used = self._done | {index_of(pod) for pod in self.active}
         if replaces_only_failed(self.job):
-            taken |= {index_of(pod) for pod in self.pods if is_stopping(pod)}
-        return [index for index in range(self._completions()) if index not in taken][:count]
+            used |= {index_of(pod) for pod in self.pods if is_stopping(pod)}
+        return [index for index in range(self._completions()) if index not in used][:count]
 
     def _backoff(self) -> float:
         """How long the next pod has to wait for the failures in a row before it."""
@@ -330,7 +330,11 @@ class _Planner:
         ttl = self.spec.get("ttlSecondsAfterFinished")
         if ttl is None or is_terminating(self.job):
             return
-        ends = [each for each in self.status["conditions"] if each["type"] in ("Complete", "Failed")]
+        ends = [
+            condition
+            for condition in self.status["conditions"]
+            if condition["type"] in ("Complete", "Failed")
+        ]
         left = seconds_until(ends[0]["lastTransitionTime"], ttl, self.now)
         if left > 0:
             self.result.look_again(left)

@@ -47,7 +47,9 @@ def is_stopping(pod: Mapping[str, Any]) -> bool:
 def is_ready(pod: Mapping[str, Any]) -> bool:
     """Whether the pod's condition Ready is True."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+    )
 
 
 def replaces_only_failed(job: Mapping[str, Any]) -> bool:
@@ -141,5 +143,5 @@ def _add_index_variable(spec: Obj) -> None:
     for field in ("initContainers", "containers"):
         for container in spec.get(field) or ():
             variables = container.setdefault("env", [])
-            if all(each.get("name") != "JOB_COMPLETION_INDEX" for each in variables):
+            if all(variable.get("name") != "JOB_COMPLETION_INDEX" for variable in variables):
                 variables.append({"name": "JOB_COMPLETION_INDEX", "valueFrom": source})

@@ -50,8 +50,8 @@ def with_defaults(jobset: Mapping[str, Any]) -> Obj:
 
 def replicated_jobs(jobset: Mapping[str, Any]) -> list[Obj]:
     """The replicated jobs, in their order."""
-    found: list[Obj] = jobset["spec"].get("replicatedJobs") or []
-    return found
+    jobs: list[Obj] = jobset["spec"].get("replicatedJobs") or []
+    return jobs
 
 
 def job_name(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> str:
@@ -77,17 +77,19 @@ def attempt_of(job: Mapping[str, Any]) -> int:
 def end_of(job: Mapping[str, Any]) -> str:
     """Complete or Failed; empty for a Job that has not ended."""
     status = job.get("status") or {}
-    return next((each for each in ("Complete", "Failed") if conditions.is_true(status, each)), "")
+    return next(
+        (condition for condition in ("Complete", "Failed") if conditions.is_true(status, condition)), ""
+    )
 
 
 def _before(jobset: Mapping[str, Any], replicated: Mapping[str, Any], *, group: str = "") -> int:
     """The number of Jobs of the replicated jobs before this one."""
     total = 0
-    for each in replicated_jobs(jobset):
-        if each["name"] == replicated["name"]:
+    for other in replicated_jobs(jobset):
+        if other["name"] == replicated["name"]:
             break
-        if not group or each["groupName"] == group:
-            total += int(each["replicas"])
+        if not group or other["groupName"] == group:
+            total += int(other["replicas"])
     return total
 
 
@@ -101,12 +103,12 @@ def child_labels(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index
         "replicatedjob-name": replicated["name"],
         "restart-attempt": str(restarts(jobset)),
         "replicatedjob-replicas": str(replicated["replicas"]),
-        "global-replicas": str(sum(int(each["replicas"]) for each in every)),
+        "global-replicas": str(sum(int(other["replicas"]) for other in every)),
         "job-index": str(index),
         "job-key": hashlib.sha1(f"{namespace_of(jobset)}/{own_name}".encode()).hexdigest(),
         "job-global-index": str(_before(jobset, replicated) + index),
         "group-name": group,
-        "group-replicas": str(sum(int(each["replicas"]) for each in every if each["groupName"] == group)),
+        "group-replicas": str(sum(int(other["replicas"]) for other in every if other["groupName"] == group)),
         "job-group-index": str(_before(jobset, replicated, group=group) + index),
     }
     coordinator = jobset["spec"].get("coordinator")
@@ -163,9 +165,9 @@ def resumed_spec(job: Mapping[str, Any], replicated: Mapping[str, Any]) -> Obj:
     if changed_pod.get("nodeSelector"):
         pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **changed_pod["nodeSelector"]}
     for field in ("tolerations", "schedulingGates"):
-        for each in changed_pod.get(field) or ():
-            if each not in pod.setdefault(field, []):
-                pod[field].append(each)
+        for entry in changed_pod.get(field) or ():
+            if entry not in pod.setdefault(field, []):
+                pod[field].append(entry)
     return spec
 
 

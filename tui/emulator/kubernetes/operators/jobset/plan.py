@@ -75,10 +75,10 @@ class _Planner:
         return self.result
 
     def _is_finished(self) -> bool:
-        return any(conditions.is_true(self.status, each) for each in ("Completed", "Failed"))
+        return any(conditions.is_true(self.status, condition) for condition in ("Completed", "Failed"))
 
     def _count(self) -> dict[str, dict[str, int]]:
-        counts = {each["name"]: dict.fromkeys(COUNTS, 0) for each in replicated_jobs(self.jobset)}
+        counts = {replicated["name"]: dict.fromkeys(COUNTS, 0) for replicated in replicated_jobs(self.jobset)}
         for job in self.current:
             own = counts.get(labels_of(job).get(REPLICATED_JOB, ""))
             if own is None:
@@ -92,8 +92,8 @@ class _Planner:
         return counts
 
     def _all_ready(self, counts: Mapping[str, Mapping[str, int]]) -> bool:
-        wanted = sum(int(each["replicas"]) for each in replicated_jobs(self.jobset))
-        return wanted == sum(own["ready"] + own["succeeded"] for own in counts.values())
+        total = sum(int(replicated["replicas"]) for replicated in replicated_jobs(self.jobset))
+        return total == sum(own["ready"] + own["succeeded"] for own in counts.values())
 
     def _set(
         self, condition: str, reason: str, message: str, *, value: str = "True", warn: bool = False
@@ -124,10 +124,10 @@ class _Planner:
             self._end("Failed", "FailedJobs", message)
             return
         action, rule = "RestartJobSet", ""
-        for each in policy.get("rules") or ():
-            matching = [job for job in failed if _is_meant(each, job)]
+        for candidate in policy.get("rules") or ():
+            matching = [job for job in failed if _is_meant(candidate, job)]
             if matching:
-                action, rule, first = each["action"], each["name"], min(matching, key=_failed_at)
+                action, rule, first = candidate["action"], candidate["name"], min(matching, key=_failed_at)
                 break
         which = f"(first failed job: {name_of(first)})"
         if action == "FailJobSet":
@@ -153,16 +153,18 @@ class _Planner:
     def _has_succeeded(self) -> bool:
         policy = self.spec["successPolicy"]
         targets = policy.get("targetReplicatedJobs") or [
-            each["name"] for each in replicated_jobs(self.jobset)
+            replicated["name"] for replicated in replicated_jobs(self.jobset)
         ]
         done = sum(
             end_of(job) == "Complete" and labels_of(job).get(REPLICATED_JOB) in targets
             for job in self.current
         )
-        wanted = sum(
-            int(each["replicas"]) for each in replicated_jobs(self.jobset) if each["name"] in targets
+        total = sum(
+            int(replicated["replicas"])
+            for replicated in replicated_jobs(self.jobset)
+            if replicated["name"] in targets
         )
-        if not done or done < (1 if policy["operator"] == "Any" else wanted):
+        if not done or done < (1 if policy["operator"] == "Any" else total):
             return False
         self._end("Completed", "AllJobsCompleted", "jobset completed successfully")
         return True
@@ -177,7 +179,7 @@ class _Planner:
 
     def _may_start(self, replicated: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether what the replicated job depends on has got as far as it has to."""
-        by_name = {each["name"]: each for each in replicated_jobs(self.jobset)}
+        by_name = {job["name"]: job for job in replicated_jobs(self.jobset)}
         for dependency in replicated.get("dependsOn") or ():
             other = by_name[dependency["name"]]
             if dependency["status"] == "Complete":
@@ -236,7 +238,11 @@ class _Planner:
         ttl = self.spec.get("ttlSecondsAfterFinished")
         if ttl is None:
             return
-        ends = [each for each in self.status["conditions"] if each["type"] in ("Completed", "Failed")]
+        ends = [
+            condition
+            for condition in self.status["conditions"]
+            if condition["type"] in ("Completed", "Failed")
+        ]
         left = seconds_until(ends[0]["lastTransitionTime"], ttl, self.now)
         if left > 0:
             self.result.again = left

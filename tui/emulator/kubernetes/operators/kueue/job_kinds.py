@@ -66,7 +66,7 @@ class QueuedKind(ABC):
             if info.node_selector:
                 spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **info.node_selector}
             known = spec.get("tolerations") or []
-            added = [each for each in info.tolerations if each not in known]
+            added = [toleration for toleration in info.tolerations if toleration not in known]
             if added:
                 spec["tolerations"] = [*known, *added]
 
@@ -101,8 +101,8 @@ class QueuedKind(ABC):
 def _end(status: Mapping[str, Any], succeeded: str, failed: str = "Failed") -> tuple[str, bool] | None:
     for condition in (succeeded, failed):
         if conditions.is_true(status, condition):
-            found = conditions.find(status, condition) or {}
-            return str(found.get("message", "")), condition == succeeded
+            entry = conditions.find(status, condition) or {}
+            return str(entry.get("message", "")), condition == succeeded
     return None
 
 
@@ -174,23 +174,23 @@ class JobSets(QueuedKind):
     def pod_sets(self, job: Obj) -> list[PodSet]:
         return [
             PodSet(
-                each["name"],
-                int(each.get("replicas") or 1) * _pods_of(each["template"]["spec"]),
-                each["template"]["spec"]["template"],
+                replicated["name"],
+                int(replicated.get("replicas") or 1) * _pods_of(replicated["template"]["spec"]),
+                replicated["template"]["spec"]["template"],
             )
-            for each in replicated_jobs(job)
+            for replicated in replicated_jobs(job)
         ]
 
     def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
         return _end(job.get("status") or {}, "Completed")
 
     def is_active(self, job: Mapping[str, Any]) -> bool:
-        return any(each["active"] for each in (job.get("status") or {}).get("replicatedJobsStatus") or ())
+        return any(counts["active"] for counts in (job.get("status") or {}).get("replicatedJobsStatus") or ())
 
     def pods_ready(self, job: Mapping[str, Any]) -> bool:
-        wanted = sum(int(each["replicas"]) for each in replicated_jobs(jobset_defaults(job)))
+        total = sum(int(replicated["replicas"]) for replicated in replicated_jobs(jobset_defaults(job)))
         counts = (job.get("status") or {}).get("replicatedJobsStatus") or ()
-        return wanted == sum(int(each["ready"]) + int(each["succeeded"]) for each in counts)
+        return total == sum(int(count["ready"]) + int(count["succeeded"]) for count in counts)
 
 
 def _pods_of(spec: Mapping[str, Any]) -> int:
@@ -246,7 +246,7 @@ class TrainJobs(QueuedKind):
         return _end(job.get("status") or {}, "Complete")
 
     def is_active(self, job: Mapping[str, Any]) -> bool:
-        return any(each["active"] for each in (job.get("status") or {}).get("jobsStatus") or ())
+        return any(counts["active"] for counts in (job.get("status") or {}).get("jobsStatus") or ())
 
     def pods_ready(self, job: Mapping[str, Any]) -> bool:
         jobset = store.find(

@@ -131,8 +131,8 @@ class _QueuedJob:
             self._stop(workload, "Not admitted by cluster queue")
 
     def _workload(self) -> Obj | None:
-        found = store.find(self.objects, self.workloads, namespace_of(self.job), workload_name(self.job))
-        return found if found is not None and is_controlled_by(found, self.job) else None
+        workload = store.find(self.objects, self.workloads, namespace_of(self.job), workload_name(self.job))
+        return workload if workload is not None and is_controlled_by(workload, self.job) else None
 
     def _say(self, reason: str, message: str) -> None:
         self.report(self.job, reason, message)
@@ -154,15 +154,15 @@ class _QueuedJob:
             group, kind = "scheduling.k8s.io", "PriorityClass"
         if not named:
             return {"priority": 0}
-        found = store.find(self.objects, self.objects.resource(kind, group), "", named)
-        value = int((found or {}).get("value") or 0)
+        priority = store.find(self.objects, self.objects.resource(kind, group), "", named)
+        value = int((priority or {}).get("value") or 0)
         return {"priority": value, "priorityClassRef": {"group": group, "kind": kind, "name": named}}
 
     def _agrees(self, workload: Obj, queue: str) -> bool:
         """Whether the workload still asks for what the job has; else it is changed or made anew."""
-        known = {each["name"]: each["count"] for each in workload["spec"]["podSets"]}
-        wanted = {each.name: each.count for each in self.kind.pod_sets(copy.deepcopy(self.job))}
-        if known == wanted:
+        known = {pods["name"]: pods["count"] for pods in workload["spec"]["podSets"]}
+        current = {pods.name: pods.count for pods in self.kind.pod_sets(copy.deepcopy(self.job))}
+        if known == current:
             if workload["spec"].get("queueName") != queue and not holds(workload, "QuotaReserved"):
                 self._set_spec(workload, queueName=queue)
                 return False
@@ -184,29 +184,29 @@ class _QueuedJob:
     def _finish(self, workload: Obj, message: str, succeeded: bool) -> None:
         if holds(workload, "Finished"):
             return
-        found = Conditions(workload, self.objects.now())
-        found.put("Finished", "Succeeded" if succeeded else "Failed", message)
-        self._store(workload, found)
+        answer = Conditions(workload, self.objects.now())
+        answer.put("Finished", "Succeeded" if succeeded else "Failed", message)
+        self._store(workload, answer)
         self._say("FinishedWorkload", f"Workload '{self._key(workload)}' is declared finished")
 
-    def _store(self, workload: Obj, found: Conditions) -> None:
-        store.set_status(self.objects, self.workloads, workload, found.status)
+    def _store(self, workload: Obj, answer: Conditions) -> None:
+        store.set_status(self.objects, self.workloads, workload, answer.status)
 
     def _report_pods(self, workload: Obj) -> None:
         """The condition PodsReady."""
-        found = Conditions(workload, self.objects.now())
+        answer = Conditions(workload, self.objects.now())
         before = conditions.find(status_of(workload), "PodsReady") or {}
         recovers = before.get("reason") in ("WaitForRecovery", "Recovered")
         if not is_admitted(workload):
-            changed = found.put("PodsReady", "WaitForStart", NOT_READY, "False")
+            changed = answer.put("PodsReady", "WaitForStart", NOT_READY, "False")
         elif self.kind.pods_ready(self.job):
-            changed = found.put("PodsReady", "Recovered" if recovers else "Started", READY)
+            changed = answer.put("PodsReady", "Recovered" if recovers else "Started", READY)
         elif before.get("status") == "True" or before.get("reason") == "WaitForRecovery":
-            changed = found.put("PodsReady", "WaitForRecovery", FAILED_POD, "False")
+            changed = answer.put("PodsReady", "WaitForRecovery", FAILED_POD, "False")
         else:
-            changed = found.put("PodsReady", "WaitForStart", NOT_READY, "False")
+            changed = answer.put("PodsReady", "WaitForStart", NOT_READY, "False")
         if changed:
-            self._store(workload, found)
+            self._store(workload, answer)
 
     def _evict(self, workload: Obj) -> None:
         """Stop the job; once no pod runs, its quota is free."""
@@ -217,16 +217,16 @@ class _QueuedJob:
         stored = self._workload()
         if stored is None or not holds(stored, "QuotaReserved"):
             return
-        found = Conditions(stored, self.objects.now())
+        answer = Conditions(stored, self.objects.now())
         value = "True" if evicted["reason"] == "Preempted" else "False"
-        found.put("Requeued", evicted["reason"], evicted["message"], value)
-        found.wait("PendingEvaluation", evicted["message"])
-        self._store(stored, found)
+        answer.put("Requeued", evicted["reason"], evicted["message"], value)
+        answer.wait("PendingEvaluation", evicted["message"])
+        self._store(stored, answer)
 
     def _start(self, workload: Obj) -> None:
         """Let the job run on the nodes of its flavors."""
         admission = status_of(workload)["admission"]
-        infos = [self._info(each) for each in admission["podSetAssignments"]]
+        infos = [self._info(assignment) for assignment in admission["podSetAssignments"]]
 
         def edit(stored: Obj) -> None:
             self.kind.inject(stored, infos)
@@ -252,7 +252,7 @@ class _QueuedJob:
         self._change(lambda stored: self.kind.suspend(stored, True))
         if workload is not None:
             # Only the template of a suspended Job may change.
-            originals = [each["template"] for each in workload["spec"]["podSets"]]
+            originals = [pods["template"] for pods in workload["spec"]["podSets"]]
             self._change(lambda stored: self.kind.restore(stored, originals))
         self._say("Stopped", message)
 

@@ -22,13 +22,15 @@ def cluster_queue_status(queue: Obj, world: KueueObjects, quotas: KueueQuotas, n
     status: Obj = copy.deepcopy(queue.get("status") or {})
     name = name_of(queue)
     locals_ = {
-        (namespace_of(each), name_of(each))
-        for each in world.local_queues
-        if each["spec"].get("clusterQueue") == name
+        (namespace_of(local), name_of(local))
+        for local in world.local_queues
+        if local["spec"].get("clusterQueue") == name
     }
-    pending = [each for each in world.workloads if _place(each) in locals_ and _waits(each)]
-    reserving = [each for each in world.workloads if has_quota(each) and _queue_of(each) == name]
-    admitted = [each for each in reserving if is_admitted(each)]
+    pending = [workload for workload in world.workloads if _place(workload) in locals_ and _waits(workload)]
+    reserving = [
+        workload for workload in world.workloads if has_quota(workload) and _queue_of(workload) == name
+    ]
+    admitted = [workload for workload in reserving if is_admitted(workload)]
     _count(status, pending, reserving, admitted)
     limits = quotas.queues[name].limits
     status["flavorsReservation"] = _usage(queue, reserving, limits)
@@ -44,12 +46,12 @@ def local_queue_status(queue: Obj, world: KueueObjects, quotas: KueueQuotas, now
     """The status of a LocalQueue."""
     status: Obj = copy.deepcopy(queue.get("status") or {})
     place = (namespace_of(queue), name_of(queue))
-    own = [each for each in world.workloads if _place(each) == place]
-    reserving = [each for each in own if has_quota(each)]
-    admitted = [each for each in reserving if is_admitted(each)]
-    _count(status, [each for each in own if _waits(each)], reserving, admitted)
+    own = [workload for workload in world.workloads if _place(workload) == place]
+    reserving = [workload for workload in own if has_quota(workload)]
+    admitted = [workload for workload in reserving if is_admitted(workload)]
+    _count(status, [workload for workload in own if _waits(workload)], reserving, admitted)
     name = queue["spec"].get("clusterQueue", "")
-    cluster = next((each for each in world.cluster_queues if name_of(each) == name), None)
+    cluster = next((other for other in world.cluster_queues if name_of(other) == name), None)
     if cluster is not None:
         status["flavorsReservation"] = _usage(cluster, reserving, None)
         status["flavorsUsage"] = _usage(cluster, admitted, None)

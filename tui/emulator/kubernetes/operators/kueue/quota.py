@@ -77,22 +77,22 @@ class KueueQuotas:
                     queue.take(usage_of(workload))
 
     def _peers(self, queue: Queue) -> list[Queue]:
-        return [each for each in self.queues.values() if queue.cohort and each.cohort == queue.cohort] or [
+        return [peer for peer in self.queues.values() if queue.cohort and peer.cohort == queue.cohort] or [
             queue
         ]
 
     def most(self, queue: Queue, key: FlavorResource) -> Decimal:
         """What the queue could have if nobody used anything."""
         limit = queue.limits.get(key, QuotaLimit(NONE, None))
-        total = sum((each.limits[key].nominal for each in self._peers(queue) if key in each.limits), NONE)
+        total = sum((peer.limits[key].nominal for peer in self._peers(queue) if key in peer.limits), NONE)
         return total if limit.borrowing is None else min(total, limit.nominal + limit.borrowing)
 
     def free(self, queue: Queue, key: FlavorResource) -> Decimal:
         """What the queue can still take."""
         limit = queue.limits.get(key, QuotaLimit(NONE, None))
         peers = self._peers(queue)
-        total = sum((each.limits[key].nominal for each in peers if key in each.limits), NONE)
-        left = total - sum((each.used.get(key, NONE) for each in peers), NONE)
+        total = sum((peer.limits[key].nominal for peer in peers if key in peer.limits), NONE)
+        left = total - sum((peer.used.get(key, NONE) for peer in peers), NONE)
         if limit.borrowing is None:
             return left
         return min(left, limit.nominal + limit.borrowing - queue.used.get(key, NONE))
@@ -140,28 +140,32 @@ def assign(quotas: KueueQuotas, queue: Queue, workload: Mapping[str, Any]) -> As
     result = Assignment(may_preempt=True)
     for pods in workload["spec"]["podSets"]:
         spec, count = (pods.get("template") or {}).get("spec") or {}, int(pods["count"])
-        asked = {name: amount * count for name, amount in pod_requests(spec).items()}
+        requests = {name: amount * count for name, amount in pod_requests(spec).items()}
         covered = {name for group in queue.groups for name in group.get("coveredResources") or ()}
         if "pods" in covered:
-            asked["pods"] = Decimal(count)
+            requests["pods"] = Decimal(count)
         flavors: dict[str, str] = {}
-        for resource in asked:
+        for resource in requests:
             if resource not in covered:
                 _refuse(result, pods["name"], [f"resource {resource} unavailable in ClusterQueue"])
                 result.reason, result.may_preempt = "NoMatchingFlavor", False
         for group in queue.groups:
-            wanted = {name: asked[name] for name in group.get("coveredResources") or () if name in asked}
-            if wanted:
-                flavors |= _assign_group(quotas, queue, result, pods, group=group, wanted=wanted)
+            amounts = {
+                name: requests[name] for name in group.get("coveredResources") or () if name in requests
+            }
+            if amounts:
+                flavors |= _assign_group(quotas, queue, result, pods, group=group, amounts=amounts)
         for name, flavor in flavors.items():
             key = (flavor, name)
-            result.usage[key] = result.usage.get(key, NONE) + asked[name]
-        result.pod_sets.append({
-            "name": pods["name"],
-            "flavors": flavors,
-            "resourceUsage": {name: render(name, asked[name]) for name in flavors},
-            "count": count,
-        })  # fmt: skip
+            result.usage[key] = result.usage.get(key, NONE) + requests[name]
+        result.pod_sets.append(
+            {
+                "name": pods["name"],
+                "flavors": flavors,
+                "resourceUsage": {name: render(name, requests[name]) for name in flavors},
+                "count": count,
+            }
+        )
     return result
 
 
@@ -171,7 +175,7 @@ def _refuse(result: Assignment, pod_set: str, reasons: list[str]) -> None:
 
 
 def _assign_group(
-    quotas: KueueQuotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, wanted: Amounts
+    quotas: KueueQuotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, amounts: Amounts
 ) -> dict[str, str]:
     """Find one flavor for all resources of a group; where none has room, one that others use."""
     reasons: list[str] = []
@@ -183,9 +187,9 @@ def _assign_group(
         if mismatch:
             reasons.append(mismatch)
             continue
-        why, possible = _why_not(quotas, queue, result, name, wanted)
+        why, possible = _why_not(quotas, queue, result, name, amounts)
         if not why:
-            return dict.fromkeys(wanted, name)
+            return dict.fromkeys(amounts, name)
         reasons += why
         beyond = beyond or not possible
         if possible and not taken_by_others:
@@ -193,18 +197,18 @@ def _assign_group(
     _refuse(result, pods["name"], reasons)
     if taken_by_others:
         result.reason = result.reason or "WaitingForQuota"
-        return dict.fromkeys(wanted, taken_by_others)
+        return dict.fromkeys(amounts, taken_by_others)
     result.may_preempt = False
     result.reason = "ExceedsMaxQuota" if beyond else "NoMatchingFlavor"
     return {}
 
 
 def _why_not(
-    quotas: KueueQuotas, queue: Queue, result: Assignment, flavor: str, wanted: Amounts
+    quotas: KueueQuotas, queue: Queue, result: Assignment, flavor: str, amounts: Amounts
 ) -> tuple[list[str], bool]:
     """Why the amounts do not fit into a flavor now, and whether they ever could."""
     reasons, possible = [], True
-    for resource, amount in sorted(wanted.items()):
+    for resource, amount in sorted(amounts.items()):
         key = (flavor, resource)
         before = result.usage.get(key, NONE)
         most, free = quotas.most(queue, key), quotas.free(queue, key)
@@ -230,13 +234,13 @@ def _mismatch(quotas: KueueQuotas, name: str, spec: Obj, group: Obj) -> str:
     tolerations = [*(spec.get("tolerations") or ()), *(own.get("tolerations") or ())]
     for taint in own.get("nodeTaints") or ():
         hard = taint.get("effect") in ("NoSchedule", "NoExecute")
-        if hard and not any(tolerates(each, taint) for each in tolerations):
+        if hard and not any(tolerates(toleration, taint) for toleration in tolerations):
             shown = f"{taint['key']} {taint.get('value', '')} {taint['effect']} <nil>"
             return f"untolerated taint {{{shown}}} in flavor {name}"
     labels = own.get("nodeLabels") or {}
     known = set()
-    for each in group.get("flavors") or ():
-        known |= set(((quotas.flavors.get(each["name"]) or {}).get("spec") or {}).get("nodeLabels") or ())
+    for other in group.get("flavors") or ():
+        known |= set(((quotas.flavors.get(other["name"]) or {}).get("spec") or {}).get("nodeLabels") or ())
     selector = spec.get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in selector.items() if key in known):
         return f"flavor {name} doesn't match node affinity"

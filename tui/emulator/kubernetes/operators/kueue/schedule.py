@@ -74,12 +74,14 @@ class _Pass:
     def __init__(self, world: KueueObjects) -> None:
         self.world = world
         self.result = Decisions()
-        self.local = {(namespace_of(each), name_of(each)): each for each in world.local_queues}
-        self.cluster = {name_of(each): each for each in world.cluster_queues}
-        active = [each for each in world.workloads if not holds(each, "Finished")]
+        self.local = {(namespace_of(queue), name_of(queue)): queue for queue in world.local_queues}
+        self.cluster = {name_of(queue): queue for queue in world.cluster_queues}
+        active = [workload for workload in world.workloads if not holds(workload, "Finished")]
         self.quotas = KueueQuotas(world.cluster_queues, world.flavors, active)
-        self.reserved = [each for each in active if has_quota(each)]
-        self.pending = [each for each in active if not has_quota(each) and not is_terminating(each)]
+        self.reserved = [workload for workload in active if has_quota(workload)]
+        self.pending = [
+            workload for workload in active if not has_quota(workload) and not is_terminating(workload)
+        ]
 
     def decide(self) -> Decisions:
         for workload in self.reserved:
@@ -93,7 +95,13 @@ class _Pass:
                 self.result.waiting.append((workload, why))
         while lines:
             # Of the firsts of all queues, one that needs only its own queue's quota goes before others.
-            name = min(lines, key=lambda each: (self._borrows(each, lines[each][0]), turn(lines[each][0])))
+            name = min(
+                lines,
+                key=lambda queue_name: (
+                    self._borrows(queue_name, lines[queue_name][0]),
+                    turn(lines[queue_name][0]),
+                ),
+            )
             workload, queue = lines[name].pop(0), self.quotas.queues[name]
             admitted = self._admit(workload, queue)
             if not lines[name] or (not admitted and _is_strict(queue.obj)):
@@ -103,10 +111,10 @@ class _Pass:
     def _borrows(self, name: str, workload: Obj) -> bool:
         """Whether a workload takes more than the quota of its own queue."""
         queue = self.quotas.queues[name]
-        found = assign(self.quotas, queue, workload)
+        assignment = assign(self.quotas, queue, workload)
         return any(
             queue.used.get(key, 0) + amount > queue.limits[key].nominal
-            for key, amount in found.usage.items()
+            for key, amount in assignment.usage.items()
             if key in queue.limits
         )
 
@@ -156,41 +164,43 @@ class _Pass:
         labels = {"kubernetes.io/metadata.name": namespace, **(metadata.get("labels") or {})}
         if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
             return False
-        return all(_meets(each, labels) for each in selector.get("matchExpressions") or ())
+        return all(_meets(expression, labels) for expression in selector.get("matchExpressions") or ())
 
     def _admit(self, workload: Obj, queue: Queue) -> bool:
         """Give a workload its quota, or say why it waits; whether it got it."""
-        found = assign(self.quotas, queue, workload)
-        if found.fits:
-            queue.take(found.usage)
-            admission = {"clusterQueue": queue.name, "podSetAssignments": found.pod_sets}
+        assignment = assign(self.quotas, queue, workload)
+        if assignment.fits:
+            queue.take(assignment.usage)
+            admission = {"clusterQueue": queue.name, "podSetAssignments": assignment.pod_sets}
             self.result.admitted.append((workload, admission))
             return True
-        victims = self._victims(workload, queue, found) if found.may_preempt else []
+        victims = self._victims(workload, queue, assignment) if assignment.may_preempt else []
         if not victims:
-            self.result.waiting.append((workload, QueueWait(found.reason, found.message)))
+            self.result.waiting.append((workload, QueueWait(assignment.reason, assignment.message)))
             return False
         for victim, reason in victims:
             if not holds(victim, "Evicted"):
                 path = (_path(queue.obj), _path(self._queue_of(victim).obj))
                 self.result.preempted.append(Preemption(victim, workload, reason, path))
         # What they give up is the preemptor's: nobody else may be promised it.
-        queue.take(found.usage)
-        message = f"{found.message}. Pending the preemption of {len(victims)} workload(s)"
+        queue.take(assignment.usage)
+        message = f"{assignment.message}. Pending the preemption of {len(victims)} workload(s)"
         self.result.waiting.append((workload, QueueWait("WaitingForPreemptedWorkloads", message)))
         return False
 
     def _queue_of(self, workload: Obj) -> Queue:
         return self.quotas.queues[status_of(workload)["admission"]["clusterQueue"]]
 
-    def _victims(self, workload: Obj, queue: Queue, found: Assignment) -> list[tuple[Obj, str]]:
+    def _victims(self, workload: Obj, queue: Queue, assignment: Assignment) -> list[tuple[Obj, str]]:
         """The fewest workloads, least important and newest first, whose quota lets this one fit."""
         candidates = []
         for other in self.reserved:
             reason = self._may_preempt(workload, queue, other)
-            if reason and set(usage_of(other)) & set(found.usage):
+            if reason and set(usage_of(other)) & set(assignment.usage):
                 candidates.append((other, reason))
-        candidates.sort(key=lambda each: (not holds(each[0], "Evicted"), *_least_important(each[0])))
+        candidates.sort(
+            key=lambda candidate: (not holds(candidate[0], "Evicted"), *_least_important(candidate[0]))
+        )
         chosen: list[tuple[Obj, str]] = []
         for other, reason in candidates:
             self._queue_of(other).take(usage_of(other), -1)
@@ -239,9 +249,9 @@ class _Pass:
 def _least_important(workload: Obj) -> tuple[int, str, str]:
     since = next(
         (
-            each["lastTransitionTime"]
-            for each in status_of(workload).get("conditions") or ()
-            if each["type"] == "QuotaReserved"
+            condition["lastTransitionTime"]
+            for condition in status_of(workload).get("conditions") or ()
+            if condition["type"] == "QuotaReserved"
         ),
         "",
     )

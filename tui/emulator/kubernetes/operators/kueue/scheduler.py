@@ -72,26 +72,26 @@ class QueueScheduler(Controller):
             local_queues=self.objects.list(self.local_queues),
             flavors=self.objects.list(self.flavors),
             workloads=self.objects.list(self.workloads),
-            namespaces={name_of(each): each for each in self.objects.list(self.namespaces)},
+            namespaces={name_of(namespace): namespace for namespace in self.objects.list(self.namespaces)},
         )
 
     def _carry_out(self, decisions: Decisions) -> None:
         for workload, reason, message in decisions.evicted:
-            found = self._conditions(workload)
-            found.evict(reason, message)
-            self._store(workload, found)
+            answer = self._conditions(workload)
+            answer.evict(reason, message)
+            self._store(workload, answer)
             self.report(workload, f"EvictedDueTo{reason}", message)
-        for each in decisions.preempted:
-            self._preempt(each)
+        for preemption in decisions.preempted:
+            self._preempt(preemption)
         for workload, wait in decisions.waiting:
-            found = self._conditions(workload)
-            if found.wait(wait.reason, wait.message):
-                self._store(workload, found)
+            answer = self._conditions(workload)
+            if answer.wait(wait.reason, wait.message):
+                self._store(workload, answer)
                 self.report(workload, wait.reason, wait.message, warning=True)
         for workload, admission in decisions.admitted:
-            found = self._conditions(workload)
-            found.reserve(admission)
-            self._store(workload, found)
+            answer = self._conditions(workload)
+            answer.reserve(admission)
+            self._store(workload, answer)
             queue = admission["clusterQueue"]
             waited = -seconds_until(workload["metadata"]["creationTimestamp"], 0, self.objects.now())
             text = f"Quota reserved in ClusterQueue {queue}, wait time since queued was {waited:.0f}s"
@@ -100,30 +100,32 @@ class QueueScheduler(Controller):
                 workload, "Admitted", f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
             )
 
-    def _preempt(self, each: Preemption) -> None:
-        job = labels_of(each.preemptor).get("kueue.x-k8s.io/job-uid", "UNKNOWN")
+    def _preempt(self, preemption: Preemption) -> None:
+        victim, preemptor = preemption.victim, preemption.preemptor
+        job = labels_of(preemptor).get("kueue.x-k8s.io/job-uid", "UNKNOWN")
+        ours, theirs = preemption.path
         message = (
-            f"Preempted to accommodate a workload (UID: {uid_of(each.preemptor)}, JobUID: {job}) due to "
-            f"{HUMAN[each.reason]}; preemptor path: {each.path[0]}; preemptee path: {each.path[1]}"
+            f"Preempted to accommodate a workload (UID: {uid_of(preemptor)}, JobUID: {job}) due to "
+            f"{HUMAN[preemption.reason]}; preemptor path: {ours}; preemptee path: {theirs}"
         )
-        found = self._conditions(each.victim)
-        found.evict("Preempted", message)
-        found.put("Preempted", each.reason, message)
-        self._store(each.victim, found)
-        ours, theirs = priority_of(each.preemptor), priority_of(each.victim)
+        answer = self._conditions(victim)
+        answer.evict("Preempted", message)
+        answer.put("Preempted", preemption.reason, message)
+        self._store(victim, answer)
+        high, low = priority_of(preemptor), priority_of(victim)
         priorities = (
-            f"; preemptor effective priority: {ours} (base: {ours}, boost: 0); preemptee effective priority: "
-            f"{theirs} (base: {theirs}, boost: 0)"
+            f"; preemptor effective priority: {high} (base: {high}, boost: 0); preemptee effective priority: "
+            f"{low} (base: {low}, boost: 0)"
         )
-        self.report(each.victim, "EvictedDueToPreempted", message)
-        self.report(each.victim, "Preempted", message + priorities)
+        self.report(victim, "EvictedDueToPreempted", message)
+        self.report(victim, "Preempted", message + priorities)
 
     def _conditions(self, workload: Obj) -> Conditions:
         stored = store.find(self.objects, self.workloads, namespace_of(workload), name_of(workload))
         return Conditions(stored or workload, self.objects.now())
 
-    def _store(self, workload: Obj, found: Conditions) -> None:
-        store.set_status(self.objects, self.workloads, workload, found.status)
+    def _store(self, workload: Obj, answer: Conditions) -> None:
+        store.set_status(self.objects, self.workloads, workload, answer.status)
 
     def _report(self) -> None:
         world = self._world()

@@ -38,8 +38,8 @@ def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Mapping
 def spec_of(pod_sets: list[PodSet]) -> list[Obj]:
     """The pod sets as a workload holds them."""
     return [
-        {"name": each.name, "count": each.count, "template": copy.deepcopy(each.template)}
-        for each in pod_sets
+        {"name": pods.name, "count": pods.count, "template": copy.deepcopy(pods.template)}
+        for pods in pod_sets
     ]
 
 

@@ -119,8 +119,8 @@ class _OneJob:
 
     def _launcher(self) -> Obj | None:
         name = wanted.launcher_name(self.job)
-        found = store.find(self.objects, self.jobs, self.namespace, name)
-        return found if found is not None and is_controlled_by(found, self.job) else None
+        launcher = store.find(self.objects, self.jobs, self.namespace, name)
+        return launcher if launcher is not None and is_controlled_by(launcher, self.job) else None
 
     def _make_objects(self) -> None:
         store.create(self.objects, wanted.service(self.job))
@@ -246,7 +246,9 @@ class _OneJob:
 
 def _end(launcher: Obj) -> str:
     status = launcher.get("status") or {}
-    return next((each for each in ("Complete", "Failed") if conditions.is_true(status, each)), "")
+    return next(
+        (condition for condition in ("Complete", "Failed") if conditions.is_true(status, condition)), ""
+    )
 
 
 def _only(**counts: int | None) -> Obj:

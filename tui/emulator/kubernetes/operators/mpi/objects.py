@@ -45,8 +45,8 @@ def with_defaults(job: Mapping[str, Any]) -> Obj:
 
 def labels(job: Mapping[str, Any], role: str = "") -> dict[str, str]:
     """The labels of the pods of a job, of one role or of all."""
-    found = {OPERATOR_NAME: OPERATOR, JOB_NAME: name_of(job)}
-    return found | ({JOB_ROLE: role} if role else {})
+    common = {OPERATOR_NAME: OPERATOR, JOB_NAME: name_of(job)}
+    return common | ({JOB_ROLE: role} if role else {})
 
 
 def workers(job: Mapping[str, Any]) -> int:
@@ -163,11 +163,13 @@ def _launcher_variables(job: Mapping[str, Any]) -> list[Obj]:
             ("HYDRA_LAUNCH_EXTRA_ARGS", "-o ConnectionAttempts=10"),
         ),
     }
-    found = _variables(("K_MPI_JOB_ROLE", "launcher"), *by_implementation[job["spec"]["mpiImplementation"]])
+    variables = _variables(
+        ("K_MPI_JOB_ROLE", "launcher"), *by_implementation[job["spec"]["mpiImplementation"]]
+    )
     if not _launcher_works(job):
         # A launcher that does not work must not take the GPUs of its node.
-        found += _variables(("NVIDIA_VISIBLE_DEVICES", ""), ("NVIDIA_DRIVER_CAPABILITIES", ""))
-    return found
+        variables += _variables(("NVIDIA_VISIBLE_DEVICES", ""), ("NVIDIA_DRIVER_CAPABILITIES", ""))
+    return variables
 
 
 def launcher_job(job: Mapping[str, Any]) -> Obj:

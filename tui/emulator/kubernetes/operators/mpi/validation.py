@@ -15,7 +15,7 @@ def _containers(replica: Any) -> list[Mapping[str, Any]]:
     """The containers of a replica; none where a part of the way there is missing."""
     template = (replica or {}).get("template") or {}
     containers = (template.get("spec") or {}).get("containers") or []
-    return containers if all(isinstance(each, Mapping) for each in containers) else []
+    return containers if all(isinstance(container, Mapping) for container in containers) else []
 
 
 def validation_errors(job: Mapping[str, Any]) -> Iterator[str]:
@@ -40,7 +40,7 @@ def _replica(name: str, replica: Mapping[str, Any]) -> Iterator[str]:
     at = f"spec.mpiReplicaSpecs[{name}]"
     policy = replica.get("restartPolicy")
     if policy not in _RESTARTS:
-        supported = ", ".join(f'"{each}"' for each in _RESTARTS)
+        supported = ", ".join(f'"{known}"' for known in _RESTARTS)
         yield f'{at}.restartPolicy: Unsupported value: "{policy}": supported values: {supported}'
     if not _containers(replica):
         yield f"{at}.template.spec.containers: Required value: must define at least one container"

@@ -34,7 +34,7 @@ def _of_container(pod: Obj, container: Mapping[str, Any]) -> Iterator[tuple[str,
 
 
 def _of_condition(pod: Obj, conditions: list[Obj]) -> Iterator[tuple[str, str]]:
-    latest = max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default=None)
+    latest = max(conditions, key=lambda condition: condition.get("lastTransitionTime") or "", default=None)
     if latest is not None and latest.get("status") != "True" and latest.get("reason"):
         text = f"Error pod {name_of(pod)} condition message: {latest.get('message', '')}"
         yield str(latest["reason"]), text

@@ -54,7 +54,7 @@ class TrainingController(Controller):
         self.jobs = objects.resource(kind.plural, GROUP, "v1")
         self.pods = objects.resource("pods")
         self.services = objects.resource("services")
-        self.pod_groups = [each for each in objects.resources if each.kind == "PodGroup"]
+        self.pod_groups = [resource for resource in objects.resources if resource.kind == "PodGroup"]
         self.owned = Owned(objects)
 
     @property
@@ -91,8 +91,8 @@ class TrainingController(Controller):
         )
 
     def _execute(self, job: Obj, plan: TrainingJobPlan) -> None:
-        for each in plan.events:
-            self.report(job, each.reason, each.message, warning=each.warning)
+        for event in plan.events:
+            self.report(job, event.reason, event.message, warning=event.warning)
         self._keep_pod_group(job, plan)
         for obj in plan.create:
             self._create(job, obj)
@@ -110,18 +110,18 @@ class TrainingController(Controller):
     def _keep_pod_group(self, job: Obj, plan: TrainingJobPlan) -> None:
         """Make, change or delete the group of the job's pods, and let the new pods be its members."""
         if plan.pod_group is not None:
-            wanted = plan.pod_group
+            pod_group = plan.pod_group
             for obj in plan.create:
                 if obj["kind"] == "Pod":
-                    join(obj, wanted)
-            if not store.create(self.objects, wanted):
-                group, _, version = wanted["apiVersion"].rpartition("/")
+                    join(obj, pod_group)
+            if not store.create(self.objects, pod_group):
+                group, _, version = pod_group["apiVersion"].rpartition("/")
                 resource = self.objects.resource("PodGroup", group, version)
-                store.set_spec(self.objects, resource, wanted, wanted["spec"])
+                store.set_spec(self.objects, resource, pod_group, pod_group["spec"])
         if plan.delete_pod_group:
             for resource in self.pod_groups:
-                found = store.find(self.objects, resource, namespace_of(job), name_of(job))
-                if found is not None and is_controlled_by(found, job):
+                present = store.find(self.objects, resource, namespace_of(job), name_of(job))
+                if present is not None and is_controlled_by(present, job):
                     self.report(job, "JobTerminated", "Job has been terminated. Deleting PodGroup")
                     store.delete(self.objects, resource, namespace_of(job), name_of(job))
                     self.report(job, "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name_of(job)}")

@@ -31,7 +31,7 @@ def pod_group(kind: JobKind, job: Obj) -> Obj | None:
         return None
     replicas = kind.specs(job)
     least = policy.get("minAvailable")
-    least = sum(int(each["replicas"]) for each in replicas.values()) if least is None else int(least)
+    least = sum(int(replica["replicas"]) for replica in replicas.values()) if least is None else int(least)
     resources = policy.get("minResources") or _least_resources(replicas, least)
     spec: Obj = {"minMember": least} | ({"minResources": resources} if resources else {})
     if policy.get("queue"):

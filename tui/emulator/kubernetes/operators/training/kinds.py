@@ -110,7 +110,7 @@ def _camel_case(kind: JobKind, declared: Mapping[str, Any]) -> dict[str, Any]:
 def main_container(kind: JobKind, replica: Mapping[str, Any]) -> Obj | None:
     """The container that counts, of a replica's template."""
     containers: list[Obj] = replica["template"]["spec"].get("containers") or []
-    return next((each for each in containers if each.get("name") == kind.container), None)
+    return next((container for container in containers if container.get("name") == kind.container), None)
 
 
 def _default_port(kind: JobKind, replica: Obj) -> None:

@@ -174,8 +174,8 @@ def _has_new_failure(seen: TrainingJobObjects, plan: TrainingJobPlan, limit: int
     active = sum(
         phase_of(pod) not in ("Failed", "Succeeded") and not is_terminating(pod) for pod in seen.pods
     )
-    wanted = sum(int(replica["replicas"]) for replica in seen.kind.specs(seen.job).values())
-    return limit < 1 and failed > known and active != wanted
+    total = sum(int(replica["replicas"]) for replica in seen.kind.specs(seen.job).values())
+    return limit < 1 and failed > known and active != total
 
 
 def _restarted_too_often(seen: TrainingJobObjects, limit: int) -> bool:

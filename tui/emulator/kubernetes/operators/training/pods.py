@@ -28,13 +28,13 @@ NO_EXIT_CODE = 0xBEEF
 
 def by_index(objs: list[Obj], replica_type: str) -> dict[int, list[Obj]]:
     """The objects of a type of replica by their index."""
-    found: dict[int, list[Obj]] = {}
+    by_number: dict[int, list[Obj]] = {}
     for obj in objs:
         labels = labels_of(obj)
         index = labels.get(REPLICA_INDEX, "")
         if labels.get(REPLICA_TYPE) == replica_type.lower() and index.isdigit():
-            found.setdefault(int(index), []).append(obj)
-    return found
+            by_number.setdefault(int(index), []).append(obj)
+    return by_number
 
 
 def of_type(objs: list[Obj], replica_type: str) -> list[Obj]:

@@ -101,21 +101,21 @@ def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
     replicas = seen.kind.specs(seen.job)
     for replica_type, replica in replicas.items():
         counts = plan.status.counts(replica_type)
-        wanted, succeeded = int(replica["replicas"]), counts.get("succeeded", 0)
+        count, succeeded = int(replica["replicas"]), counts.get("succeeded", 0)
         active, failed = counts.get("active", 0), counts.get("failed", 0)
         if replica_type == "Master":
             if active:
                 plan.status.set("Running", "Running", f"PyTorchJob {seen.name} is running.")
-            if succeeded >= wanted:
+            if succeeded >= count:
                 _succeed(plan, f"PyTorchJob {seen.name} is successfully completed.")
                 return
         elif "Master" not in replicas:
             where = f"{namespace_of(seen.job)}/{seen.name}"
-            if succeeded >= wanted or (seen.job["spec"].get("elasticPolicy") is not None and succeeded):
+            if succeeded >= count or (seen.job["spec"].get("elasticPolicy") is not None and succeeded):
                 _succeed(plan, f"PyTorchJob {where} successfully completed.")
             elif active:
                 plan.status.set("Running", "Running", f"PyTorchJob {where} is running.")
-        if failed and wanted > succeeded + active:
+        if failed and count > succeeded + active:
             reason = f"because {failed} {replica_type} replica(s) failed."
             if replica["restartPolicy"] == "Never":
                 _fail(plan, f"PyTorchJob {seen.name} is failed {reason}")

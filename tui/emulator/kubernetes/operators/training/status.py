@@ -97,9 +97,9 @@ class TrainingJobStatus:
 
 def _others(known: list[Obj], condition: str) -> list[Obj]:
     excluded = {"Restarting": "Running", "Running": "Restarting"}.get(condition)
-    kept = [each for each in known if each["type"] not in (condition, excluded)]
+    kept = [entry for entry in known if entry["type"] not in (condition, excluded)]
     if condition in ("Failed", "Succeeded"):
-        kept = [each | {"status": "False"} if each["type"] == "Running" else each for each in kept]
+        kept = [entry | {"status": "False"} if entry["type"] == "Running" else entry for entry in kept]
     return kept
 
 

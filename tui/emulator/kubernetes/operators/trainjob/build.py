@@ -36,15 +36,15 @@ def build_jobset(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj:
 def _fill_initializer(trainjob: Mapping[str, Any], runtime: Runtime, job: Obj) -> None:
     job["replicas"] = 1
     step = runtime.ancestor(job)
-    asked = (trainjob["spec"].get("initializer") or {}).get(INITIALIZERS[step])
+    initializer = (trainjob["spec"].get("initializer") or {}).get(INITIALIZERS[step])
     container = runtime.container(job, step)
-    if not asked or container is None:
+    if not initializer or container is None:
         return
-    if asked.get("storageUri"):
-        upsert(container, "env", "name", {"name": "STORAGE_URI", "value": asked["storageUri"]})
-    upsert(container, "env", "name", *asked.get("env") or ())
-    if asked.get("secretRef"):
-        container.setdefault("envFrom", []).append({"secretRef": {"name": asked["secretRef"]["name"]}})
+    if initializer.get("storageUri"):
+        upsert(container, "env", "name", {"name": "STORAGE_URI", "value": initializer["storageUri"]})
+    upsert(container, "env", "name", *initializer.get("env") or ())
+    if initializer.get("secretRef"):
+        container.setdefault("envFrom", []).append({"secretRef": {"name": initializer["secretRef"]["name"]}})
 
 
 def _fill_trainer(runtime: Runtime, job: Obj) -> None:
@@ -55,9 +55,12 @@ def _fill_trainer(runtime: Runtime, job: Obj) -> None:
         if trainer.get(field) is not None:
             container[field] = trainer[field]
     # The policy's variables win: what is reserved is refused before.
-    given = {each["name"] for each in container.get("env") or ()}
+    names = {variable["name"] for variable in container.get("env") or ()}
     upsert(
-        container, "env", "name", *(each for each in trainer.get("env") or () if each["name"] not in given)
+        container,
+        "env",
+        "name",
+        *(variable for variable in trainer.get("env") or () if variable["name"] not in names),
     )
     if (runtime.policy.get("mpi") or {}).get("runLauncherAsNode"):
         for other in runtime.jobs:

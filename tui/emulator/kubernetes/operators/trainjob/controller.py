@@ -84,8 +84,8 @@ class TrainJobController(Controller):
 
     def _build(self, trainjob: Obj) -> None:
         """Make or, while it is suspended, change what runs the TrainJob."""
-        found = self._runtime(trainjob)
-        if found is None:
+        template = self._runtime(trainjob)
+        if template is None:
             kind, name = _reference(trainjob)
             message = f"TrainJob resources reconciliation failed: {kind} {name} not found"
             reason = "TrainJobResourcesCreationFailed"
@@ -95,7 +95,7 @@ class TrainJobController(Controller):
         old = store.find(self.objects, self.jobsets, namespace, name)
         if old is not None and not (trainjob["spec"].get("suspend") or old["spec"].get("suspend")):
             return
-        runtime = Runtime(trainjob, found)
+        runtime = Runtime(trainjob, template)
         jobset = build_jobset(trainjob, runtime)
         for obj in (hostfile(trainjob, runtime), build_pod_group(trainjob, runtime)):
             if obj is not None:
@@ -120,8 +120,8 @@ class TrainJobController(Controller):
         namespace, snapshot = namespace_of(trainjob), f"{name_of(trainjob)}{SNAPSHOT_SUFFIX}"
         kept = store.find(self.objects, self.config_maps, namespace, snapshot)
         if kept is not None and is_controlled_by(kept, trainjob):
-            found: Obj = yaml.safe_load(kept["data"]["runtime"])
-            return found
+            snapshotted: Obj = yaml.safe_load(kept["data"]["runtime"])
+            return snapshotted
         kind, name = _reference(trainjob)
         where = namespace if kind == "TrainingRuntime" else ""
         runtime = store.find(self.objects, self.objects.resource(kind, GROUP), where, name)
@@ -194,4 +194,4 @@ def _take_over(jobset: Obj, status: Obj, now: datetime) -> None:
     counts = own.get("replicatedJobsStatus") or []
     if counts:
         fields = ("name", "ready", "succeeded", "failed", "active", "suspended")
-        status["jobsStatus"] = [{field: each[field] for field in fields} for each in counts]
+        status["jobsStatus"] = [{field: count[field] for field in fields} for count in counts]

@@ -64,9 +64,9 @@ def _apply_torch(runtime: Runtime) -> None:
         job = next((job for job in runtime.jobs if job["name"] == target["jobName"]), None)
         for name in target.get("containerNames") or () if job else ():
             spec = pod_spec(job or {})
-            for each in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-                if each["name"] == name:
-                    upsert(each, "env", "name", *variables)
+            for target_container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+                if target_container["name"] == name:
+                    upsert(target_container, "env", "name", *variables)
 
 
 def _apply_jax(runtime: Runtime) -> None:
@@ -87,12 +87,12 @@ def _apply_jax(runtime: Runtime) -> None:
 def slots(runtime: Runtime) -> int:
     """The processes of a node under MPI."""
     policy = runtime.policy["mpi"]
-    wanted = (runtime.trainer or {}).get("numProcPerNode")
-    if wanted is not None:
-        return int(wanted)
-    given = policy.get("numProcPerNode")
-    given = 1 if given is None else int(given)
-    return max(runtime.gpus(), 1) if given == 1 else given
+    processes = (runtime.trainer or {}).get("numProcPerNode")
+    if processes is not None:
+        return int(processes)
+    declared = policy.get("numProcPerNode")
+    declared = 1 if declared is None else int(declared)
+    return max(runtime.gpus(), 1) if declared == 1 else declared
 
 
 def _apply_mpi(runtime: Runtime) -> None:

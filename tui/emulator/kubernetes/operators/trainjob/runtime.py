@@ -73,15 +73,15 @@ class Runtime:
     def container(self, job: Mapping[str, Any], name: str = NODE) -> Obj | None:
         """A container of a replicated job."""
         containers: list[Obj] = pod_spec(job).get("containers") or []
-        return next((each for each in containers if each["name"] == name), None)
+        return next((container for container in containers if container["name"] == name), None)
 
     @property
     def nodes(self) -> int:
         """How many nodes train."""
-        wanted = (self.trainer or {}).get("numNodes")
-        if wanted is None:
-            wanted = self.policy.get("numNodes")
-        return 1 if wanted is None else int(wanted)
+        nodes = (self.trainer or {}).get("numNodes")
+        if nodes is None:
+            nodes = self.policy.get("numNodes")
+        return 1 if nodes is None else int(nodes)
 
     def count(self, job: Mapping[str, Any]) -> int:
         """The pods of a replicated job."""
@@ -96,9 +96,9 @@ class Runtime:
 
     def per_node(self) -> str:
         """Processes of a node: as said, else `auto` with GPUs, else the CPUs asked for."""
-        wanted = (self.trainer or {}).get("numProcPerNode")
-        if wanted is not None:
-            return str(wanted)
+        processes = (self.trainer or {}).get("numProcPerNode")
+        if processes is not None:
+            return str(processes)
         if self.gpus():
             return "auto"
         resources = self._resources_per_node()
@@ -110,14 +110,14 @@ class Runtime:
         resources = self._resources_per_node()
         for field in ("requests", "limits"):
             for name, amount in (resources.get(field) or {}).items():
-                if "gpu" in name.lower() and (found := quantity.scaled("pods", amount)):
-                    return found
+                if "gpu" in name.lower() and (count := quantity.scaled("pods", amount)):
+                    return count
         return 0
 
     def _resources_per_node(self) -> Obj:
-        asked = (self.trainer or {}).get("resourcesPerNode")
-        if asked is not None:
-            return dict(asked)
+        resources = (self.trainer or {}).get("resourcesPerNode")
+        if resources is not None:
+            return dict(resources)
         for job in self.jobs:
             container = self.container(job) if job["name"] == NODE or self.is_trainer(job) else None
             if container is not None and container.get("resources"):
@@ -143,10 +143,10 @@ def pod_spec(job: Mapping[str, Any]) -> Obj:
 
 def upsert(container: Obj, field: str, key: str, *members: Mapping[str, Any]) -> None:
     """Add members to a list of a container; one of the same name is replaced in its place."""
-    found: list[Obj] = container.setdefault(field, [])
+    entries: list[Obj] = container.setdefault(field, [])
     for member in members:
-        at = next((index for index, each in enumerate(found) if each.get(key) == member.get(key)), None)
+        at = next((index for index, entry in enumerate(entries) if entry.get(key) == member.get(key)), None)
         if at is None:
-            found.append(dict(member))
+            entries.append(dict(member))
         else:
-            found[at] = dict(member)
+            entries[at] = dict(member)
