@@ -1,4 +1,4 @@
-"""The certificates of the API, of a certificate authority of its own, and the kubeconfig that trusts it."""
+"""Certificates of the API, signed by their own authority, and the kubeconfig that trusts them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADDRESSES = ("127.0.0.1", "::1")
 
 
 def ensure_certificates(state: KubernetesState) -> None:
-    """Make the certificate authority and the server's certificate where they are missing. Raises OSError."""
+    """Create the certificate authority and the server's certificate if they are missing. Raises OSError."""
     state.tls.mkdir(mode=0o700, exist_ok=True)
     names = ("ca.crt", "server.key", "server.crt")
     if all((state.tls / name).exists() for name in names):
@@ -48,7 +48,7 @@ def ensure_certificates(state: KubernetesState) -> None:
         x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
     )
     pem = serialization.Encoding.PEM
-    # The authority's key is not kept: nobody else can make certificates that clients trust.
+    # The authority's key is discarded, so nobody can sign certificates that clients trust.
     write_private(
         state.tls / "server.key",
         key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
@@ -58,7 +58,7 @@ def ensure_certificates(state: KubernetesState) -> None:
 
 
 def ensure_token(state: KubernetesState) -> str:
-    """The bearer token of this state directory. Raises OSError."""
+    """Return the bearer token of this state directory, creating it if missing. Raises OSError."""
     try:
         token = state.token.read_text().strip()
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def ensure_token(state: KubernetesState) -> str:
 
 
 def write_kubeconfig(state: KubernetesState, server: str, token: str) -> None:
-    """Write the kubeconfig; JSON is YAML, and every client reads it. Raises OSError."""
+    """Write the kubeconfig as JSON, which every YAML reader accepts. Raises OSError."""
     authority = base64.b64encode((state.tls / "ca.crt").read_bytes()).decode()
     config: dict[str, Any] = {
         "apiVersion": "v1",
@@ -88,7 +88,7 @@ def write_kubeconfig(state: KubernetesState, server: str, token: str) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600, whole or not at all. Raises OSError."""
+    """Write a file with mode 0600 atomically. Raises OSError."""
     partial = path.with_name(path.name + ".partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -104,7 +104,7 @@ def _name(common_name: str) -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    # A clock that was set back must not make it invalid.
+    # A clock that is set back must not make the certificate invalid.
     start = datetime.now(UTC) - timedelta(days=2)
     return x509.CertificateBuilder(
         subject_name=subject,

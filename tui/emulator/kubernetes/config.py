@@ -1,4 +1,4 @@
-"""Settings of one Kubernetes API: `config.yaml` in its state directory, all optional."""
+"""Settings of one emulated cluster: `config.yaml` in its state directory; every setting is optional."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from tui.emulator.kubernetes.node.settings import NodeSettings
 
 
 class KubernetesConfig(NodeSettings):
-    """Settings of this Kubernetes. Times are in seconds."""
+    """Settings of the emulated cluster. Times are in seconds."""
 
     model_config = ConfigDict(extra="forbid")
 
     bookmark_seconds: float = Field(60.0, gt=0)
-    """Between two bookmarks of a watch that asked for them."""
+    """Interval between the bookmarks of a watch that requests them."""
 
     history: int = Field(20_000, ge=1)
-    """Changes that are kept for watches; one that starts earlier gets 410."""
+    """Number of changes kept for watches; a watch from an older version gets 410."""
 
     namespaces: list[str] = Field(default_factory=lambda: ["default", "kube-system", "training"])
-    """Namespaces that exist from the start. `training` has a queue over all node pools."""
+    """Namespaces to create at the start. `training` has a queue over all node pools."""
 
     denied: list[str] = Field(default_factory=list)
-    """What the user of the kubeconfig may not do: `VERB RESOURCE[.GROUP][/SUBRESOURCE] [NAMESPACE]`, with
-    shell wildcards, e.g. `create pods/exec` or `* pytorchjobs.kubeflow.org team-b`."""
+    """Requests that the kubeconfig's user may not make: `VERB RESOURCE[.GROUP][/SUBRESOURCE] [NAMESPACE]`,
+    with shell wildcards, e.g. `create pods/exec` or `* pytorchjobs.kubeflow.org team-b`."""
 
 
 def load_kubernetes_config(path: Path) -> KubernetesConfig:
-    """Read `path`; a missing file means all defaults. Raises ConfigError."""
+    """Read `path`; a missing file gives the defaults. Raises ConfigError."""
     return read_config(path, KubernetesConfig)

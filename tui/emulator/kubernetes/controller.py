@@ -1,4 +1,4 @@
-"""The base of every controller: a queue of keys, each reconciled alone, again after a failure."""
+"""Base class of all controllers: a queue of keys, each reconciled alone and retried after a failure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY = 0.05
 LONGEST_DELAY = 30.0
-"""Between two tries of a key whose reconciliation fails; each doubles the delay."""
+"""Longest delay in seconds between two tries of a failing key; each failure doubles the delay."""
 
 
 class Key(NamedTuple):
-    """What is reconciled: one object, which may be gone."""
+    """The object to reconcile; it may be deleted already."""
 
     resource: ApiResource
     namespace: str
@@ -30,16 +30,16 @@ class Key(NamedTuple):
 
 
 class Controller(ABC):
-    """Brings the world to what its objects say.
+    """Reconciles the state of the cluster with its objects.
 
-    A subclass names the types in `watched`, says in `keys` which keys a change concerns, and does the work in
-    `reconcile`. At the start `keys` gets each object that is there as ADDED.
+    A subclass names the types in `watched`, maps a change to keys in `keys`, and does the work in
+    `reconcile`. At the start `keys` gets each present object as ADDED.
     """
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
         self._due: dict[Key, float] = {}
-        """Keys that wait, with their times."""
+        """Waiting keys → loop time at which each is due."""
         self._failures: dict[Key, int] = {}
         self._changed = asyncio.Event()
 
@@ -56,24 +56,24 @@ class Controller(ABC):
 
     @abstractmethod
     def watched(self) -> Collection[ApiResource]:
-        """The types whose changes matter."""
+        """Return the types whose changes the controller reacts to."""
 
     def keys(self, event: WatchEvent) -> Iterable[Key]:
-        """The keys that a change concerns: by default the object's own."""
+        """Return the keys to reconcile after a change; by default the object's own."""
         return (key_of(event.resource, event.obj),)
 
     @abstractmethod
     def reconcile(self, key: Key) -> float | Awaitable[float | None] | None:
-        """Do what is to do for one key; the seconds after which to look again, if any.
+        """Reconcile one key and return the seconds until the next check, if it needs one.
 
-        It may be a coroutine; while it waits, no other key of this controller is reconciled.
+        It may be a coroutine; while it waits, the controller reconciles no other key.
         """
 
-    async def started(self) -> None:  # noqa: B027 - most have nothing to take up
-        """Called once before the first key, e.g. to take up what an ended server has left."""
+    async def started(self) -> None:  # noqa: B027 - optional hook
+        """Prepare before the first key, e.g. resume what a stopped server left."""
 
     def enqueue(self, key: Key, delay: float = 0.0) -> None:
-        """Reconcile a key after `delay` seconds, or earlier where it waits already."""
+        """Reconcile a key after `delay` seconds, or earlier if it is already due."""
         at = asyncio.get_running_loop().time() + delay
         self._due[key] = min(at, self._due.get(key, at))
         self._changed.set()
@@ -101,7 +101,7 @@ class Controller(ABC):
         try:
             keys = list(self.keys(event))
         except Exception:
-            log.exception("%s can't say what a change of %s concerns", self.name, event.resource.plural)
+            log.exception("%s can't map a change of %s to keys", self.name, event.resource.plural)
             return
         for key in keys:
             self.enqueue(key)
@@ -112,10 +112,10 @@ class Controller(ABC):
             now = loop.time()
             ready = [key for key, at in self._due.items() if at <= now]
             for key in ready:
-                # One that became due again meanwhile has been done with the newest state.
+                # The reconciliation below sees the newest state, also for a key that became due again.
                 if self._due.pop(key, None) is not None:
                     await self._do(key)
-                    # Others get their turn: a reconciliation seldom waits for anything.
+                    # Let other tasks run: a reconciliation seldom awaits anything.
                     await asyncio.sleep(0)
             if ready:
                 continue
@@ -137,7 +137,7 @@ class Controller(ABC):
             expected = isinstance(error, ApiError)
             if not isinstance(error, ApiConflict):
                 log.warning(
-                    "%s failed for %s %s/%s and tries again in %.2f s: %s",
+                    "%s failed for %s %s/%s and is retried in %.2f s: %s",
                     self.name,
                     key.resource.kind,
                     key.namespace,
@@ -154,13 +154,13 @@ class Controller(ABC):
 
 
 def key_of(resource: ApiResource, obj: Obj) -> Key:
-    """The key of an object."""
+    """Return the key of an object."""
     meta = obj["metadata"]
     return Key(resource, str(meta.get("namespace") or ""), str(meta["name"]))
 
 
 def owner_keys(obj: Obj, resource: ApiResource) -> list[Key]:
-    """The keys of an object's owners of one type."""
+    """Return the keys of an object's owners of one type."""
     meta = obj["metadata"]
     namespace = str(meta.get("namespace") or "") if resource.namespaced else ""
     return [

@@ -1,4 +1,4 @@
-"""The objects on disk: SQLite in WAL mode, one row each."""
+"""The objects on disk: an SQLite database in WAL mode with one row per object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CREATE TABLE objects (
 
 
 class ObjectDatabaseError(Exception):
-    """The file can't be opened or has another layout; the message says which file and what to do."""
+    """The file can't be opened or has another layout; the message says which file and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ObjectRow:
 
 @dataclass(slots=True)
 class Stored:
-    """An object with its JSON, which lists and watches send as it is."""
+    """An object and its JSON, which lists and watches send unchanged."""
 
     obj: dict[str, Any]
     raw: bytes
@@ -49,22 +49,23 @@ class Stored:
 
 
 class ObjectDatabase:
-    """The file of one server. Each call is one transaction, which the end of the process does not lose."""
+    """The database file of one server. Each call is one transaction, which survives the end of the
+    process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db: sqlite3.Connection | None = None
 
     def open(self) -> int:
-        """Open or create the file; the last resource version.
+        """Open or create the file and return the last resource version.
 
         Raises:
-            ObjectDatabaseError: when it can't be used.
+            ObjectDatabaseError: if the file can't be used.
         """
         try:
             self._db = db = sqlite3.connect(self.path, isolation_level=None, timeout=10)
             db.execute("PRAGMA journal_mode = WAL")
-            # A commit survives the process; only the end of the machine may lose the newest ones.
+            # A commit survives the process; only a crash of the machine may lose the newest ones.
             db.execute("PRAGMA synchronous = NORMAL")
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
@@ -83,13 +84,13 @@ class ObjectDatabase:
             ) from error
 
     def rows(self) -> Iterator[ObjectRow]:
-        """Everything that is stored."""
+        """Yield all stored objects."""
         assert self._db is not None
         for row in self._db.execute("SELECT grp, version, plural, data FROM objects"):
             yield ObjectRow(*row)
 
     def read(self, row: ObjectRow) -> Stored:
-        """The object of a row. Raises ObjectDatabaseError."""
+        """Return the object of a row. Raises ObjectDatabaseError."""
         try:
             obj = json.loads(row.data)
             return Stored(obj, row.data, int(obj["metadata"]["resourceVersion"]))
@@ -100,12 +101,12 @@ class ObjectDatabase:
             ) from error
 
     def put(self, resource: ApiResource, namespace: str, name: str, data: bytes, last: int) -> None:
-        """Insert or replace one object. Raises ApiStorageFull, and then nothing was written."""
+        """Insert or replace one object. Raises ApiStorageFull if nothing was written."""
         values = (resource.group, resource.version, resource.plural, namespace, name, data)
         self._write("INSERT OR REPLACE INTO objects VALUES (?,?,?,?,?,?)", values, last)
 
     def remove(self, resource: ApiResource, namespace: str, name: str, last: int) -> None:
-        """Delete one object. Raises ApiStorageFull, and then nothing was written."""
+        """Delete one object. Raises ApiStorageFull if nothing was deleted."""
         values = (resource.group, resource.version, resource.plural, namespace, name)
         statement = "DELETE FROM objects WHERE grp=? AND version=? AND plural=? AND namespace=? AND name=?"
         self._write(statement, values, last)

@@ -1,4 +1,4 @@
-"""Refusals of the API, each as a `Status` of Kubernetes."""
+"""Errors of the API, each with its `Status` object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FieldCause:
 
 
 class ApiError(Exception):
-    """A refusal with HTTP code, reason and message as a real API server has them."""
+    """An error with the HTTP code, reason and message of a kube-apiserver."""
 
     code = 500
     reason = "InternalError"
@@ -44,7 +44,7 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
     def status(self) -> dict[str, Any]:
-        """The `Status` object of the reply."""
+        """Return the `Status` object of the reply."""
         return {
             "kind": "Status",
             "apiVersion": "v1",
@@ -62,7 +62,7 @@ def _kind(resource: ApiResource) -> str:
 
 
 def _said(causes: Sequence[FieldCause]) -> str:
-    """All causes in a sentence, each once."""
+    """Return all causes in one sentence, each once."""
     sentences = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 
@@ -92,7 +92,7 @@ class Forbidden(ApiError):
 
 
 class ApiNotFound(ApiError):
-    """No object has this name, or nothing is served there."""
+    """No object has this name, or the path is not served."""
 
     code, reason = 404, "NotFound"
 
@@ -102,12 +102,12 @@ class ApiNotFound(ApiError):
 
     @classmethod
     def unserved(cls) -> ApiNotFound:
-        """No type, version or subresource is served at the path."""
+        """The path names no served type, version or subresource."""
         return cls("the server could not find the requested resource", details={})
 
 
 class MethodNotAllowed(ApiError):
-    """What is there can't be asked for so."""
+    """The method is not supported for this resource."""
 
     code, reason = 405, "MethodNotAllowed"
 
@@ -120,7 +120,7 @@ class NotAcceptable(ApiError):
 
 
 class ApiAlreadyExists(ApiError):
-    """An object has this name."""
+    """The name is taken."""
 
     code, reason = 409, "AlreadyExists"
 
@@ -130,7 +130,7 @@ class ApiAlreadyExists(ApiError):
 
 
 class ApiConflict(ApiError):
-    """The object is no longer what the caller read."""
+    """The object has changed since the caller read it."""
 
     code, reason = 409, "Conflict"
 
@@ -146,7 +146,7 @@ class ApiConflict(ApiError):
 
 
 class ApiExpired(ApiError):
-    """The history no longer holds the resource version; the client lists again."""
+    """The history no longer holds the resource version; the client has to list again."""
 
     code, reason = 410, "Expired"
 
@@ -174,12 +174,12 @@ class Invalid(ApiError):
 
     @classmethod
     def of_options(cls, kind: str, causes: Sequence[FieldCause]) -> Invalid:
-        """Options of a request, e.g. `ListOptions`, that are not allowed."""
+        """Options of a request, e.g. `ListOptions`, are invalid."""
         details = {"group": "meta.k8s.io", "kind": kind, "causes": [cause.as_dict() for cause in causes]}
         return cls(f'{kind}.meta.k8s.io "" is invalid: {_said(causes)}', details=details)
 
 
 class ApiStorageFull(ApiError):
-    """The database refused a write; nothing has changed."""
+    """The database refused a write; the object is unchanged."""
 
     code, reason = 507, "InternalError"

@@ -1,4 +1,4 @@
-"""What of an object no update changes, and when it ends."""
+"""The fields of an object that updates can't change, and when its deletion completes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Obj = dict[str, Any]
 
 
 def desired(obj: Obj) -> Obj:
-    """What a generation counts: all but the metadata and the status."""
+    """Return the fields whose changes raise the generation: all but metadata and status."""
     return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
 
 
 def keep_identity(new: Obj, old: Obj) -> None:
-    """What no update changes: type, name, uid, times and versions that the server sets."""
+    """Restore the fields that no update changes: type, name, uid, times and versions set by the server."""
     new["apiVersion"], new["kind"] = old["apiVersion"], old["kind"]
     meta, before = new.setdefault("metadata", {}), old["metadata"]
     for field in ("labels", "annotations", "finalizers", "ownerReferences"):
@@ -40,7 +40,7 @@ def keep_identity(new: Obj, old: Obj) -> None:
 
 
 def is_gone(obj: Obj) -> bool:
-    """Whether nothing is in the way of the object's deletion."""
+    """Whether nothing holds up the object's deletion."""
     meta = obj["metadata"]
     if "deletionTimestamp" not in meta or meta.get("finalizers"):
         return False
@@ -51,8 +51,8 @@ def is_gone(obj: Obj) -> bool:
 def grace_of(pod: Obj, grace: float | None) -> int:
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
-        # No kubelet has to end anything.
+        # No kubelet has to stop containers.
         return 0
     own = spec.get("terminationGracePeriodSeconds")
-    # Less than a second of grace is no grace.
+    # Less than a second counts as no grace period.
     return int(grace) if grace is not None else int(30 if own is None else own)

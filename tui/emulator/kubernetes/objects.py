@@ -1,7 +1,7 @@
-"""The store of all objects: in memory, each change in SQLite before the call returns.
+"""The store of all objects: in memory, with each change written to SQLite before the call returns.
 
-Calls are synchronous and belong to one event loop, so each is atomic for it. An object that the store returns
-is the store's own: copy it before you change it.
+Calls are synchronous and belong to one event loop, so each is atomic. A returned object belongs to the store:
+copy it before changing it.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ from tui.emulator.kubernetes.watching import EventBus, EventType, Obj, Subscript
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FOREGROUND = "foregroundDeletion"
-"""Finalizer of an object whose dependents go first; the garbage collector takes it away."""
+"""Finalizer of an object whose dependents are deleted first; the garbage collector removes it."""
 ORPHAN = "orphan"
-"""Finalizer of an object whose dependents stay; the garbage collector takes it away."""
+"""Finalizer of an object whose dependents stay; the garbage collector removes it."""
 HISTORY = 20_000
-"""Changes that a watch can start from."""
+"""Number of changes kept for watches."""
 EVENT_HOURS = 1.0
-"""How long an Event stays after its last repetition."""
+"""Hours that an Event is kept after its last repetition."""
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 
 Record = Callable[[Obj, Obj | None], None]
-"""Notes in the object that is stored, beside the earlier one, who changed what."""
+"""Records in the new object, given the old one, who changed which fields."""
 Admission = Callable[[ApiResource, Obj, Obj | None], None]
-"""Completes and checks an object before it is stored; gets the stored one too. Raises ApiError."""
+"""Completes and checks an object before it is stored; receives the stored object too. Raises ApiError."""
 
 
-# In the class, `list` is its method.
+# Inside the class, `list` is a method.
 ObjList = list[Obj]
 StoredList = list[Stored]
 
 
 def _no_record(_new: Obj, _old: Obj | None) -> None:
-    """A controller's change: nobody asks whose it was."""
+    """Record nothing: the change is a controller's."""
 
 
 class Objects:
     """All objects of one API.
 
-    `admit` is called in each create and update. `now` is the clock of the times in objects.
+    `admit` runs on each create and update. `now` is the clock for times in objects.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Objects:
         }
         self._bus = EventBus(history)
         self._counted: dict[tuple[str, ...], tuple[str, str]] = {}
-        """The key of what an Event says → its namespace and name."""
+        """Event key (`_said`) → namespace and name of the Event."""
         self.version = 0
-        """The newest resource version."""
+        """Newest resource version."""
 
     def open(self) -> None:
-        """Read what is stored. Raises DatabaseError."""
+        """Read the stored objects. Raises ObjectDatabaseError."""
         self.version = self._database.open()
         by_type = {
             (resource.group, resource.version, resource.plural): resource for resource in self.resources
@@ -113,10 +113,10 @@ class Objects:
         self._database.close()
 
     def resource(self, plural_or_kind: str, group: str = "", version: str = "") -> ApiResource:
-        """The type of this plural or kind, the preferred one where no version is given.
+        """Return the type with this plural or kind; without a version, the preferred one.
 
         Raises:
-            ApiNotFound: where no such type is served.
+            ApiNotFound: if the type is not served.
         """
         resource = find(self.resources, plural_or_kind, group, version)
         if resource is None:
@@ -124,11 +124,11 @@ class Objects:
         return resource
 
     def get(self, resource: ApiResource, namespace: str, name: str) -> Obj:
-        """One object; the namespace of a type without namespaces is "". Raises ApiNotFound."""
+        """Return one object; the namespace of a cluster-scoped type is "". Raises ApiNotFound."""
         return self.stored(resource, namespace, name).obj
 
     def stored(self, resource: ApiResource, namespace: str, name: str) -> Stored:
-        """One object with its JSON. Raises ApiNotFound."""
+        """Return one object with its JSON. Raises ApiNotFound."""
         stored = self._tables[resource].get((namespace, name))
         if stored is None:
             raise ApiNotFound.of(resource, name)
@@ -137,7 +137,7 @@ class Objects:
     def list(
         self, resource: ApiResource, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> ObjList:
-        """The objects with these labels, of one namespace or of all, in order of namespace and name."""
+        """Return the objects with these labels, in one or all namespaces, sorted by namespace and name."""
         objs = (stored.obj for stored in self.all_stored(resource, namespace))
         if not labels:
             return list(objs)
@@ -145,12 +145,12 @@ class Objects:
         return [obj for obj in objs if selector <= (obj["metadata"].get("labels") or {}).items()]
 
     def all_stored(self, resource: ApiResource, namespace: str = "") -> StoredList:
-        """The same with their JSON."""
+        """Return all objects with their JSON, sorted by namespace and name."""
         table = self._tables[resource]
         return [table[key] for key in sorted(table) if not namespace or key[0] == namespace]
 
     def counts(self) -> dict[str, int]:
-        """The number of objects of each type that has some, but not of definitions."""
+        """Return the number of objects by plural, without empty types and definitions."""
         counts: dict[str, int] = {}
         for resource, table in self._tables.items():
             if table and resource != DEFINITIONS:
@@ -158,7 +158,7 @@ class Objects:
         return counts
 
     def stored_at(self, resource: ApiResource, namespace: str, version: int) -> StoredList:
-        """What `all_stored` had at an earlier version. Raises Expired where the history is too short."""
+        """Return `all_stored` as of an earlier version. Raises ApiExpired if the history is too short."""
         table = dict(self._tables[resource])
         for event in reversed(self._bus.newer(version)):
             if event.resource != resource:
@@ -173,11 +173,11 @@ class Objects:
     def create(
         self, resource: ApiResource, obj: Obj, *, dry_run: bool = False, record: Record = _no_record
     ) -> Obj:
-        """Store a new object: as given, with defaults, uid, times and versions.
+        """Store a new object with defaults, uid, times and versions.
 
         Raises:
-            ApiAlreadyExists: when an object has its name.
-            Invalid: when admission refuses it.
+            ApiAlreadyExists: if the name is taken.
+            Invalid: if admission refuses the object.
         """
         new: Obj = json.loads(_encode(obj))
         new.setdefault("apiVersion", resource.api_version)
@@ -187,7 +187,7 @@ class Objects:
             meta.pop("namespace", None)
         generated = not meta.get("name") and bool(meta.get("generateName"))
         if generated:
-            # As long as the longest name of a pod allows.
+            # The longest prefix that pod names allow.
             meta["name"] = str(meta["generateName"])[:58] + "".join(random.choices(_SUFFIX, k=5))
         self._check_name(resource, meta)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"):
@@ -211,15 +211,15 @@ class Objects:
         dry_run: bool = False,
         record: Record = _no_record,
     ) -> Obj:
-        """Replace an object, or with `status` only its status; nothing happens where nothing changes.
+        """Replace an object, or with `status` only its status; an unchanged object is not stored again.
 
-        Of a type with the subresource `status`, the status stays as it is without `status`. An object that is
-        being deleted goes with its last finalizer.
+        If the type has the subresource `status`, only `status=True` changes the status. An object that is
+        being deleted disappears with its last finalizer.
 
         Raises:
-            ApiNotFound: when there is none of this name.
-            ApiConflict: when it gives another resourceVersion or uid than that of the stored object.
-            Invalid: when admission refuses it.
+            ApiNotFound: if no object has this name.
+            ApiConflict: if resourceVersion or uid differ from those of the stored object.
+            Invalid: if admission refuses the object.
         """
         meta = obj.get("metadata") or {}
         name = str(meta.get("name") or "")
@@ -243,11 +243,11 @@ class Objects:
         *,
         status: bool = False,
     ) -> Obj:
-        """Let `edit` change a copy of the stored object, and store it; never a ApiConflict.
+        """Apply `edit` to a copy of the stored object and store it; never conflicts.
 
         Raises:
-            ApiNotFound: when there is none of this name.
-            Invalid: when admission refuses it.
+            ApiNotFound: if no object has this name.
+            Invalid: if admission refuses the object.
         """
         stored = self.stored(resource, namespace, name)
         new = json.loads(stored.raw)
@@ -267,12 +267,12 @@ class Objects:
     ) -> Obj:
         """Delete an object, or mark it as being deleted while it has finalizers.
 
-        A pod on a node is marked for its grace period (`grace`, else that of its spec): its kubelet ends its
+        A pod on a node is marked for its grace period (`grace`, else that of its spec): its kubelet stops the
         containers and deletes it with `grace=0`.
 
         Raises:
-            ApiNotFound: when there is none of this name.
-            ApiConflict: when its uid is not `uid`.
+            ApiNotFound: if no object has this name.
+            ApiConflict: if its uid is not `uid`.
         """
         stored = self.stored(resource, namespace, name)
         old = stored.obj
@@ -292,7 +292,7 @@ class Objects:
             del meta["finalizers"]
         if is_gone(new):
             if resource is not PODS and "deletionTimestamp" not in old["metadata"]:
-                # It goes at once and was never marked.
+                # The object is deleted at once, so it was never marked.
                 meta.pop("deletionTimestamp")
                 meta.pop("deletionGracePeriodSeconds")
             return self._remove(resource, new, old, dry_run=dry_run)
@@ -303,15 +303,15 @@ class Objects:
         return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
 
     def watch(self, resources: Collection[ApiResource], since: int | None = None) -> Subscription:
-        """Changes of objects of these types from now on, or all after version `since`.
+        """Subscribe to changes of these types from now on, or after version `since`.
 
         Raises:
-            Expired: when the changes after `since` are no longer all known.
+            ApiExpired: if the history no longer reaches back to `since`.
         """
         return self._bus.subscribe(resources, since)
 
     def forget_history(self) -> None:
-        """Let every watch from an earlier version end with 410, as after a compaction."""
+        """Make watches from an earlier version end with 410, as after a compaction."""
         self._bus.start(self.version)
 
     def event(
@@ -324,7 +324,7 @@ class Objects:
         component: str,
         action: str = "",
     ) -> None:
-        """Record an Event about an object; one that says the same again is counted up."""
+        """Record an Event about an object; a repetition raises the count of the first one."""
         meta = about["metadata"]
         now = rfc3339(self.now())
         involved = {
@@ -366,7 +366,7 @@ class Objects:
         self.change(EVENTS, *_key(earlier.obj), again)
 
     def expire_events(self) -> None:
-        """Delete the Events that were not repeated for `EVENT_HOURS`."""
+        """Delete the Events without a repetition in the last `EVENT_HOURS`."""
         limit = rfc3339(self.now() - timedelta(hours=EVENT_HOURS))
         for stored in list(self._tables[EVENTS].values()):
             obj = stored.obj
@@ -411,7 +411,7 @@ class Objects:
         return self._save("MODIFIED", resource, new, old, dry_run=dry_run)
 
     def _mark(self, resource: ApiResource, obj: Obj, grace: float | None) -> None:
-        """Set the time of the deletion; a second deletion can only make it earlier."""
+        """Set the deletion time; a second deletion can only bring it forward."""
         meta = obj["metadata"]
         seconds = 0
         if resource is PODS:
@@ -436,7 +436,7 @@ class Objects:
         version = self.version + 1
         obj["metadata"]["resourceVersion"] = str(version)
         raw = _encode(obj)
-        # The copy shares nothing with what the caller gave.
+        # The copy shares nothing with the caller's object.
         obj = json.loads(raw)
         key = _key(obj)
         self._database.put(resource, *key, raw, version)
@@ -478,13 +478,13 @@ def _key(obj: Obj) -> tuple[str, str]:
 
 
 def _encode(obj: Obj) -> bytes:
-    # The type comes first: lists of built-in types leave it out.
+    # The type comes first because lists of built-in types cut it off.
     ordered = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **obj} if "kind" in obj else obj
     return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _said(event: Obj) -> tuple[str, ...]:
-    """What two Events have in common that are counted as one."""
+    """Return the key that repetitions of an Event share."""
     involved = event.get("involvedObject") or {}
     return (
         *(str(involved.get(key) or "") for key in ("kind", "namespace", "name", "uid", "fieldPath")),

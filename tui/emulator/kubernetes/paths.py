@@ -1,4 +1,4 @@
-"""The files of one Kubernetes API on this machine."""
+"""Files of one emulated cluster."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import ClassVar
 from tui.emulator.paths import StateDir, default_state_dir
 
 CLUSTER = "local-k8s"
-"""Name of cluster, context and user in the kubeconfig."""
+"""Name of the cluster, context and user in the kubeconfig."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubernetesState(StateDir):
-    """Paths under its state directory, beside those of every emulator.
+    """Paths below the state directory, in addition to those of every emulator.
 
     Layout::
 
-        emulator.sock            where the verbs of `vxtui emulator kubernetes` ask
+        emulator.sock            socket for `vxtui emulator kubernetes`
         kubeconfig               address, certificate authority and token for clients
-        tls/{ca,server}.{crt,key}  certificates, made at the first start
-        address.json             port of the API; it stays the same
+        tls/{ca,server}.{crt,key}  certificates, created at the first start
+        address.json             port of the API, kept across starts
         state.db                 all objects
     """
 
@@ -42,5 +42,5 @@ class KubernetesState(StateDir):
 
 
 def default_kubernetes_state() -> KubernetesState:
-    """The folder `kubernetes` in the default state directory of the emulator."""
+    """Return the folder `kubernetes` in the emulator's default state directory."""
     return KubernetesState(default_state_dir().root / "kubernetes")

@@ -1,4 +1,4 @@
-"""The types that the API serves, as data."""
+"""The types that the API serves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 @dataclass(frozen=True, slots=True)
 class ApiResource:
-    """A type of object in one version of its API group."""
+    """An object type in one version of its API group."""
 
     group: str
     version: str
@@ -25,23 +25,23 @@ class ApiResource:
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     custom: bool = True
-    """Whether a CustomResourceDefinition declares it; else it is built into Kubernetes."""
+    """Whether a CustomResourceDefinition declares the type; otherwise it is built into Kubernetes."""
     verbs: tuple[str, ...] = VERBS
     singular_name: str = ""
 
     @property
     def counted(self) -> bool:
-        """Whether its objects have a generation."""
+        """Whether objects of the type have a generation."""
         return self.custom or (self.group, self.plural) in _COUNTED
 
     @property
     def api_version(self) -> str:
-        """`GROUP/VERSION`, or `v1` of the core group."""
+        """`GROUP/VERSION`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def qualified(self) -> str:
-        """The plural with its group, as messages name it, e.g. `pytorchjobs.kubeflow.org`."""
+        """The plural with its group as messages name it, e.g. `pytorchjobs.kubeflow.org`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -53,7 +53,7 @@ class ApiResource:
         return f"{self.kind}List"
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of its URL."""
+        """Return the URL path of the collection, object or subresource."""
         parts = ["/apis" if self.group else "/api", self.api_version]
         parts += ["namespaces", namespace] if namespace and self.namespaced else []
         return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
@@ -62,7 +62,7 @@ class ApiResource:
 def _core(plural: str, kind: str, *short: str, namespaced: bool = True, status: bool = False) -> ApiResource:
     categories = ("all",) if plural in {"pods", "services"} else ()
     subresources = STATUS if status else frozenset()
-    # Nobody deletes all namespaces at once.
+    # The API server does not delete all namespaces at once.
     verbs = tuple(verb for verb in VERBS if (plural, verb) != ("namespaces", "deletecollection"))
     return ApiResource("", "v1", plural, kind, namespaced, subresources, short, categories, False, verbs)
 
@@ -147,7 +147,7 @@ RESOURCES: tuple[ApiResource, ...] = (
 def find(
     resources: Iterable[ApiResource], plural_or_kind: str, group: str = "", version: str = ""
 ) -> ApiResource | None:
-    """The first type of this plural or kind; an empty group or version stands for any."""
+    """Return the first type with this plural or kind; an empty group or version matches any."""
     for resource in resources:
         named = plural_or_kind in {resource.plural, resource.kind}
         if named and group in {"", resource.group} and version in {"", resource.version}:

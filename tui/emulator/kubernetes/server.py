@@ -1,6 +1,6 @@
-"""The one process of a Kubernetes API: `python -m tui.emulator.kubernetes --state-dir DIR`.
+"""Server of one emulated cluster: `python -m tui.emulator.kubernetes --state-dir DIR`.
 
-It ends on SIGTERM or SIGINT; the pods' processes continue, and the next server takes them up.
+It ends on SIGTERM or SIGINT; the pods' processes continue, and the next server takes them over.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from tui.emulator.storage.server import BucketServer
 log = logging.getLogger(__name__)
 
 EXPIRY_SECONDS = 60.0
-"""Between two looks for old Events."""
+"""Interval of the expiry of old Events."""
 _BACKLOG = 128
 
 
 class KubernetesEmulator(process.Server[KubernetesState]):
-    """One running API with its controllers; use it as an async context manager, in a test as well."""
+    """One running API with its controllers; an async context manager, also for tests."""
 
     def __init__(self, state: KubernetesState, config: KubernetesConfig | None = None) -> None:
         super().__init__(state)
@@ -68,15 +68,15 @@ class KubernetesEmulator(process.Server[KubernetesState]):
 
     @property
     def listens_on(self) -> str:
-        """The address, for the log."""
+        """The API's URL for the log."""
         return self.url
 
     def reachable(self) -> bool:
-        """Whether the state directory is still this server's."""
+        """Whether this server still holds the state directory."""
         return self._lock.held
 
     def info(self) -> dict[str, Any]:
-        """Contents of `emulator.json`."""
+        """Return the contents of `emulator.json`."""
         return {
             "pid": os.getpid(),
             "server": self.url,
@@ -96,7 +96,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         self.objects.open()
         stack.callback(self.objects.close)
         self._create_namespaces()
-        # Before the pods: their programs have the address.
+        # Start the buckets before the pods, whose programs get the address.
         self.buckets.open()
         stack.push_async_callback(self.buckets.close)
         store_definitions(self.objects)
@@ -105,7 +105,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         stack.callback(listener.close)
         port = listener.getsockname()[1]
         if stored_port and port != stored_port:
-            log.warning("port %d of the API is taken: it gets another one", stored_port)
+            log.warning("port %d of the API is taken; choosing another port", stored_port)
         write_private(state.address, (json.dumps({"port": port}) + "\n").encode())
         self.url = f"https://{HOST}:{port}"
         write_kubeconfig(state, self.url, token)
@@ -117,7 +117,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         self._spawn(self._expire_events(), "expiry of events")
         await self._serve(api.app(), listener, tls=True)
         await self._serve(admin.app(), _bind_unix(state.socket), tls=False)
-        # First of all at the end: the servers wait for the replies in progress.
+        # Runs first at the end, since the servers wait for replies in progress.
         stack.callback(api.end_watches)
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         write_info(state, self.info())
@@ -143,7 +143,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
             try:
                 await work
             except Exception:
-                # Without one of its parts the rest would wait for ever: the log says which ended.
+                # Stop the server, because nothing else would replace the failed task.
                 log.exception("%s has ended", name)
                 self.stopping.set()
 
@@ -200,7 +200,7 @@ async def serve(state: KubernetesState) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the server. Exit code 0 after a clean stop, 1 with a message on stderr when it can't start."""
+    """Run the server. Return 0 after a clean stop, or 1 with a message on stderr if it can't start."""
     parser = argparse.ArgumentParser(prog="python -m tui.emulator.kubernetes", description=__doc__)
     parser.add_argument("--state-dir", type=Path, required=True, help="directory of this server's state")
     state = KubernetesState(parser.parse_args(arguments).state_dir.absolute())

@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them."""
+"""Times in Kubernetes' formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of objects: their recent history, and subscriptions to those to come."""
+"""The history of changes, and subscriptions to new ones."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change. `obj` is the object after it, or the last of a deleted one."""
+    """One change. `obj` is the object after it, or the last state of a deleted object."""
 
     type: EventType
     resource: ApiResource
     obj: Obj
     old: Obj | None = None
-    """The object before a modification."""
+    """The object before the change, or `None` for a new object."""
     version: int = 0
     raw: bytes = b""
     """`obj` as JSON."""
 
 
 class Subscription:
-    """An async iterator over events; it loses none, however slow its reader is."""
+    """An async iterator over events; a slow reader loses none."""
 
     def __init__(self, bus: EventBus, resources: Collection[ApiResource]) -> None:
         self._bus = bus
@@ -51,13 +51,13 @@ class Subscription:
         return self._waiting.popleft()
 
     def take(self) -> list[WatchEvent]:
-        """The events that are there already, without waiting."""
+        """Return the pending events without waiting."""
         events = list(self._waiting)
         self._waiting.clear()
         return events
 
     async def wait(self) -> None:
-        """Return once there is an event, or the subscription is closed."""
+        """Wait for an event or for the end of the subscription."""
         if not self._waiting and not self._closed:
             self._ready.clear()
             await self._ready.wait()
@@ -67,7 +67,7 @@ class Subscription:
         return self._closed
 
     def close(self) -> None:
-        """End the iteration after the events that are there."""
+        """End the iteration after the pending events."""
         self._bus.drop(self)
         self._closed = True
         self._ready.set()
@@ -78,16 +78,16 @@ class Subscription:
 
 
 class EventBus:
-    """Delivers each change to its subscriptions, and keeps the newest `room` of them."""
+    """Delivers changes to subscriptions and keeps the newest `room` of them."""
 
     def __init__(self, room: int) -> None:
         self._history: deque[WatchEvent] = deque(maxlen=room)
         self._subscriptions: list[Subscription] = []
         self._oldest = 0
-        """Changes up to this version are forgotten."""
+        """Version up to which changes are forgotten."""
 
     def start(self, version: int) -> None:
-        """Nothing is known of the changes up to `version`."""
+        """Forget the history up to `version`."""
         self._history.clear()
         self._oldest = version
 
@@ -100,10 +100,10 @@ class EventBus:
                 subscription.push(event)
 
     def subscribe(self, resources: Collection[ApiResource], since: int | None = None) -> Subscription:
-        """Events from now on, or those after version `since` first.
+        """Subscribe to events from now on, after replaying those newer than `since`.
 
         Raises:
-            ApiExpired: when the changes after `since` are no longer all known.
+            ApiExpired: if the history no longer reaches back to `since`.
         """
         subscription = Subscription(self, resources)
         if since is not None:
@@ -114,7 +114,7 @@ class EventBus:
         return subscription
 
     def newer(self, since: int) -> list[WatchEvent]:
-        """The changes after a version, oldest first. Raises ApiExpired where they are not all known."""
+        """Return the changes after a version, oldest first. Raises ApiExpired if some are forgotten."""
         if since < self._oldest:
             raise ApiExpired(f"too old resource version: {since} ({self._oldest})")
         events: list[WatchEvent] = []

@@ -1,1 +1,1 @@
-"""What the API checks and completes in objects, and the definitions that say so."""
+"""Completion and validation of objects, and the definitions that describe them."""

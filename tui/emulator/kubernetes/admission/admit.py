@@ -1,4 +1,4 @@
-"""What the API checks and completes in every object before it is stored."""
+"""Completes and validates every object before it is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNCHECKED = FieldCause(
     "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
     "existing errors to complete validation",
 )
-"""What the API server adds to the faults of a type whose definition has rules in CEL."""
+"""Cause that the API server appends if a definition has CEL rules that it did not evaluate."""
 _BLOCKING = {
     "FieldValueRequired", "FieldValueTypeInvalid", "FieldValueTooLong", "FieldValueTooMany",
     "FieldValueNotSupported",
@@ -35,13 +35,19 @@ _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 
 
 class Admission:
-    """Called for each create and update of `objects`."""
+    """Checks each create and update of `objects`."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
     def __call__(self, resource: ApiResource, obj: Obj, old: Obj | None) -> None:
-        """Raises Invalid, NotFound for a missing namespace, Forbidden for one that ends."""
+        """Complete and check an object.
+
+        Raises:
+            Invalid: for invalid fields.
+            ApiNotFound: if the namespace does not exist.
+            Forbidden: if the namespace is being deleted.
+        """
         if old is None:
             self._check_namespace(resource, obj)
         if old is None or obj["metadata"] != old["metadata"]:
@@ -53,7 +59,7 @@ class Admission:
         if schema is not None:
             causes += _by_schema(resource, obj, old, schema)
         if not causes and old is None:
-            # After the check of types: what it completes has the right ones.
+            # Complete after the type check, so that the existing fields have valid types.
             complete(resource, obj)
         if not causes:
             causes += built_in_causes(resource, obj, old)
@@ -79,7 +85,7 @@ class Admission:
 def _by_schema(
     resource: ApiResource, obj: Obj, old: Obj | None, schema: Mapping[str, Any]
 ) -> list[FieldCause]:
-    """Fill in the defaults, and check what has changed."""
+    """Fill in the defaults and check the changed fields."""
     before = old or {}
     changed = {
         key: value
@@ -100,7 +106,7 @@ def _by_schema(
         violations += forbidden_changes(
             obj.get("spec"), old.get("spec"), properties.get("spec") or {}, ("spec",)
         )
-    # Go reads a missing spec of a built-in type as an empty one.
+    # Go decodes a missing spec of a built-in type as an empty one.
     required = schema.get("required") or () if resource.custom else ()
     missing = [key for key in required if obj.get(key) is None]
     causes = [
@@ -114,12 +120,12 @@ def _by_schema(
 
 
 def _not_by_rule(causes: list[FieldCause]) -> bool:
-    """Whether the object does not fit its schema so much that its rules are not asked."""
+    """Whether a cause keeps the API server from evaluating the CEL rules."""
     return any(cause.reason in _BLOCKING for cause in causes)
 
 
 def metadata_causes(resource: ApiResource, meta: Obj, *, new: bool) -> Iterator[FieldCause]:
-    """What is invalid in an object's metadata."""
+    """Yield the invalid fields of an object's metadata."""
     if new:
         yield from _name_causes(resource, meta)
     labels = meta.get("labels") or {}
@@ -127,12 +133,12 @@ def metadata_causes(resource: ApiResource, meta: Obj, *, new: bool) -> Iterator[
     if isinstance(labels, Mapping):
         yield from label_causes(labels, "metadata.labels")
     else:
-        yield FieldCause("metadata.labels", "Invalid value: must be a map of texts")
+        yield FieldCause("metadata.labels", "Invalid value: must be a map of strings")
     if not isinstance(annotations, Mapping):
-        yield FieldCause("metadata.annotations", "Invalid value: must be a map of texts")
+        yield FieldCause("metadata.annotations", "Invalid value: must be a map of strings")
         return
     for key, value in annotations.items():
-        problem = "" if isinstance(value, str) else f"the value of {key} must be a text"
+        problem = "" if isinstance(value, str) else f"the value of {key} must be a string"
         problem = problem or key_problem(key.lower())
         if problem:
             yield FieldCause("metadata.annotations", f'Invalid value: "{key}": {problem}')
@@ -159,7 +165,7 @@ def _late_finalizers(meta: Obj, before: Obj) -> Iterator[FieldCause]:
 def _name_causes(resource: ApiResource, meta: Obj) -> Iterator[FieldCause]:
     of = label_problems if resource in {NAMESPACES, SERVICES} else subdomain_problems
     name, prefix = str(meta.get("name") or ""), str(meta.get("generateName") or "")
-    # What is put behind it can end a prefix with a dash.
+    # The generated suffix may follow a trailing dash.
     for problem in of(f"{prefix.removesuffix('-')}a") if prefix else []:
         yield FieldCause("metadata.generateName", f'Invalid value: "{prefix}": {problem}')
     for problem in of(name):
@@ -167,11 +173,14 @@ def _name_causes(resource: ApiResource, meta: Obj) -> Iterator[FieldCause]:
 
 
 def label_causes(labels: Mapping[str, Any], field: str) -> Iterator[FieldCause]:
-    """What is invalid in labels, or in a selector that is a map of them."""
+    """Yield the invalid entries of labels or of a label selector."""
     for key, value in labels.items():
         for shown, problem in (
             (key, key_problem(str(key))),
-            (value, value_problem(value) if isinstance(value, str) else f"the value of {key} must be a text"),
+            (
+                value,
+                value_problem(value) if isinstance(value, str) else f"the value of {key} must be a string",
+            ),
         ):
             if problem:
                 yield FieldCause(field, f'Invalid value: "{shown}": {problem}')

@@ -1,4 +1,4 @@
-"""Defaults and checks of the built-in types that no schema says."""
+"""Defaults and checks of built-in types beyond their schemas."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CONTAINER_DEFAULTS = {
 
 
 def complete(resource: ApiResource, obj: Obj) -> None:
-    """What a new object has that its creator did not say."""
+    """Fill in the defaults of a new object."""
     if resource == NAMESPACES:
         obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
         obj.setdefault("status", {}).setdefault("phase", "Active")
@@ -82,11 +82,11 @@ def _complete_pod(spec: Obj, defaults: Mapping[str, Any]) -> None:
             image = str(container.get("image", ""))
             newest = image.endswith(":latest") or ":" not in image.rpartition("/")[2]
             container.setdefault("imagePullPolicy", "Always" if newest else "IfNotPresent")
-            # A null is what is not given.
+            # A null counts as a missing field.
             resources = container["resources"] = container.get("resources") or {}
             limits = resources.get("limits")
             if isinstance(limits, dict) and limits:
-                # What is limited and not requested is requested as much.
+                # A limit without a request is also the request.
                 resources["requests"] = {**limits, **(resources.get("requests") or {})}
 
 
@@ -115,12 +115,12 @@ def _complete_job(obj: Obj) -> None:
     template["spec"] = template.get("spec") or {}
     _complete_pod(template["spec"], _TEMPLATE_DEFAULTS)
     if not meta.get("labels") and (template.get("metadata") or {}).get("labels"):
-        # As the API server, for the sake of old clients.
+        # The API server does this for old clients.
         meta["labels"] = dict(template["metadata"]["labels"])
 
 
 def _not_ready(present: Any) -> list[Obj]:
-    """The tolerations that every pod gets for a node in trouble."""
+    """Return the tolerations that every pod gets for unready and unreachable nodes."""
     keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     has = {
         toleration.get("key")
@@ -154,7 +154,7 @@ def qos_class(spec: Obj) -> str:
 
 
 def built_in_causes(resource: ApiResource, obj: Obj, old: Obj | None) -> Iterator[FieldCause]:
-    """What is invalid in an object of a built-in type that its schema allows."""
+    """Yield the invalid fields of a built-in type that its schema allows."""
     spec = obj.get("spec") or {}
     if resource == PODS:
         if old is None:

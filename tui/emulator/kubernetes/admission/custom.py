@@ -1,4 +1,4 @@
-"""Rules in CEL of Kubeflow's definitions, beside those of fields that can't change."""
+"""CEL rules of Kubeflow's definitions, apart from those for immutable fields."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+", re.DOTALL)
 
 
 def has_rules(schema: Mapping[str, Any]) -> bool:
-    """Whether a definition has rules, which the API server asks once the rest is right."""
+    """Whether a definition has CEL rules, which the API server evaluates for otherwise valid objects."""
     if UNCHANGED in str(schema):
         return True
     return any(has_rules(field) for field in (schema.get("properties") or {}).values())
 
 
 def rule_causes(resource: ApiResource, obj: Obj) -> Iterator[FieldCause]:
-    """What the rules of a type refuse in an object that fits its schema."""
+    """Yield what the rules of a type refuse in an object that fits its schema."""
     if resource.kind == "TrainJob" and resource.group == TRAINER:
         yield from _train_job(obj)
 

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of the types that no API server has by itself."""
+"""CustomResourceDefinitions of the custom types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.emulator.kubernetes.watching import Obj
 
 
 def store_definitions(objects: Objects) -> None:
-    """Create them, or bring those of an earlier version of vxtui up to date."""
+    """Create the definitions, or update those of an earlier version of vxtui."""
     groups: dict[str, list[ApiResource]] = {}
     for resource in objects.resources:
         if resource.custom:
@@ -57,7 +57,7 @@ def _version(resource: ApiResource, *, storage: bool) -> Obj:
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
     }
-    # A definition says nothing of the metadata.
+    # A definition does not describe the metadata.
     properties = {**schema.get("properties", {}), "metadata": {"type": "object"}}
     subresources: Obj = {"status": {}} if "status" in resource.subresources else {}
     if "scale" in resource.subresources:
@@ -89,7 +89,7 @@ def _status(versions: Iterable[ApiResource], now: str) -> Obj:
 
 
 def _without_patch_keys(schema: Any) -> Any:
-    """A schema without what only built-in types have."""
+    """Return a schema without the keys of built-in types."""
     if isinstance(schema, dict):
         return {
             key: _without_patch_keys(value)

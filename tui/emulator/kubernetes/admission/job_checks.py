@@ -1,4 +1,4 @@
-"""What the API server refuses of batch Jobs that their schema allows."""
+"""Checks of batch Jobs beyond their schema."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _ENUMS = (
     ("podReplacementPolicy", ("Failed", "TerminatingOrFailed")),
 )
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-_PLACES = {"nodeSelector", "tolerations", "affinity", "schedulingGates"}
+_PLACEMENT = {"nodeSelector", "tolerations", "affinity", "schedulingGates"}
 
 
 def job_causes(job: Obj, old: Obj | None) -> Iterator[FieldCause]:
-    """What is invalid in a job, or in its change."""
+    """Yield the invalid fields of a new or changed Job."""
     spec, before = job["spec"], (old or {}).get("spec")
     yield from _numbers(spec)
     yield from _selector(job)
@@ -106,13 +106,13 @@ def _changes(spec: Obj, before: Obj) -> Iterator[FieldCause]:
     for field in _IMMUTABLE:
         changed = spec.get(field) != before.get(field)
         if field == "template" and before.get("suspend"):
-            # The places of pods can be chosen while the job is suspended; Kueue does.
-            changed = _apart_from_places(spec["template"]) != _apart_from_places(before["template"])
+            # The placement of pods may change while the job is suspended, as Kueue does.
+            changed = _without_placement(spec["template"]) != _without_placement(before["template"])
         if changed:
             shown = json.dumps(spec.get(field), separators=(",", ":"), sort_keys=True)
             yield FieldCause(f"spec.{field}", f"Invalid value: {shown}: field is immutable")
 
 
-def _apart_from_places(template: Obj) -> Obj:
-    kept = {key: value for key, value in (template.get("spec") or {}).items() if key not in _PLACES}
+def _without_placement(template: Obj) -> Obj:
+    kept = {key: value for key, value in (template.get("spec") or {}).items() if key not in _PLACEMENT}
     return {"spec": kept}

@@ -1,4 +1,4 @@
-"""What a name, a label's key and a label's value may be, in the API server's words."""
+"""Rules for names, label keys and label values, in the API server's words."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def too_long(most: int) -> str:
 
 
 def label_problems(name: str) -> list[str]:
-    """Why a text is no name of a namespace, a service or a container."""
+    """Return why a text is not a valid name of a namespace, service or container."""
     errors = [too_long(63)] if len(name) > 63 else []
     return [*errors, *([] if _IS_LABEL.fullmatch(name) else [_LABEL_RULE])]
 
 
 def subdomain_problems(name: str) -> list[str]:
-    """Why a text is no name of any other object."""
+    """Return why a text is not a valid name of other objects."""
     errors = [too_long(253)] if len(name) > 253 else []
     return [*errors, *([] if _IS_SUBDOMAIN.fullmatch(name) else [_SUBDOMAIN_RULE])]
 
 
 def key_problem(key: str) -> str:
-    """Why a text is no key of a label or an annotation; "" where it is one."""
+    """Return why a text is not a valid key of a label or annotation, or "" if it is."""
     prefix, slash, name = key.rpartition("/")
     if slash and "/" in prefix:
         return (
@@ -68,7 +68,7 @@ def key_problem(key: str) -> str:
 
 
 def value_problem(value: str) -> str:
-    """Why a text is no value of a label; "" where it is one."""
+    """Return why a text is not a valid label value, or "" if it is."""
     if len(value) > 63:
         return too_long(63)
     return "" if not value or _IS_PART.fullmatch(value) else _VALUE_RULE

@@ -1,4 +1,4 @@
-"""What the API server refuses of pods that their schema allows."""
+"""Checks of pods beyond their schema."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _RESTARTS = ("Always", "OnFailure", "Never")
 _PULLS = ("Always", "IfNotPresent", "Never")
 _MOST = 2**31 - 1
 _CHANGEABLE = {"tolerations", "activeDeadlineSeconds", "schedulingGates", "nodeName"}
-"""The node is the scheduler's to set."""
+"""Fields that may change after creation; the scheduler sets the node."""
 
 
 def pod_causes(spec: Obj, at: str, *, job: bool = False) -> Iterator[FieldCause]:
-    """What is invalid in a new pod, or in a template at a path; that of a job has its own restart policy."""
+    """Yield the invalid fields of a new pod or a pod template at a path; Jobs check the restart policy
+    themselves."""
     volumes = {volume.get("name") for volume in spec.get("volumes") or []}
     yield from _volumes(spec.get("volumes") or [], at)
     if not spec.get("containers"):
@@ -162,7 +163,7 @@ def _against_limit(key: str, amount: Any, limits: Mapping[str, Any], at: str) ->
 
 
 def _extended(key: str) -> bool:
-    """Whether a resource is one of a device, which a node can't give twice."""
+    """Whether a resource is extended, so that a node can't overcommit it."""
     return "/" in key and not key.startswith("kubernetes.io/")
 
 
@@ -175,14 +176,14 @@ def _between(least: int, most: int) -> str:
 
 
 def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> FieldCause:
-    """A value that is none of those there are."""
+    """Return the cause for a value outside the supported ones."""
     words = ", ".join(f'"{name}"' for name in supported)
     message = f"Unsupported value: {json.dumps(value)}: supported values: {words}"
     return FieldCause(field, message, "FieldValueNotSupported")
 
 
 def pod_change(new: Obj, old: Obj) -> Iterator[FieldCause]:
-    """What can't change in a pod."""
+    """Yield the forbidden changes of a pod."""
 
     def fixed(spec: Obj) -> Obj:
         kept = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
