@@ -1,4 +1,4 @@
-"""What the verbs of this machine ask over the Unix socket: the status and the faults.
+"""The admin API on the Unix socket: status and faults.
 
 `POST /` with a JSON object, `{"do": NAME, …}`::
 
@@ -7,7 +7,7 @@
      "lasts": S, "times": N}        → the new fault with its number
     {"do": "compact"}               → watches from an older version get 410 from now on
     {"do": "faults"}                → all faults in force
-    {"do": "clear", "numbers": [N]} → the same, without these, or with none
+    {"do": "clear", "numbers": [N]} → the remaining faults; without numbers, all are cleared
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tui.emulator.kubernetes.api.checks.faults import ApiFaults
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
 
-Asked = dict[str, Any]
-AdminVerb = Callable[[Asked], Asked]
+AdminBody = dict[str, Any]
+AdminVerb = Callable[[AdminBody], AdminBody]
 
 
 class KubernetesAdmin:
-    """Answers on the Unix socket. `more` are the requests that other parts answer, by the word of `do`.
+    """Answers on the Unix socket. `more` holds the requests that other modules answer, by their `do`.
 
-    An answer that raises ValueError refuses the request.
+    A handler refuses a request with ValueError.
     """
 
     def __init__(
         self,
         objects: Objects,
         faults: ApiFaults,
-        info: Callable[[], Asked],
+        info: Callable[[], AdminBody],
         more: Mapping[str, AdminVerb] | None = None,
     ) -> None:
         self._objects, self._faults = objects, faults
@@ -60,23 +60,23 @@ class KubernetesAdmin:
             body = await request.json()
             verb = self._verbs.get(str(body.get("do", ""))) if isinstance(body, dict) else None
             if verb is None:
-                raise ValueError(f"do is one of {', '.join(self._verbs)}")
+                raise ValueError(f"do must be one of {', '.join(self._verbs)}")
             return JSONResponse(verb(body))
         except ValueError as error:
             return JSONResponse({"error": str(error)}, 400)
         except ApiError as error:
             return JSONResponse({"error": error.message}, error.code)
 
-    def _compact(self, _asked: Asked) -> Asked:
+    def _compact(self, _asked: AdminBody) -> AdminBody:
         self._objects.forget_history()
         return {"version": self._objects.version}
 
-    def _list(self, _asked: Asked) -> Asked:
+    def _list(self, _asked: AdminBody) -> AdminBody:
         return {"api": [fault.fields() for fault in self._faults.active()]}
 
-    def _clear(self, request: Asked) -> Asked:
+    def _clear(self, request: AdminBody) -> AdminBody:
         numbers = request.get("numbers", [])
         if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
-            raise ValueError(f"numbers is a list of numbers of faults, not {numbers!r}")
+            raise ValueError(f"numbers must be a list of fault numbers, not {numbers!r}")
         self._faults.clear(numbers)
         return self._list(request)

@@ -1,4 +1,4 @@
-"""The API's application for clients."""
+"""The API's ASGI application."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Api:
-    """Serves the objects; clients need `token`. `routes` answer before it does, behind the same checks."""
+    """Serves the objects to clients with `token`; `routes` take precedence, behind the same checks."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Api:
         """The ASGI application."""
         routes = [
             *(Route(path, _healthy) for path in (*_HEALTH, *(f"{prefix}/{{check}}" for prefix in _HEALTH))),
-            # kr8s asks with the slash.
+            # kr8s requests the path with a slash.
             *(Route(path, _version) for path in ("/version", "/version/")),
             *self._routes,
             Route("/{path:path}", self._answer, methods=_METHODS),
@@ -72,7 +72,7 @@ class Api:
         return Gate(inner, self._token, self._access, self._faults)
 
     def end_watches(self) -> None:
-        """As `Reader.end_watches`."""
+        """End every watch before the server stops."""
         self._reader.end_watches()
 
     async def _answer(self, request: Request) -> Response:
@@ -135,7 +135,7 @@ class Api:
 
     def _answer_openapi(self, parts: list[str], accept: str) -> Response:
         if parts == ["v3"]:
-            # JSON, whatever the API server calls it.
+            # The body is JSON, but the API server declares it as text.
             return Response(encode(self._openapi.index()), media_type="text/plain")
         if parts == ["v2"] and any(media in accept for media in openapi_protobuf.ACCEPTED):
             return Response(self._openapi.swagger_protobuf, media_type=openapi_protobuf.MEDIA_TYPE)
@@ -175,7 +175,7 @@ class Api:
 
 
 def _aggregated(accept: str) -> str:
-    """The version of aggregated discovery that the client prefers; empty for none."""
+    """Return the version of aggregated discovery that the client prefers, or ""."""
     for part in accept.split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
         options = dict(word.partition("=")[::2] for word in parameters)
@@ -190,7 +190,7 @@ def _aggregated(accept: str) -> str:
 
 
 def _nowhere(group: str | None) -> Response:
-    """The reply for what is not served: a `Status` below the groups that are built in, else a text."""
+    """Return the reply for an unknown path: a `Status` for built-in groups, otherwise plain text."""
     built_in = group in {"", "apps", "autoscaling", "batch", "policy"}
     if group is not None and (built_in or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))):
         raise ApiNotFound.unserved()
@@ -206,7 +206,7 @@ async def _healthy(_request: Request) -> Response:
 
 
 async def _failed(_request: Request, error: Exception) -> Response:
-    """A defect here. The HTTP server writes it to the log."""
+    """Reply to a defect of the emulator; the HTTP server logs it."""
     return error_response(ApiError(f"Internal error occurred: {type(error).__name__}: {error}"))
 
 

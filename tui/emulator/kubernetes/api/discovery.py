@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and types are served."""
+"""Discovery of the served groups, versions and types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Obj = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredResource:
-    """A type as discovery shows it: one that is stored, or one that only answers."""
+    """A type in discovery: stored, or only answering requests."""
 
     group: str
     version: str
@@ -25,7 +25,7 @@ class DiscoveredResource:
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    """Name, kind as `GROUP/VERSION/KIND`, and verbs of each."""
+    """Name, kind as `GROUP/VERSION/KIND`, and verbs of each subresource."""
 
 
 def _review(group: str, plural: str, kind: str) -> DiscoveredResource:
@@ -43,7 +43,7 @@ _SUBRESOURCES: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     ),
 }
 _ORDER = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""The verbs of a custom type, as the API server lists them."""
+"""Verbs of a custom type in the API server's order."""
 _STATUS_VERBS = ("get", "patch", "update")
 ANSWERS = (
     _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
@@ -61,11 +61,11 @@ ANSWERS = (
         subresources=(("pendingworkloads", "/v1beta2/PendingWorkloadsSummary", ("get",)),),
     ),
 )  # fmt: skip
-"""Types of which nothing is stored."""
+"""Types without stored objects."""
 
 
 class Discovery:
-    """Answers under `/api` and `/apis`."""
+    """Builds the answers below `/api` and `/apis`."""
 
     def __init__(
         self, resources: Iterable[ApiResource], answers: Sequence[DiscoveredResource] = ANSWERS
@@ -109,7 +109,7 @@ class Discovery:
         return {**head, "groupVersion": api_version, "resources": items}
 
     def aggregated(self, version: str, *, core: bool) -> Obj:
-        """All of `/api` or `/apis` in one reply."""
+        """Return all of `/api` or `/apis` in one reply."""
         groups = [""] if core else self._groups()
         return {
             "kind": "APIGroupDiscoveryList",

@@ -1,4 +1,4 @@
-"""The form in which a client takes objects: as they are, as rows of a table, or their metadata only."""
+"""Forms of replies: plain objects, table rows, or metadata only."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _META = {"v1": "meta.k8s.io/v1", "v1beta1": "meta.k8s.io/v1beta1"}
 
 @dataclass(frozen=True, slots=True)
 class ReplyForm:
-    """What to make of objects: `kind` is "", `Table` or `PartialObjectMetadata`."""
+    """The form of a reply; `kind` is "", `Table` or `PartialObjectMetadata`."""
 
     kind: str = ""
     version: str = "v1"
     include: str = "Metadata"
-    """What a row of a table has of its object: None, Metadata or Object."""
+    """Part of the object in a table row: None, Metadata or Object."""
     listed: bool = False
-    """Whether a list was asked for."""
+    """Whether the client requested the list form."""
 
-    def one(self, resource: ApiResource, stored: Stored) -> bytes:
-        """One object."""
+    def single(self, resource: ApiResource, stored: Stored) -> bytes:
+        """Return one object as JSON."""
         if self.kind == "Table":
             return self._table(resource, [stored.obj], stored.version, {}, stored.obj)
         if self.kind:
@@ -39,7 +39,7 @@ class ReplyForm:
     def all(
         self, resource: ApiResource, items: Sequence[Stored], version: int, more: dict[str, Any]
     ) -> bytes:
-        """A list; `more` is what its metadata has beside the resource version."""
+        """Return a list as JSON; `more` extends its metadata."""
         if self.kind == "Table":
             return self._table(resource, [item.obj for item in items], version, more, None)
         if self.kind and not self.listed:
@@ -83,10 +83,10 @@ class ReplyForm:
 
 
 def form_of(accept: str, include: str = "") -> ReplyForm:
-    """The first form of an Accept header that is served.
+    """Return the first served form of an Accept header.
 
     Raises:
-        NotAcceptable: where there is none.
+        NotAcceptable: if no form is served.
     """
     for part in (accept or "*/*").split(","):
         media, *parameters = (word.strip() for word in part.split(";"))
@@ -109,12 +109,12 @@ def form_of(accept: str, include: str = "") -> ReplyForm:
 
 
 def encode(value: Any) -> bytes:
-    """JSON without spaces."""
+    """Return JSON without spaces."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _without_type(resource: ApiResource, stored: Stored) -> bytes:
-    """An object in a list of a built-in type, whose items do not say their type."""
+    """Return an item of a list of a built-in type, which has no kind and apiVersion."""
     head = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
     if stored.raw.startswith(head):
         return b"{" + stored.raw[len(head) :]

@@ -1,4 +1,4 @@
-"""Label selectors, read word by word as the API server does, which says where it does not understand one."""
+"""Label selectors, parsed token by token so that errors name the place, as in the API server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SYMBOLS = frozenset("=!(),<>") | {"==", "!="}
 
 
 class _Refused(Exception):
-    """Why a requirement can't be read."""
+    """A requirement can't be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class _Requirement:
 
 
 def parse_labels(text: str) -> Matches | None:
-    """The filter of a label selector; `None` where it selects everything.
+    """Return the filter of a label selector; `None` selects everything.
 
     Raises:
-        BadRequest: for a text that is no selector.
+        BadRequest: for an invalid selector.
     """
     requirements = _Parser(text).requirements()
     if not requirements:
@@ -84,7 +84,7 @@ class _Parser:
 
     @property
     def _next(self) -> str:
-        """The token that comes; "" at the end."""
+        """Next token, or "" at the end."""
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
     def _take(self) -> str:
@@ -134,7 +134,7 @@ class _Parser:
             raise _Refused(f"found '{opening}' expected: '('")
         values: list[str] = []
         while True:
-            # Between two commas, or a comma and a bracket, stands an empty value.
+            # An empty value may stand between two separators.
             values.append("" if self._next in {",", ")"} else self._take())
             end = self._take()
             if end == ")":

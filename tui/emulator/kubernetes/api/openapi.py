@@ -1,4 +1,4 @@
-"""OpenAPI: the schemas of the types and the parameters of their operations, by version of a group."""
+"""OpenAPI documents: schemas of the types and parameters of their operations, by group version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INFO = {"title": "Kubernetes", "version": "v1.32.0"}
 
 
 class OpenApi:
-    """The documents, each made when it is asked for."""
+    """Builds each document on first use."""
 
     def __init__(self, resources: Iterable[ApiResource]) -> None:
         self._groups: dict[str, list[ApiResource]] = {}
@@ -54,11 +54,11 @@ class OpenApi:
 
     @cached_property
     def swagger(self) -> Obj:
-        """`/openapi/v2`: the definitions, which kubectl checks the items of a List against."""
+        """`/openapi/v2` with definitions only: kubectl checks the items of a List against them."""
         definitions: Obj = {}
         for resources in self._groups.values():
             prefix = _definition_prefix(resources[0])
-            # A name means another type in each group.
+            # The same name may stand for different types in two groups.
             text = json.dumps(_document(resources)["components"]["schemas"])
             schemas = json.loads(text.replace(_PREFIX, f"#/definitions/{prefix}"))
             definitions |= {f"{prefix}{name}": schema for name, schema in schemas.items()}
@@ -66,7 +66,7 @@ class OpenApi:
 
     @cached_property
     def swagger_protobuf(self) -> bytes:
-        """`/openapi/v2` in the only form that kubectl accepts."""
+        """`/openapi/v2` in protobuf, the only format that kubectl accepts."""
         return openapi_protobuf.encode(self.swagger)
 
 

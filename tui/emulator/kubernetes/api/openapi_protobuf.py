@@ -1,7 +1,7 @@
-"""OpenAPI v2 in the protobuf form that kubectl asks for: gnostic's `openapi.v2.Document`.
+"""OpenAPI v2 as protobuf for kubectl: gnostic's `openapi.v2.Document`.
 
-It has the parts that kubectl reads: the definitions, and of the paths the parameters of each patch. The
-numbers are those of the fields in gnostic's OpenAPIv2.proto.
+It has the parts that kubectl reads, the definitions. The field numbers are those of gnostic's
+OpenAPIv2.proto.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 Obj = Mapping[str, Any]
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 ACCEPTED = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-"""kubectl asks for the one with `@`, which is no valid media type: it refuses that in a reply."""
+"""Media types to accept. kubectl requests the one with `@`, an invalid media type that it refuses in a
+reply."""
 
 
 def encode(document: Obj) -> bytes:
-    """The document's bytes."""
+    """Return the document's bytes."""
     info = document["info"]
     definitions = b"".join(
         _named(1, name, _schema(schema)) for name, schema in document["definitions"].items()
@@ -49,7 +50,7 @@ def _schema(schema: Obj) -> bytes:
 
 
 def _extensions(number: int, schema: Obj) -> bytes:
-    """Fields of names `x-…`, whose values are YAML; JSON is."""
+    """Encode the fields `x-…`, whose values are YAML; JSON is valid YAML."""
     return b"".join(
         _named(number, name, _text(2, json.dumps(value)))
         for name, value in schema.items()

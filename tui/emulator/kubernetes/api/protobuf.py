@@ -1,7 +1,7 @@
-"""Bodies in Kubernetes' protobuf form, which kubectl sends for a few built-in types.
+"""Bodies in Kubernetes' protobuf encoding, which kubectl sends for a few built-in types.
 
-A body is a magic number and a message `Unknown` with the type and the object's bytes. The tables have the
-numbers of the fields; what they do not name is dropped, so they name all that kubectl sends.
+A body is a magic number and a message `Unknown` with the type and the object's bytes. The tables list the
+field numbers; other fields are dropped, so the tables have all that kubectl sends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Message = Mapping[int, tuple[str, Any]]
 """Field number → name and type: str, int, bool, bytes, a message, `[TYPE]` for a list, `{TYPE}` for a map."""
 
 _RAW = object()
-"""Bytes that stay bytes; others are base64, as in JSON."""
+"""Marks bytes that stay bytes; others become base64, as in JSON."""
 _OWNER: Message = {
     1: ("kind", str), 3: ("name", str), 4: ("uid", str), 5: ("apiVersion", str), 6: ("controller", bool),
     7: ("blockOwnerDeletion", bool),
@@ -83,11 +83,11 @@ _MESSAGES: Mapping[str, Message] = {
 
 
 def read(body: bytes) -> Obj:
-    """The object in a body.
+    """Return the object in a body.
 
     Raises:
-        BadRequest: for bytes that are no such body.
-        UnsupportedMediaType: for a type that has no table here.
+        BadRequest: for an invalid body.
+        UnsupportedMediaType: for a type without a table.
     """
     try:
         if not body.startswith(_MAGIC):
@@ -99,10 +99,10 @@ def read(body: bytes) -> Obj:
         kind = str(unknown.get("type", {}).get("kind", ""))
         message = _MESSAGES.get(kind)
         if message is None:
-            raise UnsupportedMediaType(f"{kind} is read here as JSON or YAML only, not as protobuf")
+            raise UnsupportedMediaType(f"{kind} is accepted as JSON or YAML only, not as protobuf")
         return {**unknown["type"], **_decode(unknown.get("raw", b""), message)}
     except (ValueError, IndexError, UnicodeDecodeError) as error:
-        raise BadRequest(f"the body of the request is no valid protobuf: {error}") from error
+        raise BadRequest(f"the request body is not valid protobuf: {error}") from error
 
 
 def _decode(data: bytes, message: Message) -> Obj:
@@ -117,7 +117,7 @@ def _decode(data: bytes, message: Message) -> Obj:
             entry = _decode(_bytes(value), {1: ("key", str), 2: ("value", kind["map"])})
             fields.setdefault(name, {})[entry.get("key", "")] = entry.get("value", "")
         elif value != b"" or not isinstance(kind, type):
-            # A text that is not set is sent as an empty one.
+            # An unset string is encoded as an empty one.
             fields[name] = _value(value, kind)
     return fields
 
@@ -136,7 +136,7 @@ def _value(value: int | bytes, kind: Any) -> Any:
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise ValueError("a number stands where a text is expected")
+        raise ValueError("expected a string instead of a number")
     return value
 
 
@@ -167,7 +167,7 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
         place += 1
         value |= (byte & 0x7F) << shift
         if not byte & 0x80:
-            # Numbers are signed, in 64 bits.
+            # Numbers are signed 64-bit integers.
             return value - (1 << 64) if value >= 1 << 63 else value, place
         shift += 7
         if shift > 63:

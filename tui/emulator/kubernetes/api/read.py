@@ -1,4 +1,4 @@
-"""Get, list and watch."""
+"""Answers get, list and watch requests."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tui.emulator.kubernetes.resources import ApiResource
 
 
 class ObjectReader:
-    """Answers reads."""
+    """Answers requests that read objects."""
 
     def __init__(self, objects: Objects, bookmark_seconds: float) -> None:
         self._objects, self._bookmark_seconds = objects, bookmark_seconds
         self._streams: WeakSet[WatchStream] = WeakSet()
 
     def get(self, request: Request, resource: ApiResource, target: Target) -> Response:
-        """One object."""
+        """Answer with one object."""
         stored = self._objects.stored(resource, target.namespace, target.name)
-        return json_response(_form(request).one(resource, stored))
+        return json_response(_form(request).single(resource, stored))
 
     def list(self, request: Request, resource: ApiResource, target: Target) -> Response:
-        """A list, or its next part."""
+        """Answer with a list or its next part."""
         query = request.query_params
         check_list(query, watch=False)
         matches, limit = _selection(query, resource), whole(query, "limit")
@@ -48,14 +48,14 @@ class ObjectReader:
         if limit and len(items) > limit:
             rest, items = len(items) - limit, items[:limit]
             more = {"continue": _token(version, _place(items[-1]))}
-            # As of the API server: with a selector the rest is not counted.
+            # Like the API server, don't count the rest if there is a selector.
             more |= {} if matches else {"remainingItemCount": rest}  # type: ignore[dict-item]
         return json_response(_form(request).all(resource, items, version, more))
 
     def watch(
         self, request: Request, resource: ApiResource, target: Target, cut_after: float = 0.0
     ) -> Response:
-        """A stream of changes, ended after `cut_after` seconds if given."""
+        """Answer with a stream of changes, which ends after `cut_after` seconds if positive."""
         query = request.query_params
         check_list(query, watch=True)
         matches = _selection(query, resource)
@@ -87,12 +87,12 @@ class ObjectReader:
         return StreamingResponse(stream, media_type="application/json")
 
     def end_watches(self) -> None:
-        """Let every watch end, as the server does before it stops."""
+        """End every watch before the server stops."""
         for stream in list(self._streams):
             stream.close()
 
     def _from(self, query: Mapping[str, str]) -> tuple[int, tuple[str, str] | None]:
-        """The version that is listed, and the place after which this part begins."""
+        """Return the listed version, and the position after which this part begins."""
         token = query.get("continue")
         if token:
             if query.get("resourceVersion", "0") != "0":
@@ -118,18 +118,18 @@ class ObjectReader:
 
 
 def _since(version: str) -> int | None:
-    """The version from which a watch goes on; `None` where it begins with what is there."""
+    """Return the version after which a watch starts; `None` starts with the present objects."""
     if version in {"", "0"}:
         return None
     try:
         return version_of(version)
     except BadRequest as error:
-        # Of a watch the API server does not call this a bad request.
+        # The API server does not report this as BadRequest for a watch.
         raise ApiError(error.message.removeprefix("invalid resource version: "), reason="") from error
 
 
 def json_response(body: bytes, code: int = 200) -> Response:
-    """A reply of JSON."""
+    """Return a JSON reply."""
     return Response(body, code, media_type="application/json")
 
 
@@ -142,7 +142,7 @@ def _selection(query: Mapping[str, str], resource: ApiResource) -> Matches | Non
 
 
 def selection(labels: str, fields: str, resource: ApiResource) -> Matches | None:
-    """The filter of both selectors. Raises BadRequest."""
+    """Return the filter of both selectors. Raises BadRequest."""
     return both(parse_labels(labels), parse_fields(fields, resource))
 
 

@@ -1,4 +1,4 @@
-"""What a request asks for, from its method, path and query, as Kubernetes reads them."""
+"""Parses a request's method, path, query and body as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tui.emulator.kubernetes.api import protobuf
 from tui.emulator.kubernetes.errors import BadRequest, UnsupportedMediaType
 
 ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-"""The types of bodies, as messages name them."""
+"""Accepted media types of bodies, as messages name them."""
 Refused = Callable[[bytes, Exception], BadRequest]
 BODY_LIMIT = 3 * 1024 * 1024
-"""As the API server's own."""
+"""Largest body in bytes, as in the API server."""
 _VERBS = {
     "POST": "create",
     "PUT": "update",
@@ -32,7 +32,7 @@ _YAML = {"application/yaml", "application/x-yaml", "text/yaml"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a URL names. Of a URL that names no object or collection, only `path` and `verb` are set."""
+    """The target of a URL. A URL without an object or collection has only `path` and `verb`."""
 
     path: str
     verb: str
@@ -43,11 +43,11 @@ class Target:
     name: str = ""
     subresource: str = ""
     rest: str = ""
-    """What follows the subresource."""
+    """Rest of the path after the subresource."""
 
 
 def target_of(method: str, path: str, query: Mapping[str, str]) -> Target:
-    """Read a URL; `verb` is the one that RBAC asks for."""
+    """Parse a URL; `verb` is the RBAC verb."""
     parts = [part for part in path.split("/") if part]
     verb = _VERBS.get(method, method.lower())
     if parts[:1] == ["api"] and len(parts) > 2:
@@ -57,7 +57,7 @@ def target_of(method: str, path: str, query: Mapping[str, str]) -> Target:
     else:
         return Target(path, verb)
     namespace = ""
-    # A namespace itself is an object too, and has no other subresources.
+    # A namespace itself is an object, with only these subresources.
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = [*rest[:3], "", ""][:3]
@@ -69,12 +69,12 @@ def target_of(method: str, path: str, query: Mapping[str, str]) -> Target:
 
 
 def is_true(query: Mapping[str, str], name: str) -> bool:
-    """Whether a query parameter is set to a true value."""
+    """Whether a query parameter is true."""
     return query.get(name, "").lower() in {"true", "1"}
 
 
 def whole(query: Mapping[str, str], name: str) -> int:
-    """A query parameter as a whole number, 0 where it is missing or negative. Raises BadRequest."""
+    """Return a query parameter as an integer, 0 if missing or negative. Raises BadRequest."""
     text = query.get(name) or "0"
     if not text.removeprefix("-").isdigit():
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
@@ -82,7 +82,7 @@ def whole(query: Mapping[str, str], name: str) -> int:
 
 
 def version_of(text: str) -> int:
-    """A resource version. Raises BadRequest."""
+    """Parse a resource version. Raises BadRequest."""
     if not text.isdigit():
         why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise BadRequest(f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}')
@@ -90,17 +90,17 @@ def version_of(text: str) -> int:
 
 
 def is_dry_run(query: Mapping[str, str]) -> bool:
-    """Whether nothing may be stored."""
+    """Whether the request is a dry run."""
     return query.get("dryRun") == "All"
 
 
 def media_type(request: Request) -> str:
-    """The type of the body without its parameters."""
+    """Return the media type of the body without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body. Raises BadRequest where it is too large."""
+    """Return the whole body. Raises BadRequest if it is too large."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -111,11 +111,11 @@ async def read_body(request: Request) -> bytes:
 
 
 async def read_object(request: Request, refused: Refused | None = None) -> dict[str, Any]:
-    """The object in the body; `refused` makes the error of one that can't be read.
+    """Return the object in the body; `refused` builds the error for an unreadable one.
 
     Raises:
-        BadRequest: for a body that is no object.
-        UnsupportedMediaType: for a type of body that is not read.
+        BadRequest: if the body is not an object.
+        UnsupportedMediaType: for an unsupported media type.
     """
     kind = media_type(request)
     body = await read_body(request)
@@ -131,21 +131,21 @@ async def read_object(request: Request, refused: Refused | None = None) -> dict[
                 f"the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
             )
         if not isinstance(obj, dict):
-            raise TypeError("the body of the request is no object")
+            raise TypeError("the body of the request is not an object")
     except (ValueError, TypeError, yaml.YAMLError) as error:
         if refused is not None:
             raise refused(body, error) from error
-        raise BadRequest(f"the body of the request is no object: {error}") from error
+        raise BadRequest(f"the body of the request is not an object: {error}") from error
     return obj
 
 
 def load_yaml(body: bytes) -> Any:
-    """Raises YAMLError, TypeError, ValueError."""
+    """Parse YAML to JSON values. Raises YAMLError, TypeError, ValueError."""
     return json.loads(json.dumps(yaml.load(body, Loader=_Loader)))
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: a time stays text."""
+    """Loads YAML like Kubernetes: timestamps stay strings."""
 
 
 _Loader.yaml_implicit_resolvers = {

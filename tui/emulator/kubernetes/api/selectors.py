@@ -26,16 +26,16 @@ _FIELDS = {
     NAMESPACES: ("status.phase",),
     JOBS: ("status.successful",),
 }  # fmt: skip
-"""Fields that a selector can name, beside `metadata.name` and `metadata.namespace`."""
+"""Fields that a selector can use besides `metadata.name` and `metadata.namespace`."""
 
 _FIELD = re.compile(r"([A-Za-z0-9_.\[\]]+)(==|=|!=)(.*)")
 
 
 def parse_fields(text: str, resource: ApiResource) -> Matches | None:
-    """The filter of a field selector; `None` where it selects everything.
+    """Return the filter of a field selector; `None` selects everything.
 
     Raises:
-        BadRequest: for a text that is no selector, or a field that the type does not offer.
+        BadRequest: for an invalid selector or an unsupported field.
     """
     requirements = []
     for part in filter(None, text.split(",")):
@@ -52,7 +52,7 @@ def parse_fields(text: str, resource: ApiResource) -> Matches | None:
 
 
 def both(first: Matches | None, second: Matches | None) -> Matches | None:
-    """The filter of what both select."""
+    """Return the filter that combines both."""
     if first is None or second is None:
         return first or second
     return lambda obj: first(obj) and second(obj)

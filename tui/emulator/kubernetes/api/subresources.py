@@ -1,4 +1,4 @@
-"""Smaller endpoints: eviction of a pod, and the places of workloads in their queue."""
+"""Small endpoints: eviction of a pod, and the pending workloads of a queue."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tui.emulator.kubernetes.resources import PODS
 Obj = dict[str, Any]
 _KUEUE = "kueue.x-k8s.io"
 _LIMIT = 1000
-"""Of a summary without a limit, as Kueue's own."""
+"""Default limit of a summary, as in Kueue."""
 
 
 def evict(objects: Objects, target: Target, eviction: Obj, *, dry_run: bool = False) -> Obj:
-    """Delete a pod on request of a client that respects disruption budgets; there are none here.
+    """Evict a pod; the emulated cluster has no disruption budgets.
 
-    The pod's condition says that it is a disruption, which the operators' policies can ask for.
+    The pod's condition marks the disruption, which the operators' policies can match.
     """
     if str((eviction.get("metadata") or {}).get("name") or target.name) != target.name:
         raise BadRequest("name in URL does not match name in Eviction object")
@@ -37,10 +37,10 @@ def evict(objects: Objects, target: Target, eviction: Obj, *, dry_run: bool = Fa
 
 
 def pending_workloads(objects: Objects, target: Target, query: Mapping[str, str]) -> Obj:
-    """The workloads that wait in a LocalQueue or a ClusterQueue, in the order of their turn.
+    """Return the pending workloads of a LocalQueue or ClusterQueue, in the order of admission.
 
     Raises:
-        ApiNotFound: when there is no such queue.
+        ApiNotFound: if the queue does not exist.
     """
     cluster_queue, local = target.name, target.plural == "localqueues"
     local_queues = objects.resource("localqueues", _KUEUE)

@@ -1,4 +1,4 @@
-"""What the API makes of the objects of clients, by the schemas of their types."""
+"""Schema-based treatment of clients' objects."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NO_SCHEMA: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": 
 
 
 def schema(resource: ApiResource) -> Schema:
-    """The type's schema, OpenAPI v3 without references."""
+    """Return the type's OpenAPI v3 schema without references."""
     return schema_of(resource.api_version, resource.kind) or _NO_SCHEMA
 
 
 def merge_key(resource: ApiResource) -> MergeKey:
-    """How a strategic merge patch treats the lists of a type."""
+    """Return how a strategic merge patch treats the lists of a type."""
 
     def key(path: tuple[str, ...]) -> str | None:
         node = schema(resource)
@@ -38,11 +38,11 @@ def merge_key(resource: ApiResource) -> MergeKey:
 def drop_unknown_fields(
     resource: ApiResource, obj: Obj, query: Mapping[str, str], *, patched: bool = False
 ) -> list[str]:
-    """Take away the fields that the type does not have; the warnings about them.
+    """Drop the fields that the type does not have and return a warning for each.
 
     Raises:
-        BadRequest: for such a field where the client asks for `fieldValidation=Strict`.
-        Invalid: the same, for an object that a patch has made (`patched`).
+        BadRequest: for an unknown field with `fieldValidation=Strict`.
+        Invalid: instead, if a patch produced the object (`patched`).
     """
     mode = query.get("fieldValidation") or "Warn"
     unknown = list(unknown_fields(obj, schema(resource)))
@@ -55,7 +55,7 @@ def drop_unknown_fields(
 
 
 def prepare_create(resource: ApiResource, obj: Obj) -> None:
-    """Take away what a client can't set when it creates an object."""
+    """Drop the fields that a client can't set on create."""
     if "status" in resource.subresources and resource != NODES:
         obj.pop("status", None)
 

@@ -1,4 +1,4 @@
-"""The stream of a watch: what is there, the changes, bookmarks, and its end."""
+"""The stream of a watch: initial objects, changes, bookmarks and the end."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from tui.emulator.kubernetes.resources import ApiResource
 from tui.emulator.kubernetes.watching import Subscription, WatchEvent
 
 LEAST_SECONDS = 1800
-"""A watch without a limit ends after this time to twice of it, as with the API server's default."""
+"""Minimum duration of a watch without a limit; it ends within twice this time, like the API server's
+default."""
 INITIAL_END = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a client watches."""
+    """The parameters of a watch."""
 
     resource: ApiResource
     namespace: str
     matches: Matches | None
     form: ReplyForm
     since: int | None
-    """Changes after this version; `None`: from now on, after the objects that are there."""
+    """Version after which changes are sent; `None` starts with the present objects."""
     initial: bool
-    """Whether the objects that are there come first, with a bookmark after them if `bookmarks`."""
+    """Whether the present objects come first, followed by a bookmark if `bookmarks`."""
     bookmarks: bool
     seconds: float
     bookmark_seconds: float
 
 
 class WatchStream:
-    """One watch of a client. Its start registers it, so that no change is lost before the first read."""
+    """One watch of a client. The constructor subscribes, so no change is lost before the first read."""
 
     def __init__(self, objects: Objects, watch: Watch) -> None:
         self._objects, self._watch = objects, watch
@@ -47,11 +48,11 @@ class WatchStream:
         try:
             self._changes = objects.watch([watch.resource], watch.since)
         except ApiError as error:
-            # A client sees it in the stream, as of the API server's cache.
+            # The API server's cache reports this error in the stream.
             self._first = [_frame("ERROR", encode(error.status()))]
             return
         if watch.since is None or watch.initial:
-            # What is there includes what the history since then says.
+            # The present objects already include the changes since then.
             self._changes.take()
             self._first = [
                 self._object("ADDED", stored)
@@ -72,7 +73,7 @@ class WatchStream:
         watch, changes = self._watch, self._changes
         end = time.monotonic() + (watch.seconds or random.uniform(LEAST_SECONDS, 2 * LEAST_SECONDS))
         try:
-            # An empty part too: it makes the headers go out.
+            # Even an empty part sends the headers.
             yield b"".join(self._first)
             self._first.clear()
             if changes is None:
@@ -105,19 +106,19 @@ class WatchStream:
             now = watch.matches(event.obj)
             before = event.old is not None and watch.matches(event.old)
             if kind == "MODIFIED":
-                # An object that begins or ceases to match comes or goes for this client.
+                # An object that starts or stops matching appears or disappears for this client.
                 kind = "MODIFIED" if now and before else "ADDED" if now else "DELETED" if before else ""
             elif not (before if kind == "DELETED" else now):
                 kind = ""
         if kind == "DELETED" and event.type == "MODIFIED" and event.old is not None:
-            # What the client knew of it, which its selector still matches.
+            # Send the last state that the selector matches.
             meta = {**event.old["metadata"], "resourceVersion": str(event.version)}
             old = {**event.old, "metadata": meta}
             return self._object(kind, Stored(old, encode(old), event.version))
         return self._object(kind, Stored(event.obj, event.raw, event.version)) if kind else None
 
     def _object(self, kind: str, stored: Stored) -> bytes:
-        return _frame(kind, self._watch.form.one(self._watch.resource, stored))
+        return _frame(kind, self._watch.form.single(self._watch.resource, stored))
 
     def _bookmark(self, *, initial_end: bool = False) -> bytes:
         resource, form = self._watch.resource, self._watch.form

@@ -1,1 +1,1 @@
-"""What every request passes first: authentication, access, faults."""
+"""Checks that every request passes: authentication, access, faults."""

@@ -1,4 +1,4 @@
-"""Who may do what: the token's user may do everything but what is denied by configuration or a fault."""
+"""Access control: the token's user may do everything except what settings or a fault deny."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REVIEWS = {
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
     ("authentication.k8s.io", "selfsubjectreviews"),
 }
-"""Types that only answer: group and plural."""
+"""Group and plural of the review types, which store nothing."""
 
 
 _KINDS = {
@@ -31,14 +31,14 @@ _KINDS = {
 
 
 class AccessRules:
-    """Decides; `denied` gives the current rules (`KubernetesConfig.denied`)."""
+    """Decides about requests; `denied` returns the current rules (`KubernetesConfig.denied`)."""
 
     def __init__(self, denied: Callable[[], Sequence[str]], resources: Sequence[ApiResource]) -> None:
         self._denied, self._resources = denied, resources
 
     def check(self, target: Target) -> None:
-        """Raises Forbidden where the user may not do this."""
-        # Everyone may ask what he may do.
+        """Raise Forbidden if the user may not make this request."""
+        # Reviews of one's own access are always allowed.
         if not target.plural or (target.group, target.plural) in REVIEWS:
             return
         if self.allowed(target):
@@ -61,7 +61,7 @@ class AccessRules:
         return not any(_denies(rule, target) for rule in self._denied())
 
     def review(self, plural: str, review: Obj) -> Obj:
-        """The answer to a review of access or of the user. Raises BadRequest."""
+        """Return the answer to a review of access or of the user. Raises BadRequest, Invalid."""
         kind = _KINDS[plural]
         sent_kind = review.get("kind") or kind
         if sent_kind != kind:

@@ -1,4 +1,4 @@
-"""Faults of the API: refusals, delays, watches that are cut or have expired, and denied access."""
+"""Faults of the API: errors, delays, broken watches and denied access."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ _REASONS = {
     504: ("Timeout", "request did not complete within the allowed duration"),
 }
 KINDS = ("", "error", "lost", "cut", "expired", "denied")
-"""`error`: answer `code`. `lost`: take effect, then break the connection. `cut`: end a watch `after` seconds
-from its start. `expired`: answer a watch with 410. `denied`: access is denied. Empty: only the delay."""
+"""Kinds of faults. `error`: answer `code`. `lost`: take effect, then break the connection. `cut`: end a watch
+`after` seconds from its start. `expired`: answer a watch with 410. `denied`: deny access. Empty: only delay.
+"""
 
 
 @dataclass(slots=True)
 class Fault:
-    """One fault, of the requests whose verb and resource match its patterns."""
+    """A fault of the requests whose verb and resource match its patterns."""
 
     number: int
     verb: str
@@ -50,7 +51,7 @@ class Fault:
         return named and fnmatchcase(target.verb, self.verb)
 
     def error(self) -> ApiError:
-        """The refusal of a fault of kind `error`."""
+        """Return the error of a fault of kind `error`."""
         reason, message = _REASONS[self.code]
         headers = {"Retry-After": f"{max(1, round(self.retry_after))}"} if self.retry_after else {}
         details = {"retryAfterSeconds": max(1, round(self.retry_after))} if self.retry_after else {}
@@ -78,7 +79,7 @@ class ApiFaults:
         self._last = 0
 
     def add(self, request: Mapping[str, Any]) -> Fault:
-        """Add one.
+        """Add a fault.
 
         Raises:
             ValueError: naming the invalid field.
@@ -87,9 +88,9 @@ class ApiFaults:
         if code and not kind:
             kind = "error"
         if kind not in KINDS:
-            raise ValueError(f"kind is one of {', '.join(filter(None, KINDS))}, not {kind!r}")
+            raise ValueError(f"kind must be one of {', '.join(filter(None, KINDS))}, not {kind!r}")
         if kind == "error" and code not in _REASONS:
-            raise ValueError(f"code is one of {', '.join(map(str, _REASONS))}, not {code}")
+            raise ValueError(f"code must be one of {', '.join(map(str, _REASONS))}, not {code}")
         fault = Fault(
             self._last + 1,
             str(request.get("verb") or "*"),
@@ -102,18 +103,18 @@ class ApiFaults:
             limit_of(request),
         )
         if not (fault.kind or fault.delay):
-            raise ValueError("a fault has a code, a kind or a delay")
+            raise ValueError("a fault needs a code, a kind or a delay")
         self._last = fault.number
         self._faults.append(fault)
         return fault
 
     def active(self) -> list[Fault]:
-        """The faults that are not over, oldest first."""
+        """Return the active faults, oldest first."""
         self._faults = [fault for fault in self._faults if not fault.limit.used_up]
         return list(self._faults)
 
     def take(self, target: Target) -> Fault | None:
-        """The earliest fault of this request, counted; one of a watch only where it is a watch."""
+        """Return the earliest fault that matches the request, and count its use."""
         for fault in self._faults:
             of_watch = fault.kind in {"cut", "expired"}
             if fault.kind == "denied" or (of_watch and target.verb != "watch"):
@@ -123,14 +124,14 @@ class ApiFaults:
         return None
 
     def denied(self) -> list[str]:
-        """The rules of denied access (`KubernetesConfig.denied`)."""
+        """Return the rules of denied access (`KubernetesConfig.denied`)."""
         return [f"{fault.verb} {fault.resource}" for fault in self.active() if fault.kind == "denied"]
 
     def clear(self, numbers: Iterable[int] = ()) -> None:
         """Clear these faults, or all.
 
         Raises:
-            ValueError: for a number of none.
+            ValueError: for an unknown fault number.
         """
         chosen = set(numbers)
         unknown = sorted(chosen - {fault.number for fault in self.active()})

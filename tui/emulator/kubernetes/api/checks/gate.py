@@ -1,4 +1,4 @@
-"""What every request passes before it is answered: authentication, access and faults."""
+"""Middleware that checks authentication, access and faults."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tui.emulator.kubernetes.api.request import target_of
 from tui.emulator.kubernetes.errors import ApiError, ApiExpired, Forbidden, Unauthorized
 
 _OPEN = ("/healthz", "/livez", "/readyz", "/version")
-"""Paths that anyone may read."""
+"""Paths that need no token."""
 _LOOPBACK = {"127.0.0.1", "localhost", "[::1]", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
 
 
 class Gate:
-    """An ASGI application before `inner`."""
+    """ASGI middleware in front of `inner`."""
 
     def __init__(self, inner: ASGIApp, token: str, access: AccessRules, faults: ApiFaults) -> None:
         self._inner, self._token = inner, token.encode()
         self._access, self._faults = access, faults
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Check one request and pass it on."""
         if scope["type"] not in {"http", "websocket"}:
             return
-        # A WebSocket is opened by a GET.
+        # A GET opens a WebSocket.
         method = scope.get("method", "GET")
-        # `/version/` is `/version`, as with the API server.
+        # The API server treats `/version/` as `/version`.
         scope["path"] = scope["path"].rstrip("/") or "/"
         target = target_of(method, scope["path"], QueryParams(scope["query_string"]))
         try:
@@ -45,7 +45,7 @@ class Gate:
                 self._authenticate(Headers(scope=scope))
                 self._access.check(target)
                 if scope["type"] == "websocket":
-                    # It runs a program: who may only read may not, as since Kubernetes 1.35.
+                    # Running a program needs more than read access, as since Kubernetes 1.35.
                     self._access.check(replace(target, verb="create"))
             if fault is not None and fault.kind == "error":
                 raise fault.error()
@@ -57,7 +57,7 @@ class Gate:
         scope["fault"] = fault
         if fault is not None and fault.kind == "lost":
             await self._inner(scope, receive, _discard)
-            # An incomplete reply: the server closes the connection.
+            # The reply is incomplete, so the server closes the connection.
             await send({"type": "http.response.start", "status": 500, "headers": [(b"content-length", b"1")]})
             return
         await self._inner(scope, receive, send)
@@ -67,15 +67,15 @@ class Gate:
         host = headers.get("host", "").rpartition(":")
         name = host[0] if host[1] and host[2].isdigit() else headers.get("host", "")
         if name not in _LOOPBACK or "origin" in headers:
-            # A page in a browser reaches loopback too.
-            raise Forbidden("requests from a browser's page, or for another host, are refused")
+            # Pages in a browser can reach loopback too.
+            raise Forbidden("requests from web pages or for another host are refused")
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
             raise Unauthorized("Unauthorized")
 
 
 async def _discard(_message: Message) -> None:
-    """In place of `send`, for a reply that is lost."""
+    """Replace `send` for a lost reply."""
 
 
 async def _refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +95,7 @@ async def _refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -
 
 
 def error_response(error: ApiError) -> Response:
-    """The reply of a refusal."""
+    """Return the reply for an error."""
     headers = dict(error.headers)
     if error.code == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -1,4 +1,4 @@
-"""The options of a request in its query or body, as the API server checks them."""
+"""Checks of the options in a request's query or body."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PROPAGATIONS: dict[str, Propagation] = {
 
 
 def check_write(kind: str, query: Mapping[str, str], *, apply: bool | None = None) -> None:
-    """The options of a create, an update or a patch, whose `kind` is e.g. CreateOptions.
+    """Check the options of a create, update or patch; `kind` is e.g. CreateOptions.
 
-    `apply` is whether a patch is an apply patch. Raises Invalid.
+    `apply` tells whether a patch is an apply patch. Raises Invalid.
     """
     causes = list(_write_causes(query, apply))
     if causes:
@@ -59,7 +59,7 @@ def _write_causes(query: Mapping[str, str], apply: bool | None) -> Iterator[Fiel
 
 
 def check_list(query: Mapping[str, str], *, watch: bool) -> None:
-    """The options of a list or a watch. Raises Invalid."""
+    """Check the options of a list or watch. Raises Invalid."""
     causes = list(_list_causes(query, watch))
     if causes:
         raise Invalid.of_options("ListOptions", causes)
@@ -104,7 +104,7 @@ def _list_causes(query: Mapping[str, str], watch: bool) -> Iterator[FieldCause]:
 
 
 async def delete_options(request: Request) -> Obj:
-    """The options of a deletion, from its body, or else from its query. Raises ApiError."""
+    """Return the options of a deletion, from the body or else the query. Raises ApiError."""
     body = await read_body(request)
     options = _from_body(body) if body else _from_query(request.query_params)
     causes = list(_delete_causes(options))
@@ -116,18 +116,18 @@ async def delete_options(request: Request) -> Obj:
 
 
 def propagation(options: Obj, resource: ApiResource) -> Propagation:
-    """What becomes of the dependents."""
+    """Return what happens to the dependents of a deleted object."""
     policy = options.get("propagationPolicy")
     if policy in _PROPAGATIONS:
         return _PROPAGATIONS[policy]
     if "orphanDependents" in options:
         return "Orphan" if options["orphanDependents"] else "Background"
-    # For the sake of old clients, the pods of a Job stay unless they are named.
+    # For old clients, the pods of a Job stay by default.
     return "Orphan" if resource == JOBS else "Background"
 
 
 def _from_body(body: bytes) -> Obj:
-    # The API server does not call these errors bad requests.
+    # The API server does not report these errors as BadRequest.
     try:
         options = json.loads(body)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""The rows that `kubectl get` shows."""
+"""The tables that `kubectl get` shows."""

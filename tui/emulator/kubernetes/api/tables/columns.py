@@ -1,4 +1,4 @@
-"""The columns that `kubectl get` shows of each type."""
+"""The columns that `kubectl get` shows for each type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _YEAR = 365 * _DAY
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column; those of priority 1 are for `-o wide`."""
+    """A column; priority 1 shows it only with `-o wide`."""
 
     name: str
     value: Callable[[Obj], Any]
@@ -27,7 +27,7 @@ class TableColumn:
     priority: int = 0
 
     def definition(self) -> Obj:
-        """Its entry in a table."""
+        """Return the column's definition in a table."""
         return {
             "name": self.name,
             "type": self.type,
@@ -38,18 +38,18 @@ class TableColumn:
 
 
 def columns_of(resource: ApiResource) -> Sequence[TableColumn]:
-    """The columns of a type; name and age where nothing else is known."""
+    """Return the columns of a type; name and age by default."""
     usual = (_NAME, _CUSTOM_AGE if resource.custom else _AGE)
     return _COLUMNS.get((resource.group, resource.plural), usual)
 
 
 def cells(columns: Sequence[TableColumn], obj: Obj) -> list[Any]:
-    """One row."""
+    """Return the cells of one row."""
     return [column.value(obj) for column in columns]
 
 
 def human_duration(seconds: float) -> str:
-    """A duration in at most two units, as kubectl writes it."""
+    """Return a duration in at most two units, like kubectl."""
     total = int(seconds)
     if total < -1:
         return "<invalid>"
@@ -80,13 +80,13 @@ def _two(total: int, large: int, first: str, small: int, second: str) -> str:
 
 
 def age(text: Any) -> str:
-    """How long ago a time is."""
+    """Return the time elapsed since `text`."""
     at = time_of(text)
     return _UNKNOWN if at is None else human_duration((datetime.now(UTC) - at).total_seconds())
 
 
 def time_of(text: Any) -> datetime | None:
-    """A time of Kubernetes, `None` for anything else."""
+    """Parse a Kubernetes time; `None` if invalid."""
     try:
         return datetime.fromisoformat(str(text)) if text else None
     except ValueError:
@@ -116,7 +116,7 @@ def _condition(kind: str) -> Callable[[Obj], Any]:
 
 
 def _last_condition(obj: Obj) -> str:
-    """The newest condition, which these types show as their state."""
+    """Return the newest condition, which these types show as their state."""
     conditions = (obj.get("status") or {}).get("conditions") or []
     return str(conditions[-1].get("type", "")) if conditions else ""
 
@@ -219,7 +219,7 @@ def _capacity(obj: Obj) -> str:
 _NAME = TableColumn("Name", _at("metadata.name"))
 _AGE = TableColumn("Age", lambda obj: age(obj["metadata"].get("creationTimestamp")))
 _CUSTOM_AGE = TableColumn(_AGE.name, _AGE.value, "date")
-"""As the definitions of custom types declare it."""
+"""Age column as custom types declare it."""
 _STATE = (_NAME, TableColumn("State", _last_condition), _CUSTOM_AGE)
 _POD_GROUP = (
     _NAME,

@@ -1,4 +1,4 @@
-"""What `kubectl get pods` says of a pod: readiness, status and restarts."""
+"""Readiness, status and restarts of a pod for `kubectl get pods`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Obj = dict[str, Any]
 
 
 def ready(pod: Obj) -> str:
-    """Ready containers of all, e.g. `1/2`."""
+    """Return ready and total containers, e.g. `1/2`."""
     statuses = _statuses(pod, "containerStatuses")
     containers = (pod.get("spec") or {}).get("containers") or []
     count = sum(
@@ -19,7 +19,7 @@ def ready(pod: Obj) -> str:
 
 
 def status(pod: Obj) -> str:
-    """The most telling reason: of the deletion, an init container, a container, or the phase."""
+    """Return the most specific reason: of deletion, an init container, a container, or the phase."""
     state = pod.get("status") or {}
     reason = str(state.get("reason") or state.get("phase") or "Unknown")
     for condition in state.get("conditions") or []:
@@ -32,7 +32,7 @@ def status(pod: Obj) -> str:
 
 
 def restarts(pod: Obj, age: Callable[[Any], str]) -> str:
-    """Restarts of all containers, with the time since the last."""
+    """Return the restarts of all containers and the time since the last."""
     statuses = _statuses(pod, "containerStatuses")
     count = sum(int(container.get("restartCount") or 0) for container in statuses)
     ends = [
@@ -72,7 +72,7 @@ def _of_containers(pod: Obj, reason: str) -> str:
             reason = _ended(terminated)
         elif container.get("ready") and "running" in state:
             running = True
-    # A container that has completed beside one that runs: the pod runs.
+    # The pod runs while one of its containers does.
     return "Running" if reason == "Completed" and running else reason
 
 

@@ -1,4 +1,4 @@
-"""Server-side apply, and the record of who changed which fields."""
+"""Server-side apply, and the record of field managers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Manager:
     paths: set[Path] = field(default_factory=set)
 
     def as_entry(self, api_version: str, now: datetime) -> Obj:
-        """The entry; the one that was read where it has not changed."""
+        """Return the entry; unchanged paths keep the original one."""
         if self.entry and from_tree(self.entry.get("fieldsV1") or {}) == self.paths:
             return self.entry
         return {
@@ -54,13 +54,13 @@ class _Manager:
 def record_update(
     old: Obj | None, new: Obj, manager: str, schema: Schema, now: datetime, *, subresource: str = ""
 ) -> None:
-    """Note in `new` that `manager` owns what differs from `old`.
+    """Record in `new` that `manager` owns the fields that differ from `old`.
 
-    What the client gives as managers is taken over, e.g. of kubectl's move to server-side apply.
+    Managers sent by the client are kept, e.g. from kubectl's migration to server-side apply.
     """
     sent = (new.get("metadata") or {}).get("managedFields")
     before = (old["metadata"].get("managedFields") or []) if old else []
-    # An empty list means: forget all managers.
+    # An empty list resets the managers.
     managers = _read([] if sent in ([], [{}]) else sent or before)
     was = leaves(old, schema, parents=True) if old else {}
     now_is = leaves(new, schema, parents=True)
@@ -85,10 +85,10 @@ def apply_configuration(
     force: bool,
     subresource: str = "",
 ) -> Obj:
-    """The object after `manager` has applied its configuration, a new one where there is none.
+    """Return the object after `manager` applied its configuration; without `live` a new one.
 
     Raises:
-        ApiError: 409 where another manager owns a field that would change, unless `force`.
+        ApiError: 409 if another manager owns a field that would change, unless `force`.
     """
     applied_leaves = leaves(applied, schema)
     if live is None:
@@ -111,7 +111,7 @@ def apply_configuration(
     mine = _own(managers, manager, "Apply", subresource)
     others: set[Path] = set().union(*(owner.paths for owner in managers if owner is not mine))
     kept = others | applied_leaves.keys()
-    # Whole items first: without its key an item is not found again.
+    # Remove whole items first: an item without its key can't be found again.
     for path in sorted(
         mine.paths - applied_leaves.keys(), key=lambda owned: (owned[-1] != ITEM, -len(owned))
     ):
@@ -197,7 +197,7 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
 
 
 def _remove(obj: Any, schema: Schema, path: Path, kept: set[Path]) -> None:
-    """Remove a field that nobody wants any more, and the objects that it leaves empty."""
+    """Remove a field without owners, and the objects that become empty."""
     parents: list[tuple[Any, Any]] = []
     for part in path:
         kind, _, rest = part.partition(":")
@@ -219,7 +219,7 @@ def _remove(obj: Any, schema: Schema, path: Path, kept: set[Path]) -> None:
     while parents:
         holder, key = parents.pop()
         del holder[key]
-        # An object that someone wants empty stays.
+        # An object that a manager owns stays, even if empty.
         place = path[: len(parents)]
         if holder or place in kept or (*place, ITEM) in kept:
             return

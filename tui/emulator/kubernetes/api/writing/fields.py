@@ -1,8 +1,8 @@
-"""The fields of an object as paths, and the managers that own them (`metadata.managedFields`).
+"""Fields of an object as paths, and the managers that own them (`metadata.managedFields`).
 
-A path is what `FieldsV1` has from its root to a leaf, e.g.
-`("f:spec", "f:containers", 'k:{"name":"a"}', "f:image")`. An item of a list with keys has a
-leaf `.` of its own; so has an object or such a list that an update made, which apply does not own.
+A path follows `FieldsV1` from its root to a leaf, e.g. `("f:spec", "f:containers", 'k:{"name":"a"}',
+"f:image")`. An item of a keyed list has its own leaf `.`; so has an object or keyed list created by an
+update, which apply does not own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNOWNED = {
 
 
 def leaves(obj: Obj, schema: Schema, *, parents: bool = False) -> dict[Path, Any]:
-    """Every field that a manager can own, with its value; with `parents` the objects around them too."""
+    """Return every field that a manager can own, with its value; `parents` adds the enclosing objects."""
     fields: dict[Path, Any] = {}
     rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
     meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _UNOWNED}
@@ -33,14 +33,14 @@ def leaves(obj: Obj, schema: Schema, *, parents: bool = False) -> dict[Path, Any
     if parents:
         around = {path[:length] for path in fields for length in range(1, len(path))}
         for path in around:
-            # Metadata itself is always there.
+            # Metadata always exists.
             if not path[-1].startswith("k:") and path != ("f:metadata",):
                 fields[*path, ITEM] = True
     return fields
 
 
 def child(schema: Schema, field: str) -> Schema:
-    """The schema of a field of an object; empty where it is not known."""
+    """Return the schema of an object's field, or an empty one if unknown."""
     field_schema = (schema.get("properties") or {}).get(field)
     if field_schema is None:
         field_schema = schema.get("additionalProperties")
@@ -48,7 +48,7 @@ def child(schema: Schema, field: str) -> Schema:
 
 
 def list_keys(schema: Schema) -> tuple[str, ...] | None:
-    """The keys of the items of a list; none for a set of values; `None` where the list is one value."""
+    """Return the item keys of a list: empty for a set, `None` for an atomic list."""
     kind = schema.get("x-kubernetes-list-type")
     if kind == "map":
         return tuple(schema.get("x-kubernetes-list-map-keys") or ())
@@ -56,7 +56,7 @@ def list_keys(schema: Schema) -> tuple[str, ...] | None:
 
 
 def item_part(item: Any, keys: tuple[str, ...], schema: Schema) -> str | None:
-    """The part of a path that names an item of a list; `None` for an item without its keys."""
+    """Return the path part of a list item, or `None` if the item lacks its keys."""
     if not keys:
         return f"v:{_json(item)}"
     if not isinstance(item, dict):
@@ -89,7 +89,7 @@ def _collect(value: Any, schema: Schema, path: Path, fields: dict[Path, Any]) ->
 
 
 def to_tree(paths: Iterable[Path]) -> Obj:
-    """`FieldsV1` of these paths."""
+    """Return `FieldsV1` of these paths."""
     tree: Obj = {}
     for path in sorted(paths):
         node = tree
@@ -99,7 +99,7 @@ def to_tree(paths: Iterable[Path]) -> Obj:
 
 
 def from_tree(tree: Mapping[str, Any], path: Path = ()) -> set[Path]:
-    """The paths of a `FieldsV1`."""
+    """Return the paths of a `FieldsV1`."""
     if not tree:
         return {path} if path else set()
     paths: set[Path] = set()
@@ -109,7 +109,7 @@ def from_tree(tree: Mapping[str, Any], path: Path = ()) -> set[Path]:
 
 
 def shown(path: Path) -> str:
-    """A path as messages name it, e.g. `.spec.containers[name="a"].image`."""
+    """Return a path as messages name it, e.g. `.spec.containers[name="a"].image`."""
     text = ""
     for part in path:
         kind, _, rest = part.partition(":")

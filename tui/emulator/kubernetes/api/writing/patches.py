@@ -1,4 +1,4 @@
-"""The kinds of patches: JSON patch, merge patch, and the strategic merge of built-in types."""
+"""JSON patch, merge patch, and the strategic merge patch of built-in types."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tui.emulator.kubernetes.api.request import load_yaml
 from tui.emulator.kubernetes.errors import ApiError, BadRequest, Invalid
 
 MergeKey = Callable[[tuple[str, ...]], str | None]
-"""The key that identifies the items of the list at a path of field names; `None` where a patch replaces it,
-"" where it holds values that a patch adds to."""
+"""Key of the items of the list at a path of field names; `None` if a patch replaces the list, "" if it adds
+values to it."""
 
 
 def read_patch(kind: str, body: bytes) -> Any:
-    """A patch of this media type. Raises BadRequest."""
+    """Parse a patch of this media type. Raises BadRequest."""
     form: type = list if "json-patch" in kind else dict
     try:
         patch = load_yaml(body) if "yaml" in kind else json.loads(body)
@@ -30,7 +30,7 @@ def read_patch(kind: str, body: bytes) -> Any:
 
 
 def json_patch(obj: Any, operations: Any) -> Any:
-    """RFC 6902. Raises BadRequest, or Invalid where a test fails or a path does not exist."""
+    """Apply an RFC 6902 patch. Raises BadRequest, or Invalid if a test fails or a path does not exist."""
     if not isinstance(operations, list):
         raise BadRequest("a JSON patch is a list of operations")
     patched = deepcopy(obj)
@@ -50,7 +50,7 @@ def _operate(obj: Any, step: dict[str, Any]) -> Any:
     if operation == "remove":
         return _take(obj, path)[0]
     if operation == "replace":
-        # A key that is missing is added, as by the API server's library.
+        # Like the API server's library, add a missing key.
         if path and isinstance(_look(obj, path[:-1]), list):
             _look(obj, path)
             obj = _take(obj, path)[0]
@@ -104,12 +104,12 @@ def _take(obj: Any, path: list[str]) -> tuple[Any, Any]:
 
 
 def _unprocessable() -> Invalid:
-    """The API server does not say which operation failed."""
+    """Return the error for a failed operation; the API server does not name it."""
     return Invalid("the server rejected our request due to an error in our request", details={})
 
 
 def merge_patch(obj: Any, patch: Any) -> Any:
-    """RFC 7386: null deletes, objects merge, all else replaces."""
+    """Apply an RFC 7386 patch: null deletes, objects merge, all else replaces."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     merged = dict(obj) if isinstance(obj, dict) else {}
@@ -122,10 +122,11 @@ def merge_patch(obj: Any, patch: Any) -> Any:
 
 
 def strategic_merge(obj: Any, patch: Any, merge_key: MergeKey) -> Any:
-    """A strategic merge patch: as a merge patch, with lists merged by the key of their items.
+    """Apply a strategic merge patch: like a merge patch, but lists merge by the key of their items.
 
     Raises:
-        BadRequest: for an unknown directive, or an item without its key.
+        BadRequest: for an unknown directive.
+        ApiError: for an item without its key.
     """
     return _merge(deepcopy(obj), patch, merge_key, ())
 
@@ -158,7 +159,7 @@ def _merge(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> 
 
 
 def _rearrange(obj: Any, patch: Any, merge_key: MergeKey, path: tuple[str, ...]) -> None:
-    """Do what the patch says of whole lists."""
+    """Apply the directives for whole lists."""
     for key, value in patch.items():
         directive, _, field = key.partition("/")
         items = obj.get(field)
@@ -180,7 +181,7 @@ def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str
     merged = list(old)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            # The API server does not call this a bad request.
+            # The API server does not report this as BadRequest.
             shown = " ".join(f"{name}:{value}" for name, value in item.items())
             raise ApiError(f"map: map[{shown}] does not contain declared merge key: {key}", reason="")
         same = (
@@ -197,10 +198,10 @@ def _merge_list(old: Any, patch: list[Any], merge_key: MergeKey, path: tuple[str
 
 
 def _in_place(items: list[Any], patch: list[Any], old: list[Any], key: str) -> list[Any]:
-    """The order of a merged list, as the API server's library has it.
+    """Return the items of a merged list in the order of the API server's library.
 
-    What the patch names and the rest each keep their order; of two items the one that came first before goes
-    first, and an item that is new goes before what is left of the rest.
+    The items of the patch and the others each keep their order; of an old item of each, the one that came
+    first stays first, and a new item precedes the remaining others.
     """
 
     def identity(item: Any) -> Any:
@@ -219,7 +220,7 @@ def _in_place(items: list[Any], patch: list[Any], old: list[Any], key: str) -> l
 
 
 def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
-    """The items in the order that the patch gives; those it does not name keep their places after it."""
+    """Return the items in the given order, followed by the others in place."""
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
@@ -232,7 +233,7 @@ def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a patch without directives and nulls."""
+    """Return a patch value without directives and nulls."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items() if v is not None and not k.startswith("$")}
     return [_plain(item) for item in value] if isinstance(value, list) else value

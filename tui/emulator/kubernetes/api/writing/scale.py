@@ -1,4 +1,4 @@
-"""The subresource `scale` of the jobs of the Training Operator."""
+"""The subresource `scale` of the Training Operator's jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Obj = dict[str, Any]
 
 
 class Scales:
-    """Answers GET, PUT and PATCH of a scale."""
+    """Answers GET, PUT and PATCH of `scale`."""
 
     def __init__(self, objects: Objects, writer: ObjectWriter) -> None:
         self._objects, self._writer = objects, writer

@@ -1,4 +1,4 @@
-"""Create, update, patch and delete."""
+"""Answers create, update, patch and delete requests."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class ObjectWriter:
         self._objects = objects
 
     async def create(self, request: Request, resource: ApiResource, target: Target) -> Response:
-        """POST to a collection."""
+        """Answer a POST to a collection."""
         check_write("CreateOptions", request.query_params)
         obj = await self._read(request, resource)
         meta = obj["metadata"]
         _take_namespace(resource, meta, target)
         if meta.get("resourceVersion") and not is_dry_run(request.query_params):
-            # The API server does not call this a bad request.
+            # The API server does not report this as BadRequest.
             raise ApiError("resourceVersion should not be set on objects to be created", reason="")
         warnings = types.drop_unknown_fields(resource, obj, request.query_params)
         types.prepare_create(resource, obj)
@@ -83,7 +83,7 @@ class ObjectWriter:
         return obj
 
     async def update(self, request: Request, resource: ApiResource, target: Target) -> Response:
-        """PUT of an object, or of its status."""
+        """Answer a PUT of an object or its status."""
         check_write("UpdateOptions", request.query_params)
         obj = await self._read(request, resource)
         meta = obj["metadata"]
@@ -105,7 +105,7 @@ class ObjectWriter:
         return self._reply(request, resource, updated, 200, warnings)
 
     async def patch(self, request: Request, resource: ApiResource, target: Target) -> Response:
-        """PATCH of an object, or of its status; an apply patch may create it."""
+        """Answer a PATCH of an object or its status; an apply patch may create the object."""
         kind, body, query = media_type(request), await read_body(request), request.query_params
         if kind not in _PATCHES:
             raise UnsupportedMediaType("415: Unsupported Media Type", details={})
@@ -146,7 +146,7 @@ class ObjectWriter:
         return self._reply(request, resource, updated, 200, warnings)
 
     async def delete(self, request: Request, resource: ApiResource, target: Target) -> Response:
-        """DELETE of one object."""
+        """Answer a DELETE of one object."""
         options = await delete_options(request)
         old = self._objects.stored(resource, target.namespace, target.name)
         deleted = self._delete(resource, old, options)
@@ -169,7 +169,7 @@ class ObjectWriter:
         )
 
     async def delete_all(self, request: Request, resource: ApiResource, target: Target) -> Response:
-        """DELETE of a collection."""
+        """Answer a DELETE of a collection."""
         options, query = await delete_options(request), request.query_params
         labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
         matches = selection(labels, fields, resource)
@@ -177,13 +177,13 @@ class ObjectWriter:
         chosen = [item for item in items if matches is None or matches(item.obj)]
         for item in chosen:
             self._delete(resource, item, options)
-        # As they were, and without their type as in any list.
+        # The items show their state before the deletion, without their type as in any list.
         return json_response(ReplyForm().all(resource, chosen, self._objects.version, {}))
 
     async def change(
         self, request: Request, resource: ApiResource, target: Target, edit: Callable[[Obj], None]
     ) -> Obj:
-        """Change an object on behalf of a subresource."""
+        """Change an object for a subresource."""
         old = self._objects.get(resource, target.namespace, target.name)
         new = deepcopy(old)
         edit(new)
@@ -266,7 +266,7 @@ class ObjectWriter:
         self, request: Request, resource: ApiResource, obj: Obj, code: int, warnings: list[str]
     ) -> Response:
         stored = Stored(obj, encode(obj), self._objects.version)
-        reply = json_response(form_of(request.headers.get("accept", "")).one(resource, stored), code)
+        reply = json_response(form_of(request.headers.get("accept", "")).single(resource, stored), code)
         for warning in warnings:
             escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
             reply.headers.append("Warning", f'299 - "{escaped}"')
@@ -276,7 +276,7 @@ class ObjectWriter:
 def _check_version(meta: Obj) -> None:
     version = str(meta.get("resourceVersion") or "")
     if version and not version.isdigit():
-        # The API server does not call this a bad request.
+        # The API server does not report this as BadRequest.
         raise ApiError(f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="")
 
 
