@@ -51,7 +51,7 @@ def test_numbers_lists_and_secret_bytes() -> None:
 
 
 def test_other_types_and_broken_bodies_are_refused() -> None:
-    with pytest.raises(UnsupportedMediaType, match="Deployment is read here as JSON or YAML only"):
+    with pytest.raises(UnsupportedMediaType, match="Deployment is accepted as JSON or YAML only"):
         protobuf.read(body("Deployment", b""))
     for broken in (b"", b"{}", b"k8s\0\x0a", body("ConfigMap", b"\x0a\x7f"), body("Namespace", whole(1, 3))):
         with pytest.raises(BadRequest):

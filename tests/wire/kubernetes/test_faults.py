@@ -73,7 +73,7 @@ async def test_requests_fail_as_often_as_asked(api: Api) -> None:
         running.faults.add({"resource": "*", "code": code, "times": 1})
         reply = await http.get(MAPS)
         assert (reply.status_code, reply.json()["kind"]) == (code, "Status")
-    with pytest.raises(ValueError, match="code is one of"):
+    with pytest.raises(ValueError, match="code must be one of"):
         running.faults.add({"resource": "*", "code": 418})
 
 
