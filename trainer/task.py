@@ -10,9 +10,9 @@ from dataclasses import asdict
 from trainer import exit_codes
 from trainer.config import Config, parse
 from trainer.errors import DataError, UsageError
-from trainer.launch.program import TrainerProgram
 from trainer.launch.rank_process import run_rank
 from trainer.launch.start import elastic_flags, start
+from trainer.launch.trainer_program import TrainerProgram
 from trainer.placement.sources import find_topology
 from trainer.placement.topology import Topology, TopologyError
 from trainer.structured_log import emit

@@ -140,7 +140,7 @@ class Trainer:
     def _prepare(self) -> None:
         self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
         local = self._make_workload()
-        data = same_data(data_fingerprint(self.workload), self.group)
+        data = same_data(data_fingerprint(self.workload.train), self.group)
         found = self.checkpoints.find(data)
         self.strategy: Strategy = build_strategy(self.config, self.plan, self.device)
         if found is None and local.model.init_weights:

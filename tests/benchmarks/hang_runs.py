@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.harness import ROOT
-from trainer.launch.network import free_port
+from trainer.network.addresses import free_port
 
 SCRIPTS = ROOT / "tests" / "trainer"
 AT_ONCE = int(os.environ.get("HANGS_AT_ONCE", "6"))

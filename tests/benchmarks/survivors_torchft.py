@@ -22,7 +22,7 @@ from tests.benchmarks.harness import PEERS, ROOT, Result
 from tests.benchmarks.survivors import STAGES, Soak
 from tests.trainer.elastic_run import SharedNumber, changes
 from tests.waiting import wait_for
-from trainer.launch.network import free_port
+from trainer.network.addresses import free_port
 
 KILLS = 18
 _BIN = PEERS / "trainer" / "bin"

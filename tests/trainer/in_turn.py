@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.trainer.ranks import _SERVER, BASE
-from trainer.launch.network import free_port
+from trainer.network.addresses import free_port
 
 
 @dataclass(frozen=True)

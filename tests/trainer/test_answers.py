@@ -14,12 +14,12 @@ from safetensors.torch import save_file
 from tests.trainer.in_turn import InTurn
 from tests.trainer.ranks import Ranks
 from tests.trainer.vision import MARKS, drawn, prompts
+from trainer.data.loader import IGNORED
 from trainer.models.arr_coc.answers import AnswerCheck, accuracy, normalised, relaxed
 from trainer.models.arr_coc.backbone import Backbone, build_qwen
 from trainer.models.arr_coc.dataset import ImageLimits, QuestionFile, collate, images_of
 from trainer.models.arr_coc.model import ArrCoc
 from trainer.models.arr_coc.prompts import PADDING
-from trainer.models.loss import IGNORED
 
 pytestmark = pytest.mark.arithmetic
 

@@ -17,6 +17,7 @@ from tests.trainer.ranks import Ranks
 from tests.trainer.vision import drawn
 from trainer.checkpoint.weights import init_weights
 from trainer.config import parse
+from trainer.data.loader import IGNORED
 from trainer.errors import DataError, UsageError
 from trainer.models.arr_coc.backbone import Backbone, Layout, Visual, build_qwen, patches
 from trainer.models.arr_coc.dataset import ImageLimits, count_targets, images_of
@@ -26,7 +27,6 @@ from trainer.models.arr_coc.texture import CHANNELS, texture_array
 from trainer.models.arr_coc.token_selection import gather_rows, select
 from trainer.models.build import build_workload
 from trainer.models.lora import LowRank
-from trainer.models.loss import IGNORED
 
 pytestmark = pytest.mark.arithmetic
 

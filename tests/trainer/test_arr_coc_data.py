@@ -20,6 +20,7 @@ from tests.trainer.vision import IMAGE, MARKS, prompts
 from trainer.config import parse
 from trainer.data.chat import ChatML, load_template
 from trainer.data.fingerprint import data_fingerprint
+from trainer.data.loader import IGNORED
 from trainer.data.tokenizer import load_tokenizer
 from trainer.errors import DataError, UsageError
 from trainer.models.arr_coc import images
@@ -27,7 +28,6 @@ from trainer.models.arr_coc.dataset import ImageLimits, QuestionFile, collate, i
 from trainer.models.arr_coc.images import grid_of, read_image
 from trainer.models.arr_coc.prompts import PADDING, Prompts
 from trainer.models.build import build_workload
-from trainer.models.loss import IGNORED
 
 LIMITS = ImageLimits(32, 4, 16)
 SIDES = st.integers(8, 3000)
@@ -196,7 +196,7 @@ def test_the_fingerprint_has_the_images_and_a_changed_one_is_noticed(folder: Pat
     flags = ["--model=arr-coc", "--device=cpu", f"--data={path}", f"--data-cache={folder / 'c'}", "--batch=1"]
 
     def fingerprint(*more: str) -> dict[str, object]:
-        return data_fingerprint(build_workload(parse([*flags, *more])))
+        return data_fingerprint(build_workload(parse([*flags, *more])).train)
 
     first = fingerprint()
     assert fingerprint() == first and first["samples"] == 2

@@ -17,11 +17,11 @@ from trainer.data.chat import ChatML, ChatTemplate, chat_pieces, load_template
 from trainer.data.data_cache import Progress
 from trainer.data.documents import files_of
 from trainer.data.fingerprint import data_fingerprint
+from trainer.data.loader import IGNORED
 from trainer.data.tokenizer import ByteTokenizer, TokenizerFile, train_bpe
 from trainer.errors import DataError
 from trainer.models.build import build_workload
 from trainer.models.language import prepare_gpt
-from trainer.models.loss import IGNORED
 from trainer.models.workload import Workload
 from trainer.prepare import main as prepare
 
@@ -183,7 +183,7 @@ def test_a_token_file_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"c\.bin was written with --format chat"):
         build()
     assert len(build("--format=chat").train) == 1
-    hashes = {data_fingerprint(build("--format=chat", f"--context={n}"))["hash"] for n in (64, 32)}
+    hashes = {data_fingerprint(build("--format=chat", f"--context={n}").train)["hash"] for n in (64, 32)}
     assert len(hashes) == 2
     (tmp_path / "c.starts").unlink()
     with pytest.raises(DataError, match=r"c\.starts: No such file"):

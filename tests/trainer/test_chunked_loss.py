@@ -14,10 +14,10 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.trainer.in_turn import InTurn
+from trainer.data.loader import IGNORED
 from trainer.models.causal_lm import CausalLM
 from trainer.models.gpt import GPT
 from trainer.models.logits_of import LogitsOf, logits_of
-from trainer.models.loss import IGNORED
 from trainer.models.loss_head import LossHead
 
 VOCABULARY, WIDTH, TOKENS, ROWS = 300, 16, 50, 7

@@ -146,7 +146,7 @@ def test_a_fingerprint_tells_other_data_from_the_same(tmp_path: Path) -> None:
         folder.mkdir(exist_ok=True)
         (folder / "t.txt").write_text(texts[name[0]])
         flags = ("--context=8", "--batch=1", f"--data-cache={tmp_path / name}-cache", *flags)
-        return data_fingerprint(build_workload(parse([f"--data={folder}", *flags])))
+        return data_fingerprint(build_workload(parse([f"--data={folder}", *flags])).train)
 
     first = fingerprint("a")
     assert first["samples"] == 187 and len(str(first["hash"])) == 16

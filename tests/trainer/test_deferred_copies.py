@@ -20,9 +20,9 @@ from trainer.data.text import Windows
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import CheckpointError
-from trainer.launch.network import free_port
 from trainer.models.tensor_plan import TensorPlan
 from trainer.models.workload import Workload
+from trainer.network.addresses import free_port
 from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 from trainer.strategy.deferred_copies import DeferredCopies

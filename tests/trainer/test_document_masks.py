@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 from tests.trainer.ranks import Ranks
 from trainer.config import parse
 from trainer.data.documents import Piece
+from trainer.data.loader import IGNORED
 from trainer.data.packing import packs_of
 from trainer.data.text import Conversations, Windows
 from trainer.data.token_file import TokenFile, write_tokens
@@ -23,7 +24,6 @@ from trainer.errors import DataError
 from trainer.models.build import build_workload
 from trainer.models.causal_lm import CausalLM
 from trainer.models.gpt import GPT, document_mask
-from trainer.models.loss import IGNORED
 
 pytestmark = pytest.mark.arithmetic
 

@@ -12,7 +12,7 @@ from trainer.elastic.group import ElasticGroup
 from trainer.elastic.link import Told
 from trainer.elastic.membership import Member, Membership
 from trainer.elastic.store import Superseded
-from trainer.launch.network import free_port
+from trainer.network.addresses import free_port
 
 LIMIT = 30.0
 """Seconds after which a rank that waits for another one gives up."""

@@ -21,8 +21,8 @@ from trainer.elastic.leader import (
 )
 from trainer.elastic.membership import Membership, may_train, read_membership
 from trainer.elastic.protocol import SHARDS, NodeState
-from trainer.launch.failure import Failure
-from trainer.launch.protocol import ProtocolError
+from trainer.supervision.failure import Failure
+from trainer.supervision.protocol import ProtocolError
 
 GONE = "it is gone"
 

@@ -17,8 +17,8 @@ from trainer.checkpoint.save import prepare_folder
 from trainer.data.same_data import same_data
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import DataError, UsageError
-from trainer.launch import failure
-from trainer.launch.failure import Failure, NodeFailures, read_record, report_error
+from trainer.supervision import failure
+from trainer.supervision.failure import Failure, NodeFailures, read_record, report_error
 
 FLAGS = ("--model=broken", "--max-restarts=0", "--batch=4", "--checkpoint-every=0", "--grace=0")
 

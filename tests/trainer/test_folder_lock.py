@@ -141,7 +141,8 @@ def test_a_second_job_in_one_folder_is_refused_and_the_first_one_goes_on(tmp_pat
 def test_a_launch_keeps_its_folder_between_two_attempts(tmp_path: Path) -> None:
     """Its supervisor lives; its process was killed, or has released the folder after a failed save."""
     supervise = (
-        "import sys; from trainer.config import parse; from trainer.launch.program import TrainerProgram\n"
+        "import sys; from trainer.config import parse\n"
+        "from trainer.launch.trainer_program import TrainerProgram\n"
         "from trainer.placement.sources import find_topology\n"
         "program = TrainerProgram(parse(['--checkpoint-dir', sys.argv[1]]), [])\n"
         "program.open(find_topology({})); print('open', flush=True); sys.stdin.readline()\n"

@@ -18,9 +18,9 @@ from trainer.config import parse
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import UsageError
-from trainer.launch.network import free_port
 from trainer.models.build import build_workload
 from trainer.models.causal_lm import load_model
+from trainer.network.addresses import free_port
 from trainer.strategy.build import build_strategy
 from trainer.weights.hugging_face import DeferredModel, RandomWeights
 from trainer.weights.source import on_meta, weights_on_meta

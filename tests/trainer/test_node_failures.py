@@ -18,7 +18,7 @@ import pytest
 from tests.trainer.multi_node_support import FLAGS, ROOT, STEPS, Cluster, Node, losses, wait_step, when
 from tests.trainer.node_failures_support import kill
 from tests.waiting import wait_for
-from trainer.launch.network import free_port
+from trainer.network.addresses import free_port
 
 PHASES = ("failed", "rendezvous", "starting", "resumed", "training", "step")
 

@@ -23,7 +23,7 @@ from trainer.checkpoint.peers.sender import send_part
 from trainer.checkpoint.peers.server import Server, StoreSettings
 from trainer.checkpoint.peers.store import CopyStore
 from trainer.checkpoint.run_identity import RunIdentity
-from trainer.launch.network import listen_on
+from trainer.network.addresses import listen_on
 
 NODES = 2
 

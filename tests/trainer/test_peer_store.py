@@ -28,7 +28,7 @@ from trainer.checkpoint.peers.server import Server, StoreSettings
 from trainer.checkpoint.peers.store import CopyStore, read_manifest
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.distributed.process_group import ProcessGroup
-from trainer.launch.network import listen_on
+from trainer.network.addresses import listen_on
 from trainer.placement.topology import Topology
 
 PLENTY = FreeMemory(1 << 40, 1 << 40)

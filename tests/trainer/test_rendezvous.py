@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.waiting import wait_for
-from trainer.launch import protocol
-from trainer.launch.failure import Failure
-from trainer.launch.messages import MessageStream
-from trainer.launch.network import free_port, interface_of
-from trainer.launch.protocol import Attempt, AttemptEnd
-from trainer.launch.rendezvous import (
+from trainer.network.addresses import free_port, interface_of
+from trainer.network.messages import MessageStream
+from trainer.placement.topology import Topology
+from trainer.supervision import protocol
+from trainer.supervision.failure import Failure
+from trainer.supervision.protocol import Attempt, AttemptEnd
+from trainer.supervision.rendezvous import (
     Follower,
     JoinTimeout,
     Leader,
@@ -28,7 +29,6 @@ from trainer.launch.rendezvous import (
     SingleNode,
     make_rendezvous,
 )
-from trainer.placement.topology import Topology
 
 PEER_TIMEOUT = 1.0
 FAILED = Failure("rank 0: ValueError: x", 10.0)

@@ -17,9 +17,9 @@ import pytest
 from tests.trainer.ranks import _SERVER
 from trainer.errors import UsageError
 from trainer.launch import script
-from trainer.launch.failure import read_record
 from trainer.placement.sources import find_topology
 from trainer.placement.topology import Topology
+from trainer.supervision.failure import read_record
 
 
 def _main(home: str, words: Sequence[str], env: dict[str, str]) -> None:

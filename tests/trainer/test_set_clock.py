@@ -16,8 +16,8 @@ from trainer.hang.agent import _Collectives
 from trainer.hang.heartbeat import Heartbeat
 from trainer.hang.limits import SAFETY
 from trainer.launch import script
-from trainer.launch.supervisor import Supervisor
 from trainer.placement.topology import Topology
+from trainer.supervision.supervisor import Supervisor
 
 
 class Clock:
@@ -41,7 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def no_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A supervisor in `tmp_path` that starts nothing."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("trainer.launch.supervisor.ForkServer", lambda _: None)
+    monkeypatch.setattr("trainer.supervision.supervisor.ForkServerClient", lambda _: None)
 
 
 class Attempts(Supervisor):

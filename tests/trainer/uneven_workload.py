@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from trainer.config import Config
+from trainer.data.loader import IGNORED
 from trainer.models.gpt import GPT
-from trainer.models.loss import IGNORED
 from trainer.models.workload import Workload
 
 SAMPLES = 8

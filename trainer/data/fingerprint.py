@@ -8,7 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from trainer.data.loader import Dataset
-from trainer.models.workload import Workload
 
 _READ = 16
 """Samples that are hashed, at equal distances: text that is inserted moves all samples after it."""
@@ -24,13 +23,12 @@ class HasFingerprint(Protocol):
     def fingerprint(self) -> str: ...
 
 
-def data_fingerprint(workload: Workload) -> dict[str, Any]:
+def data_fingerprint(train: Dataset) -> dict[str, Any]:
     """`samples`, the number of samples for training, and `hash`, in hexadecimal digits.
 
     The hash is exact where the dataset has a `fingerprint`. Of any other it is that of some samples, or ""
     if a sample is another one each time that it is read.
     """
-    train = workload.train
     return {"samples": len(train), "hash": _hash(train)}
 
 

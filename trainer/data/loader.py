@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader
 
 from trainer.prctl import die_with_parent
 
+IGNORED = -100
+"""Target that the loss ignores."""
 Batch = tuple[torch.Tensor, ...]
 Collate = Callable[[list[Any]], Batch]
 """Makes a micro-batch of samples."""

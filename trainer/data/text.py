@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from trainer.data.loader import IGNORED
 from trainer.data.token_file import TARGET, TokenFile
-from trainer.models.loss import IGNORED
 
 Sample = tuple[torch.Tensor, ...]
 _ID = np.uint32(TARGET - 1)

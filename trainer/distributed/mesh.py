@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from trainer.config import ParallelConfig
 from trainer.errors import UsageError
+from trainer.torch_private import set_group_timeout
 
 REPLICATE, SHARD, TENSOR = "replicate", "shard", "tensor"
 
@@ -53,6 +52,5 @@ class ParallelMesh:
         sizes = (self.replicate, self.shard, self.tensor)
         mesh = init_device_mesh(device_type, sizes, mesh_dim_names=(REPLICATE, SHARD, TENSOR))
         for group in mesh.get_all_groups():
-            # A new group has torch's half an hour.
-            _set_pg_timeout(timedelta(seconds=timeout), group)
+            set_group_timeout(group, timeout)
         return mesh

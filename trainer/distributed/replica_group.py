@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d
 from torch.distributed.device_mesh import DeviceMesh
+
+from trainer.torch_private import forget_group, name_groups_from, restore_group, set_group_ranks
 
 _FIRST_NAME = 1 << 20
 """torch counts its groups for their names, from 0 again after each end of the default one."""
@@ -29,7 +29,7 @@ class ReplicaGroup:
     def __init__(self, timeout: float) -> None:
         """`timeout` in seconds, of the ranks' waits for one another."""
         self.local_rank, self.size = dist.get_rank(), dist.get_world_size()
-        distributed_c10d._world.group_count = _FIRST_NAME
+        name_groups_from(_FIRST_NAME)
         self._shards, self._votes = (
             dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout)) for _ in range(2)
         )
@@ -58,41 +58,15 @@ class ReplicaGroup:
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Within, torch destroys its groups except these."""
-        groups = [(group, _forget(group)) for group in (self._shards, self._votes)]
+        groups = [(group, forget_group(group)) for group in (self._shards, self._votes)]
         try:
             yield
         finally:
-            for group, known in groups:
-                _remember(group, known)
+            for group, entries in groups:
+                restore_group(group, entries)
 
     def renumber(self, first: int) -> None:
         """The first of these ranks has another number now."""
         ranks = {first + local: local for local in range(self.size)}
         for group in (self._shards, self._votes):
-            distributed_c10d._world.pg_group_ranks[group] = ranks
-
-
-def _forget(group: Any) -> list[Any]:
-    """Take the group out of torch's tables; what they know of it."""
-    world = distributed_c10d._world
-    tag = world.pg_to_tag[group]
-    known = [table.pop(group) for table in _tables()]
-    for name in dict.fromkeys(("", tag)):
-        if group in world.tags_to_pg.get(name, []):
-            world.tags_to_pg[name].remove(group)
-    distributed_c10d._unregister_process_group(group.group_name)
-    return known
-
-
-def _remember(group: Any, known: list[Any]) -> None:
-    world = distributed_c10d._world
-    for table, value in zip(_tables(), known, strict=True):
-        table[group] = value
-    for name in dict.fromkeys(("", world.pg_to_tag[group])):
-        world.tags_to_pg.setdefault(name, []).append(group)
-    distributed_c10d._register_process_group(group.group_name, group)
-
-
-def _tables() -> list[dict[Any, Any]]:
-    world = distributed_c10d._world
-    return [world.pg_map, world.pg_names, world.pg_group_ranks, world.pg_backend_config, world.pg_to_tag]
+            set_group_ranks(group, ranks)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from trainer.elastic.leader import Rules
 from trainer.elastic.membership import Membership
 from trainer.elastic.protocol import NodeState
-from trainer.launch.network import free_port
-from trainer.launch.protocol import AttemptEnd
-from trainer.launch.rendezvous import HEARTBEAT
+from trainer.network.addresses import free_port
 from trainer.placement.topology import Topology
+from trainer.supervision.protocol import AttemptEnd
+from trainer.supervision.rendezvous import HEARTBEAT
 
 Address = tuple[str, int]
 LOOPBACK = "127.0.0.1"

@@ -10,12 +10,12 @@ from trainer import exit_codes
 from trainer.elastic import protocol
 from trainer.elastic.context import Address, Finished, NodeContext, Refused, Stop
 from trainer.elastic.membership import read_membership
-from trainer.launch import protocol as launch_protocol
-from trainer.launch.failure import Failure
-from trainer.launch.messages import MessageStream
-from trainer.launch.network import local_address
-from trainer.launch.protocol import ProtocolError, read_integer, read_text
-from trainer.launch.rendezvous import PART_DONE
+from trainer.network.addresses import local_address
+from trainer.network.messages import MessageStream
+from trainer.supervision import protocol as rendezvous_protocol
+from trainer.supervision.failure import Failure
+from trainer.supervision.protocol import ProtocolError, read_integer, read_text
+from trainer.supervision.rendezvous import PART_DONE
 
 CONNECT_TIMEOUT = 1.0
 RETRY = 0.25
@@ -74,7 +74,7 @@ class Following:
     def fail(self, failure: Failure) -> None:
         """A process of this node has failed."""
         if self.stream is not None:
-            self.stream.send(**launch_protocol.failed(failure, self._context.state.epoch))
+            self.stream.send(**rendezvous_protocol.failed(failure, self._context.state.epoch))
 
     def called(self, address: Address) -> None:
         """A leader has called from there."""
@@ -123,7 +123,7 @@ class Following:
             self.send_state()
         elif "end" in message:
             context.membership = None
-            context.events.append(launch_protocol.read_end(message)[0])
+            context.events.append(rendezvous_protocol.read_end(message)[0])
         elif "stop" in message:
             context.events.append(Stop())
         elif "dropped" in message:
@@ -134,7 +134,7 @@ class Following:
         elif "rank_taken" in message or "refused" in message or "wait" in message:
             self._on_refusal(leader, message)
         elif "leave" in message:
-            self._on_leave(leader, launch_protocol.read_leave(message))
+            self._on_leave(leader, rendezvous_protocol.read_leave(message))
 
     def _on_welcome(self, node: int) -> None:
         lost, self._succession = self._succession, None

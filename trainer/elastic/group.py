@@ -12,12 +12,12 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d
 
 from trainer.distributed.process_group import ProcessGroup, new_group, set_timeout
 from trainer.distributed.replica_group import ReplicaGroup
 from trainer.elastic.link import Told
 from trainer.elastic.store import AbortableStore, Superseded
+from trainer.torch_private import name_groups_from
 
 _FDS = Path("/proc/self/fd")
 CONNECT_TIMEOUT = 0.6
@@ -88,7 +88,7 @@ class ElasticGroup(ProcessGroup):
             self.destroy()
         # torch counts its groups for their names in the store, and begins again only when it destroys them. A
         # rank whose groups were not made would look for other names than the rest.
-        distributed_c10d._world.group_count = 0
+        name_groups_from(0)
         for name in ("store", "control_group", "checkpoint_group", "node_group"):
             self.__dict__.pop(name, None)
         # What holds a group in a cycle keeps its connections.

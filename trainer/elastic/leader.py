@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from trainer import exit_codes
 from trainer.elastic.membership import Member, Membership, may_train
 from trainer.elastic.protocol import SHARDS, NodeState
-from trainer.launch.failure import Failure
-from trainer.launch.protocol import AttemptEnd
+from trainer.supervision.failure import Failure
+from trainer.supervision.protocol import AttemptEnd
 
 START_WAIT = 30.0
 """Seconds to wait for missing nodes, when those that are ready are enough."""

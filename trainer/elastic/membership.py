@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trainer.launch.protocol import ProtocolError, read_integer, read_text
 from trainer.structured_log import emit
+from trainer.supervision.protocol import ProtocolError, read_integer, read_text
 
 _MAX_PORT = 65535
 _MAX_NODES = 1 << 16

@@ -22,14 +22,14 @@ from trainer.elastic.following import FINISH_WAIT, Following, Succession
 from trainer.elastic.leader import Leader, Rules
 from trainer.elastic.membership import Membership
 from trainer.elastic.serving import Serving
-from trainer.launch.failure import Failure
-from trainer.launch.messages import MessageStream
-from trainer.launch.network import free_port, listen_on, without_prefix
-from trainer.launch.protocol import AttemptEnd, ProtocolError
-from trainer.launch.rendezvous import close_all
-from trainer.launch.strangers import StrangerLog
+from trainer.network.addresses import free_port, listen_on, without_prefix
+from trainer.network.messages import MessageStream
+from trainer.network.rejected_connections import RejectionLog
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
+from trainer.supervision.failure import Failure
+from trainer.supervision.protocol import AttemptEnd, ProtocolError
+from trainer.supervision.rendezvous import close_all
 
 _POLL = 0.05
 _MAX_UNIDENTIFIED = 64
@@ -54,7 +54,7 @@ class ElasticNode:
         self._serving: Serving | None = None
         self._server: socket.socket | None = None
         self._unidentified: list[MessageStream] = []
-        self._strangers = StrangerLog("rendezvous", "it is no node of this run")
+        self._strangers = RejectionLog("rendezvous", "it is no node of this run")
 
     @property
     def membership(self) -> Membership | None:

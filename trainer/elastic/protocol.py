@@ -1,4 +1,4 @@
-"""The messages between the supervisors of an elastic run, beside those of `launch.protocol`.
+"""The messages between the supervisors of an elastic run, beside those of `supervision.protocol`.
 
 A node tells its leader its whole state whenever that changes, and again when it finds another leader. The
 leader answers with memberships. Everything carries the job's id, as anything may connect to the port.
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trainer.launch.protocol import ProtocolError, read_integer, read_text
 from trainer.placement.topology import Topology
+from trainer.supervision.protocol import ProtocolError, read_integer, read_text
 
 VERSION = 1
 LINK = "VXTUI_ELASTIC"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from trainer.elastic.context import Led
-from trainer.launch.messages import MessageStream
-from trainer.launch.network import interface_of
+from trainer.network.addresses import interface_of
+from trainer.network.messages import MessageStream
 
 
 class RankLinks:

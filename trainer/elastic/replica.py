@@ -17,6 +17,7 @@ from trainer.strategy.base import Weight
 from trainer.strategy.fsdp import FSDP
 from trainer.strategy.layout import COPIES
 from trainer.strategy.torch_strategy import TorchStrategy
+from trainer.torch_private import copy_each
 
 
 class ReplicaFSDP(FSDP):
@@ -66,7 +67,7 @@ class ReplicaFSDP(FSDP):
             dist.all_reduce(flat, group=self._counterparts)
             flat /= dist.get_world_size(self._counterparts)
             parts = flat.split([gradient.numel() for gradient in each])
-            torch._foreach_copy_(each, [part.view_as(old) for part, old in zip(parts, each, strict=True)])
+            copy_each(each, [part.view_as(old) for part, old in zip(parts, each, strict=True)])
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
         # All shards of this node are updated, or none: its step must be a whole copy of the model's.

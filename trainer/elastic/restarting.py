@@ -17,11 +17,11 @@ from trainer.elastic.membership import Membership
 from trainer.elastic.node import ElasticNode
 from trainer.elastic.run_end import RunEnd
 from trainer.errors import UsageError
-from trainer.launch.failure import NodeFailures
-from trainer.launch.protocol import Attempt, AttemptEnd
-from trainer.launch.rendezvous import Peers, RendezvousError, ShutdownRequested
-from trainer.launch.supervisor import FAILURE_GRACE, TICK, Supervisor, environments
 from trainer.metrics.goodput import RecordedStep
+from trainer.supervision.failure import NodeFailures
+from trainer.supervision.protocol import Attempt, AttemptEnd
+from trainer.supervision.rendezvous import Peers, RendezvousError, ShutdownRequested
+from trainer.supervision.supervisor import FAILURE_GRACE, TICK, Supervisor, environments
 
 SETTLED_AFTER = 30.0
 """Seconds after which processes that report no step count as training."""

@@ -13,13 +13,13 @@ from trainer.elastic import protocol
 from trainer.elastic.context import LOOPBACK, Address, NodeContext, Stop
 from trainer.elastic.leader import Decision, Leader
 from trainer.elastic.protocol import Claim, NodeState
-from trainer.launch import protocol as launch_protocol
-from trainer.launch.failure import Failure
-from trainer.launch.messages import MessageStream
-from trainer.launch.network import local_address
-from trainer.launch.protocol import ProtocolError
-from trainer.launch.rendezvous import REPLACE_AFTER
+from trainer.network.addresses import local_address
+from trainer.network.messages import MessageStream
 from trainer.placement.topology import Topology
+from trainer.supervision import protocol as rendezvous_protocol
+from trainer.supervision.failure import Failure
+from trainer.supervision.protocol import ProtocolError
+from trainer.supervision.rendezvous import REPLACE_AFTER
 
 CALL_PERIOD = 1.0
 CALL_TIMEOUT = 1.0
@@ -157,12 +157,12 @@ class Serving:
                 if "state" in message:
                     self.lead.update(protocol.read_state(message, self._context.topology), stream.peer)
                 elif "failed" in message:
-                    failure, _ = launch_protocol.read_failed(message)
+                    failure, _ = rendezvous_protocol.read_failed(message)
                     self._carry_out(self.lead.fail(node, failure))
                 elif "abandoned" in message:
                     self.abandoned = True
                 elif "leave" in message:
-                    code = launch_protocol.read_leave(message)
+                    code = rendezvous_protocol.read_leave(message)
                     self._drop(node, f"node {node} left with exit code {code}", code=code)
         except ProtocolError as error:
             self._drop(node, f"node {node} sent a wrong message: {error}")
@@ -188,7 +188,7 @@ class Serving:
                 own = local_address(stream.sock)
                 stream.send(membership=decision.membership.message(), leader_address=own)
             elif decision.end is not None:
-                stream.send(**launch_protocol.end(decision.end, 0))
+                stream.send(**rendezvous_protocol.end(decision.end, 0))
             elif decision.refused:
                 stream.send(refused=decision.refused)
             else:

@@ -16,11 +16,11 @@ from trainer.elastic.node import ElasticNode
 from trainer.elastic.protocol import LINK
 from trainer.elastic.rank_links import RankLinks
 from trainer.elastic.run_end import RunEnd
-from trainer.launch.failure import NodeFailures
-from trainer.launch.network import free_port
-from trainer.launch.protocol import Attempt, AttemptEnd
-from trainer.launch.rendezvous import Peers, RendezvousError
-from trainer.launch.supervisor import TICK, Before, Supervisor, environments
+from trainer.network.addresses import free_port
+from trainer.supervision.failure import NodeFailures
+from trainer.supervision.protocol import Attempt, AttemptEnd
+from trainer.supervision.rendezvous import Peers, RendezvousError
+from trainer.supervision.supervisor import TICK, Before, Supervisor, environments
 
 _SIGNALLED = 128
 """Exit codes above this one are 128 + the signal that killed the process."""

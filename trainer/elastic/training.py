@@ -33,11 +33,11 @@ from trainer.elastic.protocol import SHARDS
 from trainer.elastic.replica import ReplicaFSDP
 from trainer.elastic.store import Superseded
 from trainer.errors import CheckpointError, UsageError
-from trainer.launch.failure import noticed_a_lost_peer
 from trainer.loop import events
 from trainer.metrics.profiler import StepProfiler
 from trainer.strategy.build import build_strategy
 from trainer.strategy.ddp import DDP
+from trainer.supervision.failure import noticed_a_lost_peer
 from trainer.train import Trainer
 
 _DECISION_MARGIN = 15.0
@@ -124,7 +124,7 @@ class ElasticTrainer(Trainer):
             # The buffers: their first use takes several times as long as later ones.
             self.strategy.warm_up()
         self.group.leave()
-        return data_fingerprint(self.workload)
+        return data_fingerprint(self.workload.train)
 
     def _begin_replica(self, strategy: ReplicaFSDP) -> None:
         replica = self.group.make_replica(self.config.launch.hang_timeout)

@@ -15,111 +15,23 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainer.checkpoint.locations import needs_client, upload_uri
 from trainer.config import parse
 from trainer.errors import UsageError
 from trainer.launch import script_process
-from trainer.launch.messages import MessageStream
 from trainer.launch.rank_process import run_rank_with
+from trainer.network.messages import MessageStream
 from trainer.prctl import die_with_parent, set_process_name
 from trainer.registry import STRATEGIES, model_entry
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CHUNK = 65536
-
-
-class ForkServer:
-    """The supervisor's side: starts, signals and watches this node's processes, by local rank."""
-
-    def __init__(self, argv: Sequence[str]) -> None:
-        """`argv` are `task` and the run's flags, or `script` and its command line."""
-        self._argv = list(argv)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stream: MessageStream
-        self._gpus: int | None = None
-        self._requested = False
-        self._running: set[int] = set()
-        self.start()
-
-    def start(self) -> None:
-        """Start it unless it runs; it imports in parallel what the processes need."""
-        if self._process is not None and self._process.poll() is None and not self._stream.closed:
-            return
-        self.close()
-        self._requested = False
-        ours, theirs = socket.socketpair()
-        command = [
-            sys.executable,
-            *(["-P"] if sys.flags.safe_path else []),
-            "-u",
-            "-m",
-            "trainer.launch.fork_server",
-            str(theirs.fileno()),
-            *self._argv,
-        ]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-        theirs.close()
-        self._stream = MessageStream(ours)
-
-    def gpu_count(self, wait: float) -> int | None:
-        """GPUs of this node; None if that is unknown after `wait` seconds.
-
-        Raises:
-            RuntimeError: if the fork server has ended.
-        """
-        if self._gpus is None:
-            self.start()
-            if not self._requested:
-                self._stream.send(count=True)
-                self._requested = True
-            self._poll(wait)
-            if self._stream.closed:
-                raise RuntimeError("the fork server, which imports torch, ended before the training started")
-        return self._gpus
-
-    def spawn(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Start a process for each environment, with the run's arguments."""
-        self.start()
-        self._running = set(range(len(environments)))
-        self._stream.send(spawn=list(environments))
-
-    def ended(self, wait: float) -> list[tuple[int, int]]:
-        """Local ranks that ended within `wait` seconds, with their exit codes: 128 + n for signal n."""
-        ended = [(message["ended"], message["code"]) for message in self._poll(wait) if "ended" in message]
-        if self._stream.closed:
-            # The kernel kills its forked processes.
-            ended += [(rank, 128 + signal.SIGKILL) for rank in self._running - {rank for rank, _ in ended}]
-        self._running -= {rank for rank, _ in ended}
-        return ended
-
-    def signal(self, number: int) -> None:
-        """Send a signal to all running processes; SIGKILL also to their children."""
-        self._stream.send(signal=number)
-
-    def close(self) -> None:
-        """End it and all running processes."""
-        if self._process is not None:
-            self._stream.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(2)
-            self._process.kill()
-            self._process.wait()
-
-    def _poll(self, wait: float) -> list[dict[str, Any]]:
-        if not self._stream.closed:
-            select.select([self._stream.sock], [], [], wait)
-        messages = self._stream.receive()
-        for message in messages:
-            self._gpus = message.get("devices", self._gpus)
-        return messages
 
 
 def main() -> int:
@@ -138,7 +50,7 @@ def main() -> int:
         program.preload(argv)
     gc.freeze()
     gc.enable()
-    return Server(sock, program, argv).serve()
+    return ForkServer(sock, program, argv).serve()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +102,8 @@ _PROGRAMS = {
 }
 
 
-class Server:
-    """Forks on request, and reports how each process ended."""
+class ForkServer:
+    """Forks a process for each rank on request, and reports the exit code of each."""
 
     def __init__(self, sock: socket.socket, program: _Forked, argv: list[str]) -> None:
         self._stream, self._program, self._argv = MessageStream(sock), program, argv

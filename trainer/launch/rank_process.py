@@ -14,9 +14,9 @@ from trainer.config import Config, parse
 from trainer.elastic.protocol import LINK
 from trainer.errors import UsageError
 from trainer.hang import agent
-from trainer.launch.failure import ERROR_FILE, report_error
 from trainer.prctl import die_with_parent
 from trainer.structured_log import emit
+from trainer.supervision.failure import ERROR_FILE, report_error
 
 
 def run_rank_with(argv: Sequence[str]) -> int:
@@ -29,7 +29,7 @@ def run_rank_with(argv: Sequence[str]) -> int:
 
 
 def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
-    """Train. An error becomes one record (`launch.failure`) and an exit code.
+    """Train. An error becomes one record (`supervision.failure`) and an exit code.
 
     `exit_code` is what the process ends with for an outcome, where no supervisor reads it.
     """

@@ -18,9 +18,9 @@ from trainer.checkpoint.locations import upload_uri
 from trainer.cloud_paths import buckets_mounted, local_path, problem_of
 from trainer.config import ON_OFF, LaunchConfig
 from trainer.errors import UsageError
-from trainer.launch.program import HANG_FOLDER
 from trainer.metrics.goodput import RecordedStep, last_step
 from trainer.placement.topology import Topology
+from trainer.supervision.program import HANG_FOLDER
 
 CHECKPOINT_DIR = "CHECKPOINT_DIR"
 """Variable with the absolute path of --checkpoint-dir, for the script."""

@@ -21,9 +21,9 @@ from pathlib import Path
 from trainer import exit_codes
 from trainer.errors import UsageError
 from trainer.hang import agent
-from trainer.launch.failure import report_error
 from trainer.launch.script import parse
 from trainer.prctl import die_with_parent
+from trainer.supervision.failure import report_error
 
 _PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data")
 _TEARDOWN_SECONDS = 10.0

@@ -12,10 +12,10 @@ from trainer.elastic.restarting import RestartingSupervisor
 from trainer.elastic.supervisor import ElasticSupervisor
 from trainer.errors import UsageError
 from trainer.launch.container_init import run_as_init
-from trainer.launch.program import Program
-from trainer.launch.supervisor import Supervisor
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
+from trainer.supervision.program import Program
+from trainer.supervision.supervisor import Supervisor
 
 _GPU = "nvidia[0-9]*"
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 
 from trainer.config import Config
@@ -28,6 +27,7 @@ from trainer.errors import UsageError, one_line
 from trainer.models.workload import Workload
 from trainer.strategy.base import compute_dtype
 from trainer.structured_log import emit
+from trainer.torch_private import FakeTensorMode, storage_id
 
 GIB = float(1 << 30)
 GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
@@ -146,24 +146,23 @@ def _fake_input(tensor: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype) 
 @contextlib.contextmanager
 def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
     """Replace the weights by fake ones on the CPU, in the type of the forward pass."""
-    kept: list[tuple[dict[str, Any], str, torch.Tensor]] = []
-    for module in model.modules():
-        places: list[dict[str, Any]] = [module._parameters, module._buffers]
-        for own in places:
-            for name, tensor in own.items():
-                if tensor is None:
-                    continue
-                kept.append((own, name, tensor))
-                floating = tensor.is_floating_point() and isinstance(tensor, nn.Parameter)
-                fake = torch.empty(tensor.shape, dtype=dtype if floating else tensor.dtype)
-                own[name] = (
-                    nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else fake
-                )
+    own = [
+        (module, name, tensor)
+        for module in model.modules()
+        for tensors in (module.named_parameters, module.named_buffers)
+        for name, tensor in tensors(recurse=False, remove_duplicate=False)
+    ]
+    for module, name, tensor in own:
+        if isinstance(tensor, nn.Parameter):
+            fake = torch.empty(tensor.shape, dtype=dtype if tensor.is_floating_point() else tensor.dtype)
+            setattr(module, name, nn.Parameter(fake, tensor.requires_grad))
+        else:
+            setattr(module, name, torch.empty(tensor.shape, dtype=tensor.dtype))
     try:
         yield
     finally:
-        for own, name, tensor in kept:
-            own[name] = tensor
+        for module, name, tensor in own:
+            setattr(module, name, tensor)
 
 
 @contextlib.contextmanager
@@ -172,15 +171,16 @@ def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[],
 
     With checkpointed activations the input of each block stays, and one block is computed again at a time.
     """
-    weights = {tensor.untyped_storage()._cdata for tensor in workload.model.parameters()}
+    weights = {storage_id(tensor.untyped_storage()) for tensor in workload.model.parameters()}
     saved: dict[int, torch.UntypedStorage] = {}
     inputs = 0
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        if storage._cdata not in weights:
+        key = storage_id(storage)
+        if key not in weights:
             # Kept, so that its address is not used again.
-            saved[storage._cdata] = storage
+            saved[key] = storage
         return tensor
 
     def enter(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from trainer.config import PRESETS, Config, names_in
 from trainer.data.data_cache import Progress, cache_folder
-from trainer.data.loader import Batch, Dataset
+from trainer.data.loader import IGNORED, Batch, Dataset
 from trainer.data.packing import packs_of
 from trainer.data.split import hold_out
 from trainer.data.text import Conversations, Windows
@@ -22,7 +22,6 @@ from trainer.errors import DataError, UsageError
 from trainer.models.causal_lm import CausalLM, load_model
 from trainer.models.gpt import GPT
 from trainer.models.lora import ALL_LINEAR, add_low_rank, linear_layers
-from trainer.models.loss import IGNORED
 from trainer.models.tensor_plan import plan_of
 from trainer.models.workload import Workload
 from trainer.structured_log import emit

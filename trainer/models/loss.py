@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-IGNORED = -100
-"""Target that the loss ignores."""
+from trainer.data.loader import IGNORED
 
 
 def mean_cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

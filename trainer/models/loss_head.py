@@ -15,8 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from trainer.data.loader import IGNORED
 from trainer.models.logits_of import LogitsOf
-from trainer.models.loss import IGNORED, mean_cross_entropy
+from trainer.models.loss import mean_cross_entropy
 
 _MIB = 2**20
 _FLOAT = 4

@@ -16,8 +16,8 @@ from torch import nn
 
 from trainer.config import Config, names_in
 from trainer.errors import DataError, OwnCodeError, PlaceUnavailableError, UsageError
-from trainer.launch.failure import noticed_a_lost_peer
 from trainer.models.workload import Workload
+from trainer.supervision.failure import noticed_a_lost_peer
 from trainer.weights.source import on_meta
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")

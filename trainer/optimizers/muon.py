@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
-from torch.optim._muon import _adjust_lr, _zeropower_via_newtonschulz
 
-from trainer.weights.source import part_of
+from trainer.torch_private import local_part, muon_rate, orthogonalize
 
 
 class Muon(torch.optim.Muon):
@@ -39,12 +38,10 @@ class Muon(torch.optim.Muon):
         update = gradient.lerp(buffer, momentum)
         if whole is not None:
             update = like(update, whole).full_tensor()
-        update = _zeropower_via_newtonschulz(
-            update, group["ns_coefficients"], group["ns_steps"], group["eps"]
-        )
-        rate = _adjust_lr(group["lr"], group["adjust_lr_fn"], update.shape)
+        update = orthogonalize(update, group)
+        rate = muon_rate(group, update.shape)
         weight.mul_(1 - group["lr"] * group["weight_decay"])
-        weight.add_(update if whole is None else update[part_of(whole)], alpha=-rate)
+        weight.add_(update if whole is None else update[local_part(whole)], alpha=-rate)
 
 
 def like(local: torch.Tensor, whole: DTensor) -> DTensor:

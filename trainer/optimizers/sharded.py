@@ -12,6 +12,7 @@ from trainer.config import OptimizerConfig
 from trainer.errors import UsageError
 from trainer.optimizers.build import make_optimizers, parameter_groups
 from trainer.optimizers.muon import Muon, like
+from trainer.torch_private import divide_each
 
 
 class ShardedOptimizer:
@@ -65,7 +66,7 @@ class ShardedOptimizer:
             elif skip is not None and bool(skip):
                 continue
             elif divisor is not None:
-                torch._foreach_div_(_gradients(optimizer), divisor)
+                divide_each(_gradients(optimizer), divisor)
             optimizer.step()
         for weight, shard in self._names.values():
             weight.grad = shard.grad = None

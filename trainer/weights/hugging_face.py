@@ -87,10 +87,9 @@ class RandomWeights:
         """Every weight of a unit, by its name in the model."""
         own = copy.deepcopy(self._model.get_submodule(unit.path))
         for module in own.modules() if unit.whole else (own,):
-            for name, param in module._parameters.items():
-                if param is not None:
-                    unset = torch.full(param.shape, torch.nan, dtype=param.dtype)
-                    module._parameters[name] = nn.Parameter(unset, requires_grad=False)
+            for name, param in list(module.named_parameters(recurse=False, remove_duplicate=False)):
+                unset = torch.full(param.shape, torch.nan, dtype=param.dtype)
+                setattr(module, name, nn.Parameter(unset, requires_grad=False))
         owner = _owner(self._model, unit.path)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(unit.path, self._seed))
@@ -135,8 +134,8 @@ def _units(model: nn.Module) -> dict[_Unit, list[str]]:
 
     def visit(module: nn.Module, path: str, layer: _Unit | None) -> None:
         prefix = f"{path}." if path else ""
-        for name, param in module._parameters.items():
-            if param is not None and param not in seen:
+        for name, param in module.named_parameters(recurse=False):
+            if param not in seen:
                 seen.add(param)
                 found.setdefault(layer or _Unit(path, False), []).append(f"{prefix}{name}")
         for name, child in module.named_children():

@@ -11,7 +11,8 @@ from typing import Protocol
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+from trainer.torch_private import local_part
 
 
 class WeightSource(Protocol):
@@ -126,12 +127,6 @@ def allocate(weights: Iterable[nn.Parameter], device: torch.device) -> None:
 def copy_part(whole: torch.Tensor, weight: torch.Tensor) -> None:
     """Copy a whole weight into `weight`, or this rank's part of it into a DTensor."""
     if isinstance(weight, DTensor):
-        weight.to_local().copy_(whole[part_of(weight)])
+        weight.to_local().copy_(whole[local_part(weight)])
     else:
         weight.copy_(whole)
-
-
-def part_of(weight: DTensor) -> tuple[slice, ...]:
-    """The part of a weight that this rank has."""
-    shape, offset = compute_local_shape_and_global_offset(weight.shape, weight.device_mesh, weight.placements)
-    return tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))

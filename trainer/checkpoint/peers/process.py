@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from trainer.checkpoint.peers.connection import STORE, StoreAddress
 from trainer.checkpoint.peers.server import StoreSettings
-from trainer.launch.network import listen_on
+from trainer.network.addresses import listen_on
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
 

@@ -21,8 +21,8 @@ from typing import Any
 from trainer.checkpoint.peers.connection import Connection, PeerError, StoreAddress
 from trainer.checkpoint.peers.sender import Sender
 from trainer.checkpoint.peers.store import CopyStore, check_part, read_manifest
-from trainer.launch.network import without_prefix
-from trainer.launch.strangers import StrangerLog
+from trainer.network.addresses import without_prefix
+from trainer.network.rejected_connections import RejectionLog
 from trainer.prctl import die_with_parent, set_process_name
 
 _MAX_CONNECTIONS = 64
@@ -54,7 +54,7 @@ class Server:
         self._before = (settings.node - 1) % settings.nodes
         """The node whose copies are here."""
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        self._strangers = StrangerLog("checkpoint", "it may not see the peer copies")
+        self._strangers = RejectionLog("checkpoint", "it may not see the peer copies")
         self._receives: Connection | None = None
         """The connection that a copy comes from."""
 

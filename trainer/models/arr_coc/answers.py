@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.data.loader import Batch
+from trainer.data.loader import IGNORED, Batch
 from trainer.models.arr_coc.dataset import most_frequent
 from trainer.models.arr_coc.prompts import PADDING
-from trainer.models.loss import IGNORED
 
 MATCHES = ("exact", "vqa")
 _AGREEING = 3

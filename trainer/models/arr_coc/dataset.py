@@ -16,12 +16,11 @@ from trainer.cloud_paths import local_path
 from trainer.data.data_cache import Progress
 from trainer.data.documents import check_text
 from trainer.data.line_file import JsonLines
-from trainer.data.loader import Batch
+from trainer.data.loader import IGNORED, Batch
 from trainer.errors import DataError
 from trainer.models.arr_coc.image_sizes import ImageSizes, image_sizes
 from trainer.models.arr_coc.images import Grid, grid_of, read_image
 from trainer.models.arr_coc.prompts import PADDING, Prompts
-from trainer.models.loss import IGNORED
 
 Sample = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 """Image uint8 [3, H, W], then tokens [T], span [2] and targets [T] of a `Prompt`."""

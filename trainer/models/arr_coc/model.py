@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from trainer.data.loader import IGNORED
 from trainer.models.arr_coc.backbone import Backbone, Visual
 from trainer.models.arr_coc.dataset import images_of
 from trainer.models.arr_coc.prompts import PADDING
@@ -14,7 +15,7 @@ from trainer.models.arr_coc.scorers import Balance, Participatory, Perspectival,
 from trainer.models.arr_coc.texture import CHANNELS, SIDE, texture_array
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, on_grids, select
 from trainer.models.lora import add_low_rank
-from trainer.models.loss import IGNORED, mean_cross_entropy
+from trainer.models.loss import mean_cross_entropy
 
 
 class Seen(NamedTuple):

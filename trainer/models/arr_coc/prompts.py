@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 
 from trainer.data.chat import IMAGE, ChatTemplate, Message, documents_of
+from trainer.data.loader import IGNORED
 from trainer.data.tokenizer import BYTES, ByteTokenizer
 from trainer.errors import DataError, UsageError
-from trainer.models.loss import IGNORED
 
 PADDING = -1
 """Where a token would be."""

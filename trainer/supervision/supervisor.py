@@ -1,8 +1,8 @@
-"""A node's supervisor: it joins the rendezvous, starts one process a device, and restarts on a failure.
+"""A node's supervisor: it joins the rendezvous, starts one process per device, and restarts after a failure.
 
-All nodes start each attempt together (`launch.rendezvous`); `launch.fork_server` forks its processes. Neither
-needs torch here, so that a node that comes back joins at once. In a container the supervisor is a child of
-`launch.container_init`.
+All nodes start each attempt together (`supervision.rendezvous`). `launch.fork_server` forks the processes.
+The supervisor itself never imports torch, so a node that comes back joins at once. In a container it is a
+child of `launch.container_init`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from trainer import exit_codes
 from trainer.hang.incidents import Incidents
 from trainer.hang.limits import Limits
 from trainer.hang.node import NodeRanks
-from trainer.launch.failure import ERROR_FILE, TORCH_ERROR_FILE, Failure, NodeFailures
-from trainer.launch.fork_server import ForkServer
-from trainer.launch.network import interface_of
-from trainer.launch.program import Program
-from trainer.launch.protocol import Attempt, AttemptEnd
-from trainer.launch.rendezvous import (
+from trainer.metrics.goodput import RecordedStep
+from trainer.network.addresses import interface_of
+from trainer.placement.topology import Topology
+from trainer.structured_log import emit, end_line
+from trainer.supervision.failure import ERROR_FILE, TORCH_ERROR_FILE, Failure, NodeFailures
+from trainer.supervision.fork_server_client import ForkServerClient
+from trainer.supervision.program import Program
+from trainer.supervision.protocol import Attempt, AttemptEnd
+from trainer.supervision.rendezvous import (
     JoinTimeout,
     Peers,
     RendezvousError,
     ShutdownRequested,
     make_rendezvous,
 )
-from trainer.metrics.goodput import RecordedStep
-from trainer.placement.topology import Topology
-from trainer.structured_log import emit, end_line
 
 TICK = 0.05
 FAILURE_GRACE = 3.0
@@ -63,7 +63,7 @@ class Supervisor:
         self._signal = 0
         self._hangs: Incidents | None = None
         self._peers = self._make_peers()
-        self._processes = ForkServer(program.arguments())
+        self._processes = ForkServerClient(program.arguments())
         self._cause: Failure | None = None
         """Why the last attempt ended."""
 

@@ -1,4 +1,4 @@
-"""What a supervisor runs and restarts: the trainer, or somebody's own script (`launch.script`)."""
+"""The trainer as a program that a supervisor runs and restarts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from trainer import exit_codes
 from trainer.checkpoint.folder_lock import LaunchHold
@@ -16,71 +15,10 @@ from trainer.checkpoint.peers.process import StoreProcess
 from trainer.checkpoint.remote_store import RemoteStoreError
 from trainer.checkpoint.run_identity import RUN_ID, launch_id
 from trainer.cloud_paths import bucket_path, buckets_mounted
-from trainer.config import Config, LaunchConfig
+from trainer.config import Config
 from trainer.metrics.goodput import RecordedStep, last_step
 from trainer.placement.topology import Topology
-
-HANG_FOLDER = "hangs"
-"""Beside the checkpoints."""
-
-
-class Program(Protocol):
-    """A program as its supervisor sees it. `launch` has processes and timeouts; times are in seconds."""
-
-    @property
-    def launch(self) -> LaunchConfig: ...
-
-    @property
-    def grace(self) -> float:
-        """Seconds between SIGTERM and SIGKILL."""
-
-    @property
-    def uses_gpus(self) -> bool:
-        """Whether a node with GPUs gets a process for each."""
-
-    @property
-    def prints_text(self) -> bool:
-        """Whether its processes print what they like, also a line without its end."""
-
-    @property
-    def hang_folder(self) -> Path:
-        """Where the reports of hangs are written."""
-
-    def arguments(self) -> list[str]:
-        """The command line of the fork server, without its first two words."""
-
-    def open(self, topology: Topology) -> None:
-        """Start what goes with its processes on this node for all attempts."""
-
-    def close(self) -> None:
-        """End what `open` has started."""
-
-    def variables(self, address: str) -> dict[str, str]:
-        """Variables of its processes, besides those of torchrun; other nodes reach this one at `address`."""
-
-    def saves(self) -> frozenset[tuple[str, int]]:
-        """Its checkpoints on this node's disk: the name of each, and when it was completed (epoch ns)."""
-
-    def newest_step(self) -> int:
-        """Highest step of a checkpoint on this node's disk; -1 if there is none, or it is not known."""
-
-    def has_checkpoint(self) -> bool:
-        """Whether a restart would continue from a checkpoint."""
-
-    def is_done(self) -> bool:
-        """Whether its last step is saved, and a start would only find that; False where that is not known."""
-
-    def last_step(self) -> RecordedStep | None:
-        """The last step that its processes recorded; None if there is none."""
-
-    def can_use(self, processes: int) -> bool:
-        """Whether it runs with so many processes in all."""
-
-    def final_codes(self, *, signalled: bool) -> frozenset[int]:
-        """Exit codes of its processes after which another attempt is pointless."""
-
-    def outcome(self, code: int, *, signalled: bool) -> int:
-        """What the exit code of its processes means; `signalled`: after a signal to the supervisor."""
+from trainer.supervision.program import HANG_FOLDER
 
 
 class TrainerProgram:

@@ -20,13 +20,13 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from trainer import exit_codes
-from trainer.launch import protocol
-from trainer.launch.failure import Failure
-from trainer.launch.messages import MessageStream
-from trainer.launch.network import free_port, listen_on, local_address, without_prefix
-from trainer.launch.protocol import Attempt, AttemptEnd, ProtocolError
-from trainer.launch.strangers import StrangerLog
+from trainer.network.addresses import free_port, listen_on, local_address, without_prefix
+from trainer.network.messages import MessageStream
+from trainer.network.rejected_connections import RejectionLog
 from trainer.placement.topology import Topology
+from trainer.supervision import protocol
+from trainer.supervision.failure import Failure
+from trainer.supervision.protocol import Attempt, AttemptEnd, ProtocolError
 
 POLL = 0.05
 HEARTBEAT = 1.0
@@ -154,7 +154,7 @@ class Leader:
         self._server: socket.socket | None = None
         self._followers: dict[int, MessageStream] = {}
         self._unidentified: list[MessageStream] = []
-        self._strangers = StrangerLog("rendezvous", "it is no node of this run")
+        self._strangers = RejectionLog("rendezvous", "it is no node of this run")
         """Addresses that have been reported."""
         self._joined: dict[int, tuple[int, int]] = {}
         """Node rank to the attempts it has seen and its processes."""

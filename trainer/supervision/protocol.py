@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.launch.failure import Failure
 from trainer.placement.topology import Topology
+from trainer.supervision.failure import Failure
 
 VERSION = 1
 _MAX_TEXT = 20_000

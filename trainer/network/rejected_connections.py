@@ -8,7 +8,7 @@ _MAX_ADDRESSES = 20
 """A scan of the port from many addresses must not fill the log."""
 
 
-class StrangerLog:
+class RejectionLog:
     """Reports closed connections of one listener.
 
     Args:

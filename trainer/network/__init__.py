@@ -1,0 +1,1 @@
+"""Sockets that the parts of a run share: addresses and ports, messages, rejected connections."""

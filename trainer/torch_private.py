@@ -1,0 +1,94 @@
+"""Every private name of torch that the trainer uses, with the reason; checked with torch 2.13.0.
+
+None of them has a public counterpart. `tests/trainer/test_torch_private.py` fails with the name that a new
+version of torch moved. `hang.flight_recorder` looks its names up by itself, as it must not import torch.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed import distributed_c10d
+from torch.distributed.distributed_c10d import _set_pg_timeout
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+from torch.optim._muon import _adjust_lr, _zeropower_via_newtonschulz
+
+__all__ = ["FakeTensorMode"]
+
+
+def set_group_timeout(group: dist.ProcessGroup, seconds: float) -> None:
+    """Set a group's timeout of collective calls: the groups of a `DeviceMesh` have torch's half hour."""
+    _set_pg_timeout(timedelta(seconds=seconds), group)
+
+
+def name_groups_from(first: int) -> None:
+    """Number the groups made from now on: torch counts them for their keys in the store, per process."""
+    distributed_c10d._world.group_count = first
+
+
+def set_group_ranks(group: dist.ProcessGroup, ranks: dict[int, int]) -> None:
+    """Set a group's local rank by global rank, after the global ranks changed around the group."""
+    distributed_c10d._world.pg_group_ranks[group] = ranks
+
+
+def forget_group(group: Any) -> list[Any]:
+    """Take a group out of torch's tables, so that `destroy_process_group` spares it; return its entries."""
+    world = distributed_c10d._world
+    tag = world.pg_to_tag[group]
+    entries = [table.pop(group) for table in _group_tables()]
+    for name in dict.fromkeys(("", tag)):
+        if group in world.tags_to_pg.get(name, []):
+            world.tags_to_pg[name].remove(group)
+    distributed_c10d._unregister_process_group(group.group_name)
+    return entries
+
+
+def restore_group(group: Any, entries: list[Any]) -> None:
+    """Put a group that `forget_group` took out back into torch's tables."""
+    world = distributed_c10d._world
+    for table, entry in zip(_group_tables(), entries, strict=True):
+        table[group] = entry
+    for name in dict.fromkeys(("", world.pg_to_tag[group])):
+        world.tags_to_pg.setdefault(name, []).append(group)
+    distributed_c10d._register_process_group(group.group_name, group)
+
+
+def _group_tables() -> list[dict[Any, Any]]:
+    world = distributed_c10d._world
+    return [world.pg_map, world.pg_names, world.pg_group_ranks, world.pg_backend_config, world.pg_to_tag]
+
+
+def orthogonalize(update: torch.Tensor, group: dict[str, Any]) -> torch.Tensor:
+    """Orthogonalize a whole matrix as `torch.optim.Muon` does, which offers it only inside its own step."""
+    return _zeropower_via_newtonschulz(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
+
+
+def muon_rate(group: dict[str, Any], shape: torch.Size) -> float:
+    """Return the learning rate of `torch.optim.Muon` for a whole matrix of this shape."""
+    return float(_adjust_lr(group["lr"], group["adjust_lr_fn"], shape))
+
+
+def copy_each(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
+    """Copy tensors in one fused call, which torch's optimizers use and do not export."""
+    torch._foreach_copy_(targets, sources)
+
+
+def divide_each(tensors: list[torch.Tensor], divisor: torch.Tensor) -> None:
+    """Divide tensors by a scalar in one fused call."""
+    torch._foreach_div_(tensors, divisor)
+
+
+def storage_id(storage: torch.UntypedStorage) -> int:
+    """Identify a storage: fake tensors have no memory address, so `data_ptr` does not tell them apart."""
+    return int(storage._cdata)
+
+
+def local_part(weight: DTensor) -> tuple[slice, ...]:
+    """Return the part of the whole tensor that this rank holds, also if the shards differ in size."""
+    shape, offset = compute_local_shape_and_global_offset(weight.shape, weight.device_mesh, weight.placements)
+    return tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
