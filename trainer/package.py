@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 
 from trainer.checkpoint.locations import open_store
-from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.checkpoint.stores.remote_store import RemoteStoreError
 
 NAME = "vxtui_trainer"
 HERE = Path(__file__).resolve().parent

@@ -30,13 +30,12 @@ class ModelEntry:
     """A value of `--model`.
 
     `target` is `module:function`; the function takes a Config and returns a `models.workload.Workload`.
-    `shape_flags` are settings that change the names or the shapes of its weights, or what it computes of
-    them. `text` says that it trains
+    `shape_flags` are the settings that change names, shapes or use of its weights. A model with `text` trains
     on text, by default on Python's own sources. `prepare` is `module:function` too: one rank of each node
-    calls it with a Config and a `data.data_cache.Progress` before any rank builds the workload; it returns
-    what they then have as `--data`. `preload` are packages to import before the fork. `flags` are settings of
-    such models only. `answerer` is `module:class` of what answers questions with a trained model, for
-    `trainer.serving`; none: it is not served.
+    calls it with a Config and a `data.data_cache.DataProgress` before any rank builds the workload, and all
+    ranks use what it returns as `--data`. `preload` lists packages to import before the fork, `flags` the
+    settings that only this model has. `answerer` is the `module:class` that answers questions with a trained
+    model for `trainer.serving`; without it the model can't be served.
     """
 
     target: str

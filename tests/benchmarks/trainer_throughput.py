@@ -24,7 +24,7 @@ from typing import Any
 
 from tests.benchmarks.harness import PEERS, ROOT, Result
 from trainer.hang.flight_recorder import BUFFER_SIZE, DEFAULT_BUFFER
-from trainer.hang.heartbeat import FILE, SUPERVISOR, Heartbeat
+from trainer.hang.heartbeat import FILE, SUPERVISOR, RankHeartbeat
 
 STRATEGIES = ("ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
 SIZES = {"0.9m": (48, 0.95), "10m": (24, 0.98)}
@@ -142,7 +142,7 @@ class Pair:
 
     def _observed(self, rank: int) -> dict[str, str]:
         """Variables by which a supervisor reads the rank's progress and its collectives."""
-        beat = Heartbeat(Path(self._home.name, f"heartbeat-{rank}"), create=True)
+        beat = RankHeartbeat(Path(self._home.name, f"heartbeat-{rank}"), create=True)
         return {FILE: str(beat.path), SUPERVISOR: str(os.getpid()), BUFFER_SIZE: str(DEFAULT_BUFFER)}
 
     def __enter__(self) -> Pair:

@@ -175,7 +175,7 @@ def own(trainer: Trainer) -> Loop:
     def step(_: int) -> float:
         trainer._one_step()
         trainer.checkpoints.poll()
-        return trainer.last_loss
+        return trainer.state.last_loss
 
     return step
 
@@ -188,7 +188,7 @@ def hashes(trainer: Trainer) -> Loop:
         if number % 2 == 0:
             return step(number)
         trainer._check_replicas()
-        return trainer.last_loss
+        return trainer.state.last_loss
 
     return turn
 

@@ -17,7 +17,7 @@ from trainer.network.addresses import free_port
 
 
 @dataclass(frozen=True)
-class Finished:
+class RunFinished:
     """How a run ended on rank 0, and what it printed."""
 
     code: int
@@ -45,7 +45,7 @@ class InTurn:
             process.start()
             self._processes.append(process)
 
-    def wait(self, seconds: float = 240) -> dict[str, Finished]:
+    def wait(self, seconds: float = 240) -> dict[str, RunFinished]:
         """How each run ended; a run that did not begin has the code 1 and no line."""
         until = time.monotonic() + seconds
         for process in self._processes:
@@ -56,13 +56,13 @@ class InTurn:
         return {name: _read(self._home / name) for name in self._runs}
 
 
-def _read(home: Path) -> Finished:
+def _read(home: Path) -> RunFinished:
     if not (home / "code-0").exists():
         errors = " ".join(path.read_text() for path in sorted(home.glob("err-*")))
-        return Finished(1, [], errors or "it did not begin")
+        return RunFinished(1, [], errors or "it did not begin")
     said = [json.loads(line) for line in (home / "out-0").read_text().splitlines() if line.startswith("{")]
     lines = [{**line["vxtui"], "message": line["message"]} for line in said]
-    return Finished(int((home / "code-0").read_text()), lines, (home / "err-0").read_text())
+    return RunFinished(int((home / "code-0").read_text()), lines, (home / "err-0").read_text())
 
 
 def _main(env: dict[str, str], home: str, runs: dict[str, Sequence[str]]) -> None:

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, PreTrainedTokenizerFast
 from tests.trainer.ranks import Ranks
 from trainer.config import parse
 from trainer.data.chat import ChatML, ChatTemplate, chat_pieces, load_template
-from trainer.data.data_cache import Progress
+from trainer.data.data_cache import DataProgress
 from trainer.data.documents import files_of
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.loader import IGNORED
@@ -109,13 +109,13 @@ def test_conversations_without_an_answer_in_the_context_are_said(
     long = [{"role": "user", "content": "x" * 100}, {"role": "assistant", "content": "y"}]
     path = write(tmp_path / "a.jsonl", long, TALK[1:3])
     flags = [f"--data={path}", "--format=chat", f"--data-cache={tmp_path}/c", f"--document-masks={masks}"]
-    prepare_gpt(parse([*flags, "--context=80"]), Progress())
+    prepare_gpt(parse([*flags, "--context=80"]), DataProgress())
     assert (
         "1 of 2 samples have no answer in their first 80 tokens (--context): nothing"
         in capfd.readouterr().out
     )
     with pytest.raises(DataError, match=r"2 of 2 samples have no answer in their first 20 tokens"):
-        prepare_gpt(parse([*flags, "--context=20"]), Progress())
+        prepare_gpt(parse([*flags, "--context=20"]), DataProgress())
 
 
 def test_a_template_of_the_tokenizer_s_folder_is_used(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import torch
 from tests.trainer.ranks import Ranks, losses
 from tests.waiting import LIMIT
 from trainer.config import parse
-from trainer.data.data_cache import Progress, only_writer
+from trainer.data.data_cache import DataProgress, only_writer
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.line_file import JsonLines
 from trainer.data.token_cache import token_file_of
@@ -198,13 +198,13 @@ def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     path.unlink()
     asked = threading.Event()
 
-    class Waiting(Progress):
+    class Waiting(DataProgress):
         def read(self, count: int) -> None:
             asked.set()
 
     found: list[Path] = []
     second = threading.Thread(target=lambda: found.append(token_file_of(config, "bytes", Waiting())))
-    with only_writer(path, Progress()):
+    with only_writer(path, DataProgress()):
         second.start()
         assert asked.wait(LIMIT) and not path.exists()
     second.join(LIMIT)

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 
 from tests.trainer.ranks import Ranks
 from trainer.config import parse
-from trainer.data.documents import Piece
+from trainer.data.documents import TextPiece
 from trainer.data.loader import IGNORED
 from trainer.data.packing import packs_of
 from trainer.data.text import Conversations, Windows
@@ -37,7 +37,9 @@ GPT2 = GPT2Config(
 
 
 def test_positions_start_again_after_each_end(tmp_path: Path) -> None:
-    write_tokens(tmp_path / "t.bin", [Piece("abc"), Piece("d"), Piece("efghijk")], ByteTokenizer())
+    write_tokens(
+        tmp_path / "t.bin", [TextPiece("abc"), TextPiece("d"), TextPiece("efghijk")], ByteTokenizer()
+    )
     found = Windows(TokenFile(tmp_path / "t.bin"), 6, end=256)
     inputs, targets, positions = found[0]
     assert inputs.tolist() == [97, 98, 99, 256, 100, 256] and targets.tolist() == [98, 99, 256, 100, 256, 101]
@@ -78,7 +80,7 @@ def test_conversations_share_samples_without_loss(tmp_path: Path, lengths: list[
     pieces = []
     for number, length in enumerate(lengths):
         letter = chr(97 + number % 26)
-        pieces += [Piece(letter.upper(), False, False), Piece(letter * length)]
+        pieces += [TextPiece(letter.upper(), False, False), TextPiece(letter * length)]
     write_tokens(tmp_path / "t.bin", pieces, ByteTokenizer(), marked=True)
     tokens = TokenFile(tmp_path / "t.bin")
     packs = packs_of(tokens, context, tmp_path / "c")
@@ -124,7 +126,7 @@ def test_the_flag_reaches_text_and_conversations(tmp_path: Path) -> None:
     flags = [*flags[:1], "--context=256", "--batch=1", f"--data={tmp_path / 't.jsonl'}", "--format=chat"]
     assert len(build_workload(parse(flags)).train) == 12
     assert len(build_workload(parse([*flags, "--document-masks=on"])).train) < 6
-    write_tokens(tmp_path / "plain.bin", [Piece("some text\n" * 9)], ByteTokenizer(end=10))
+    write_tokens(tmp_path / "plain.bin", [TextPiece("some text\n" * 9)], ByteTokenizer(end=10))
     with pytest.raises(DataError, match="can't tell documents apart"):
         build_workload(parse([f"--data={tmp_path / 'plain.bin'}", "--document-masks=on", "--batch=1"]))
 

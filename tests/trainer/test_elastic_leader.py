@@ -21,7 +21,7 @@ from trainer.elastic.leader import (
 )
 from trainer.elastic.membership import Membership, may_train, read_membership
 from trainer.elastic.protocol import SHARDS, NodeState
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import ProtocolError
 
 GONE = "it is gone"
@@ -202,7 +202,7 @@ def test_a_node_with_another_number_of_shards_is_refused_by_it(three: Nodes) -> 
 def test_an_error_of_a_member_ends_the_attempt_and_that_of_another_node_does_not(three: Nodes) -> None:
     three.leader.remove(2, GONE)
     three.change()
-    failure = Failure("rank 0: ValueError: x", 1.0)
+    failure = AttemptFailure("rank 0: ValueError: x", 1.0)
     assert three.leader.fail(2, failure) is None
     decision = three.leader.fail(1, failure)
     assert decision is not None and decision.end is not None

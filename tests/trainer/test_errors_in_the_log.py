@@ -18,7 +18,7 @@ from trainer.data.same_data import same_data
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import DataError, UsageError
 from trainer.supervision import failure
-from trainer.supervision.failure import Failure, NodeFailures, read_record, report_error
+from trainer.supervision.failure import AttemptFailure, NodeFailures, read_record, report_error
 
 FLAGS = ("--model=broken", "--max-restarts=0", "--batch=4", "--checkpoint-every=0", "--grace=0")
 
@@ -144,9 +144,9 @@ def test_the_first_failure_is_the_cause_and_followers_are_none(
 
 
 def test_a_failure_without_followers_precedes_earlier_ones_with() -> None:
-    own, peer = Failure("a", 5.0), Failure("b", 4.0, follower=True)
+    own, peer = AttemptFailure("a", 5.0), AttemptFailure("b", 4.0, follower=True)
     assert own.precedes(peer) and not peer.precedes(own)
-    assert Failure("c", 4.0).precedes(own) and own.precedes(None)
+    assert AttemptFailure("c", 4.0).precedes(own) and own.precedes(None)
 
 
 def test_a_record_of_torchs_own_format_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

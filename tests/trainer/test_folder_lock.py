@@ -18,10 +18,10 @@ from tests.trainer.multi_node_support import ROOT
 from tests.trainer.ranks import Ranks
 from tests.waiting import wait_for
 from trainer.checkpoint import folder_lock
-from trainer.checkpoint.folder_lock import LOCK, FolderLock, LaunchHold, Owner
+from trainer.checkpoint.folder_lock import LOCK, FolderLock, FolderOwner, LaunchHold
 from trainer.errors import CheckpointError
 
-OTHER = Owner("run-a", ["launch-a"], "host-a", 7, "another machine", "2026-01-01", "key-a", beat=3)
+OTHER = FolderOwner("run-a", ["launch-a"], "host-a", 7, "another machine", "2026-01-01", "key-a", beat=3)
 
 
 def taken(lock: FolderLock) -> str | None:
@@ -30,7 +30,7 @@ def taken(lock: FolderLock) -> str | None:
     return lock.problem
 
 
-def write(folder: Path, owner: Owner) -> None:
+def write(folder: Path, owner: FolderOwner) -> None:
     (folder / LOCK).write_text(json.dumps(asdict(owner)))
 
 

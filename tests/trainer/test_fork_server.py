@@ -6,7 +6,7 @@ import pytest
 
 from trainer.launch import fork_server
 
-CLIENT = "trainer.checkpoint.gcs_store"
+CLIENT = "trainer.checkpoint.stores.gcs_store"
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from tests.trainer.checkpoint_support import PROGRESS, config, strategy
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer import cloud_paths as paths
-from trainer.checkpoint import gcs_store
 from trainer.checkpoint.locations import open_store
 from trainer.checkpoint.manager import CheckpointManager
+from trainer.checkpoint.stores import gcs_store
 from trainer.config import parse
 from trainer.data.download import FOLDER, download_inputs
 from trainer.distributed.process_group import ProcessGroup

@@ -14,7 +14,7 @@ import pytest
 
 from tests.waiting import wait_for
 from trainer.hang.collect import collect
-from trainer.hang.heartbeat import TRAINING, Heartbeat
+from trainer.hang.heartbeat import TRAINING, RankHeartbeat
 from trainer.hang.incidents import Incidents
 from trainer.hang.limits import Limits, Stall
 from trainer.hang.node import NodeRanks
@@ -126,7 +126,7 @@ def test_the_others_wait_for_a_save_as_long_as_its_node_does(
 def test_a_supervisor_that_was_stopped_reports_nothing(tmp_path: Path) -> None:
     now = 100.0
     ranks = NodeRanks(tmp_path, 0, range(1), Limits(10.0, FLOOR), clock=lambda: now)
-    beat = Heartbeat(tmp_path / "heartbeat-0-0")
+    beat = RankHeartbeat(tmp_path / "heartbeat-0-0")
     beat.introduce()
     beat.enter(TRAINING)
     for step in range(1, 8):
@@ -151,9 +151,9 @@ CHILDREN = {
 @pytest.mark.parametrize("what", CHILDREN)
 def test_what_a_process_does_is_measured(what: str, tmp_path: Path) -> None:
     """Of a real process, whose heartbeat the supervisor has."""
-    beat = Heartbeat(tmp_path / "beat", create=True)
+    beat = RankHeartbeat(tmp_path / "beat", create=True)
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom trainer.hang.heartbeat import Heartbeat\n"
+        "import sys, time\nfrom pathlib import Path\nfrom trainer.hang.heartbeat import RankHeartbeat\n"
         "Heartbeat(Path(sys.argv[1])).introduce()\nfile = open(sys.argv[1] + '.data', 'wb')\n"
     )
     command = [sys.executable, "-c", code + CHILDREN[what], str(beat.path)]

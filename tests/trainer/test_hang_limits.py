@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING, TRAINING
-from trainer.hang.limits import UNKNOWN, Limits, Progress, RankProgress, Stall, node_stall
+from trainer.hang.limits import UNKNOWN, Limits, RankProgress, RankSample, Stall, node_stall
 
 FLOOR = 40.0
 POLL = 0.5
@@ -24,7 +24,7 @@ class Rank:
         self.read()
 
     def read(self) -> Stall | None:
-        said = Progress(self.ticks, self.ticked_at, self.phase, self.collectives, *self.pending)
+        said = RankSample(self.ticks, self.ticked_at, self.phase, self.collectives, *self.pending)
         self.progress.update(said, self.now)
         return self.progress.stall(self.now)
 
@@ -145,7 +145,7 @@ def test_a_node_stalls_when_all_of_its_ranks_do() -> None:
 def test_a_factor_of_0_reports_nothing() -> None:
     progress = RankProgress(Limits(0.0, FLOOR), 0.0)
     for second in range(5):
-        progress.update(Progress(second, float(second), TRAINING, 0), float(second))
+        progress.update(RankSample(second, float(second), TRAINING, 0), float(second))
     assert progress.stall(1e6) is None
 
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
-from tests.trainer.in_turn import Finished, InTurn
+from tests.trainer.in_turn import InTurn, RunFinished
 from trainer.config import parse
 from trainer.data.tokenizer import train_bpe
 from trainer.errors import UsageError
@@ -50,7 +50,7 @@ def flags(base: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def runs(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Finished, Path]]:
+def runs(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[RunFinished, Path]]:
     home = tmp_path_factory.mktemp("runs")
     each = {
         name: (
@@ -71,7 +71,7 @@ def loss(model: torch.nn.Module) -> float:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_peft_loads_what_each_strategy_has_trained(
-    runs: dict[str, tuple[Finished, Path]], base: Path, tmp_path: Path, strategy: str
+    runs: dict[str, tuple[RunFinished, Path]], base: Path, tmp_path: Path, strategy: str
 ) -> None:
     from peft import PeftModel
 
@@ -96,7 +96,7 @@ def test_peft_loads_what_each_strategy_has_trained(
 
 
 def test_the_files_beside_the_weights(
-    runs: dict[str, tuple[Finished, Path]], base: Path, tmp_path: Path
+    runs: dict[str, tuple[RunFinished, Path]], base: Path, tmp_path: Path
 ) -> None:
     saved = runs["ddp"][1]
     assert export([str(saved), str(tmp_path / "adapter")]) == 0
@@ -137,7 +137,7 @@ def test_lora_that_can_t_be_is_refused(base: Path, given: str, text: str) -> Non
 
 
 def test_an_adapter_is_a_folder(
-    runs: dict[str, tuple[Finished, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: dict[str, tuple[RunFinished, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert export([str(runs["ddp"][1]), str(tmp_path / "out.safetensors")]) == 2
     assert "--merge" in capsys.readouterr().err

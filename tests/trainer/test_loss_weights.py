@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.trainer.in_turn import Finished, InTurn
+from tests.trainer.in_turn import InTurn, RunFinished
 from tests.trainer.uneven_workload import SAMPLES, UnevenSamples, uneven
 from trainer.config import parse
 from trainer.loop.evaluation import sample_rows
@@ -31,7 +31,7 @@ CLOSE = 1e-5
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], dict[str, Finished]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], dict[str, RunFinished]]:
     """Two steps of each strategy in each layout; ranks are shared by the strategies of a layout."""
     begun = {}
     for world, micro in LAYOUTS:
@@ -66,7 +66,7 @@ def whole_batch() -> tuple[float, float]:
 
 @pytest.mark.parametrize("strategy", FLAGS)
 def test_every_layout_of_a_batch_gives_its_loss_and_its_gradient(
-    runs: dict[tuple[int, int], dict[str, Finished]], strategy: str
+    runs: dict[tuple[int, int], dict[str, RunFinished]], strategy: str
 ) -> None:
     first = runs[LAYOUTS[0]]["fsdp" if strategy in PAIRS else strategy]
     layouts = [layout for layout in LAYOUTS if strategy in runs[layout]]

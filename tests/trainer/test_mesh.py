@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, MambaConfig, MixtralConfig, PretrainedConfig, Qwen3Config
 
-from tests.trainer.in_turn import Finished, InTurn
+from tests.trainer.in_turn import InTurn, RunFinished
 from tests.trainer.toys import toy_model
 from trainer.config import parse
 from trainer.distributed.batch_plan import BatchPlan
@@ -55,7 +55,7 @@ MODELS: dict[str, PretrainedConfig] = {
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Finished]]:
+def four(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, RunFinished]]:
     """Runs of four ranks, one after the other."""
     home = tmp_path_factory.mktemp("four-")
     runs: dict[str, tuple[str, ...]] = {"plain": (*BASE, f"--steps={STEPS}")}
@@ -75,7 +75,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Fini
     return home, InTurn(home, 4, runs).wait(400)
 
 
-def test_every_mesh_gives_the_curve_of_sharded_ranks(four: tuple[Path, dict[str, Finished]]) -> None:
+def test_every_mesh_gives_the_curve_of_sharded_ranks(four: tuple[Path, dict[str, RunFinished]]) -> None:
     _, runs = four
     for name in ("hsdp", "tensor", "both"):
         assert runs[name].code == 0, runs[name].errors
@@ -84,7 +84,7 @@ def test_every_mesh_gives_the_curve_of_sharded_ranks(four: tuple[Path, dict[str,
             assert runs[name].steps(field) == pytest.approx(runs["plain"].steps(field), abs=CLOSE), name
 
 
-def test_a_run_with_dropout_resumes_to_the_same_losses(four: tuple[Path, dict[str, Finished]]) -> None:
+def test_a_run_with_dropout_resumes_to_the_same_losses(four: tuple[Path, dict[str, RunFinished]]) -> None:
     _, runs = four
     for name in ("hsdp", "tensor"):
         first, then, whole = (runs[f"{name} {part}"] for part in ("first", "then", "whole"))
@@ -95,7 +95,7 @@ def test_a_run_with_dropout_resumes_to_the_same_losses(four: tuple[Path, dict[st
 
 
 def test_a_checkpoint_is_loaded_by_other_numbers_of_ranks_in_other_layouts(
-    four: tuple[Path, dict[str, Finished]], tmp_path: Path
+    four: tuple[Path, dict[str, RunFinished]], tmp_path: Path
 ) -> None:
     home, runs = four
     assert runs["half"].code == 0, runs["half"].errors

@@ -17,7 +17,13 @@ from trainer.config import AUTO, parse
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import UsageError
 from trainer.loop import micro_batch
-from trainer.loop.micro_batch import Estimate, device_memory, fitting_micro_batch, fixed_bytes, saved_bytes
+from trainer.loop.micro_batch import (
+    MemoryEstimate,
+    device_memory,
+    fitting_micro_batch,
+    fixed_bytes,
+    saved_bytes,
+)
 from trainer.models.arr_coc.backbone import build_qwen, select_attention
 from trainer.models.build import build_workload
 from trainer.models.workload import Workload
@@ -91,7 +97,10 @@ def test_what_each_strategy_keeps_of_weights_gradients_and_moments() -> None:
     assert bytes_of("zero2", torch.bfloat16, 4) == stored / 2 + 2 * trained + 12 * trained / 4
     # A fourth of all, and two gathered blocks.
     assert bytes_of("fsdp", torch.bfloat16, 4) == (stored + 12 * trained) / 4 + 2 * 20_000
-    assert Estimate(1000, 200, 100).samples == int(800 / 125) and Estimate(100, 200, 100).samples == 1
+    assert (
+        MemoryEstimate(1000, 200, 100).samples == int(800 / 125)
+        and MemoryEstimate(100, 200, 100).samples == 1
+    )
 
 
 def test_a_cpu_s_ranks_share_half_of_its_memory() -> None:

@@ -18,10 +18,10 @@ from tests.waiting import LIMIT, wait_for
 from trainer import exit_codes, registry
 from trainer.config import Config, parse
 from trainer.data import once_per_node
-from trainer.data.data_cache import Progress
+from trainer.data.data_cache import DataProgress
 from trainer.data.once_per_node import prepare_data
 from trainer.data.token_cache import token_file_of
-from trainer.distributed.wait import Interrupted
+from trainer.distributed.wait import StoppedBySignal
 from trainer.errors import DataError, UsageError
 
 NODES, PER_NODE = 2, 2
@@ -46,7 +46,7 @@ class Group:
 
 def prepared_by(
     monkeypatch: pytest.MonkeyPatch,
-    prepare: Callable[[Config, Progress], str],
+    prepare: Callable[[Config, DataProgress], str],
     received: Callable[[int], int] = lambda _: 0,
 ) -> tuple[list[Any], list[Group]]:
     """What `prepare_data` returns or raises on each rank; `received` is the signal of a rank."""
@@ -62,7 +62,7 @@ def prepared_by(
                 parse(["--model=m", "--data=given"]), groups[rank], lambda: received(rank)  # type: ignore[arg-type]
             )  # fmt: skip
             found[rank] = config.data.data  # type: ignore[call-overload]
-        except (DataError, Interrupted) as error:
+        except (DataError, StoppedBySignal) as error:
             found[rank] = error  # type: ignore[call-overload]
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
@@ -80,7 +80,7 @@ def test_the_ranks_meet_while_a_node_prepares(
     monkeypatch.setattr(once_per_node, "_MEET_EVERY", 0.05)
     prepared: list[int] = []
 
-    def prepare(config: Config, progress: Progress) -> str:
+    def prepare(config: Config, progress: DataProgress) -> str:
         slow = not prepared
         prepared.append(1)
         progress.begin(f"--data {config.data.data}", 4_000_000)
@@ -110,7 +110,7 @@ def test_a_problem_of_one_node_ends_all_ranks(
 ) -> None:
     calls: list[int] = []
 
-    def prepare(config: Config, progress: Progress) -> str:
+    def prepare(config: Config, progress: DataProgress) -> str:
         calls.append(1)
         if len(calls) == 1:
             raise error
@@ -129,7 +129,7 @@ def test_a_signal_to_any_rank_ends_the_preparation_on_all(
     monkeypatch.setattr(once_per_node, "_MEET_EVERY", 0.05)
     begun = threading.Event()
 
-    def prepare(_: Config, progress: Progress) -> str:
+    def prepare(_: Config, progress: DataProgress) -> str:
         while True:
             progress.read(1)
             begun.set()
@@ -139,7 +139,7 @@ def test_a_signal_to_any_rank_ends_the_preparation_on_all(
         return signal.SIGTERM if begun.is_set() and rank == signalled else 0
 
     found, _ = prepared_by(monkeypatch, prepare, received)
-    assert all(isinstance(each, Interrupted) and each.number == signal.SIGTERM for each in found)
+    assert all(isinstance(each, StoppedBySignal) and each.number == signal.SIGTERM for each in found)
 
 
 def test_a_signal_while_another_process_writes_the_data_ends_the_run(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_signal_while_another_process_writes_the_data_ends_the_run(tmp_path: P
     text.write_text("one step after another\n" * 50)
     waits, go_on = threading.Event(), threading.Event()
 
-    class Holding(Progress):
+    class Holding(DataProgress):
         def read(self, count: int) -> None:
             waits.set()
             go_on.wait()

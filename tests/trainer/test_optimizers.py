@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.trainer.in_turn import Finished, InTurn
+from tests.trainer.in_turn import InTurn, RunFinished
 from tests.trainer.uneven_workload import SAMPLES, UnevenSamples, uneven
 from trainer.config import parse
 from trainer.errors import UsageError
@@ -47,7 +47,7 @@ def flags(name: str, strategy: str, *more: str) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFinished]:
     """A run of all steps, and for some optimizers another one in two halves."""
     home = tmp_path_factory.mktemp("optimizers")
     each = {
@@ -130,7 +130,7 @@ TORCH: dict[str, Callable[[nn.Module], list[torch.optim.Optimizer]]] = {
 
 @pytest.mark.parametrize(("name", "strategy"), WORK)
 def test_the_curve_is_that_of_torch_s_optimizer_in_one_process(
-    runs: dict[str, Finished], name: str, strategy: str
+    runs: dict[str, RunFinished], name: str, strategy: str
 ) -> None:
     run = runs[f"{name} {strategy}"]
     assert run.code == 0, run.errors
@@ -141,7 +141,7 @@ def test_the_curve_is_that_of_torch_s_optimizer_in_one_process(
 
 @pytest.mark.parametrize(("name", "strategy"), HALVES)
 def test_a_resumed_run_repeats_the_whole_one_bit_for_bit(
-    runs: dict[str, Finished], name: str, strategy: str
+    runs: dict[str, RunFinished], name: str, strategy: str
 ) -> None:
     second = runs[f"{name} {strategy} to {STEPS}"]
     assert second.code == 0, second.errors

@@ -15,7 +15,6 @@ import pytest
 from tests.trainer.peer_store_support import KEY, RUN, part
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.finder import Finder, FoundCheckpoint, Patience
-from trainer.checkpoint.folder_store import FolderStore
 from trainer.checkpoint.manifest import Manifest, damage
 from trainer.checkpoint.peers.client import PeerCopies
 from trainer.checkpoint.peers.connection import STORE, StoreAddress
@@ -23,6 +22,7 @@ from trainer.checkpoint.peers.sender import send_part
 from trainer.checkpoint.peers.server import Server, StoreSettings
 from trainer.checkpoint.peers.store import CopyStore
 from trainer.checkpoint.run_identity import RunIdentity
+from trainer.checkpoint.stores.folder_store import FolderStore
 from trainer.network.addresses import listen_on
 
 NODES = 2

@@ -18,21 +18,21 @@ from trainer.network.addresses import free_port, interface_of
 from trainer.network.messages import MessageStream
 from trainer.placement.topology import Topology
 from trainer.supervision import protocol
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import Attempt, AttemptEnd
 from trainer.supervision.rendezvous import (
     Follower,
     JoinTimeout,
-    Leader,
     RendezvousError,
+    RendezvousLeader,
     ShutdownRequested,
     SingleNode,
     make_rendezvous,
 )
 
 PEER_TIMEOUT = 1.0
-FAILED = Failure("rank 0: ValueError: x", 10.0)
-Node = Leader | Follower
+FAILED = AttemptFailure("rank 0: ValueError: x", 10.0)
+Node = RendezvousLeader | Follower
 
 
 class Nodes:
@@ -51,7 +51,7 @@ class Nodes:
     def node(self, rank: int, timeout: float = 60, address: str = "127.0.0.1", job: str = "this") -> Node:
         limit = JoinTimeout(timeout, lambda: self.shutdown)
         made = make_rendezvous(self.place(rank, address, job), limit, PEER_TIMEOUT, lambda: self.now)
-        assert isinstance(made, Leader | Follower)
+        assert isinstance(made, RendezvousLeader | Follower)
         self.made.append(made)
         return made
 
@@ -116,7 +116,7 @@ def test_a_failure_ends_the_attempt_for_all_and_they_join_again(nodes: Callable[
     run = nodes(3)
     leader, one, two = (run.node(rank) for rank in range(3))
     first = run.join(leader, one, two)[0]
-    killed = Failure("rank 2 was killed", 5.0, 137)
+    killed = AttemptFailure("rank 2 was killed", 5.0, 137)
     two.report_failure(killed)
     for node in (leader, one):
         assert run.end_of(node, leader) == AttemptEnd(killed)
@@ -220,7 +220,7 @@ def test_the_cause_replaces_the_report_of_a_node_that_only_noticed_it(nodes: Cal
     run = nodes(3)
     leader, one, two = (run.node(rank) for rank in range(3))
     run.join(leader, one, two)
-    noticed = Failure("rank 1: Connection closed by peer", 9.0, follower=True)
+    noticed = AttemptFailure("rank 1: Connection closed by peer", 9.0, follower=True)
     one.report_failure(noticed)
     assert run.end_of(leader).failure == run.end_of(two, leader).failure == noticed
     two.report_failure(FAILED)
@@ -230,7 +230,7 @@ def test_the_cause_replaces_the_report_of_a_node_that_only_noticed_it(nodes: Cal
         return end is not None and end.failure == FAILED
 
     wait_for(lambda: told(leader) and told(one), "the cause", every=0.01)
-    two.report_failure(Failure("later", 20.0))
+    two.report_failure(AttemptFailure("later", 20.0))
     one.report_failure(noticed)
     for _ in range(10):
         assert told(leader) and told(one)
@@ -339,7 +339,9 @@ def send(sock: socket.socket, said: bytes) -> None:
 def test_a_node_that_sends_nonsense_is_dropped_and_the_leader_lives(
     messages: list[dict[str, object]],
 ) -> None:
-    leader = Leader(Topology("test", nodes=2, job="this"), JoinTimeout(1, lambda: False), 1.0, time.monotonic)
+    leader = RendezvousLeader(
+        Topology("test", nodes=2, job="this"), JoinTimeout(1, lambda: False), 1.0, time.monotonic
+    )
     here, there = socket.socketpair()
     with here, there:
         leader._admit(MessageStream(here), [HELLO])

@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.trainer.in_turn import Finished, InTurn
+from tests.trainer.in_turn import InTurn, RunFinished
 from tests.trainer.vision import prompts
 from trainer import evaluate
 from trainer.checkpoint.manifest import read
@@ -39,7 +39,7 @@ FLAGS = (
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunFinished]:
     """The folder of the checkpoints of a short training, and its lines."""
     torch.set_num_threads(1)
     home = tmp_path_factory.mktemp("trained")
@@ -72,7 +72,7 @@ class Client:
 
 
 @pytest.fixture(scope="module")
-def client(trained: tuple[Path, Finished]) -> Iterator[Client]:
+def client(trained: tuple[Path, RunFinished]) -> Iterator[Client]:
     env = {"AIP_HTTP_PORT": "0", "AIP_PREDICT_ROUTE": "/answers", "AIP_HEALTH_ROUTE": "/alive"}
     with PredictionServer(open_answerer(str(trained[0])), env, "127.0.0.1") as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -82,7 +82,7 @@ def client(trained: tuple[Path, Finished]) -> Iterator[Client]:
         thread.join()
 
 
-def test_an_answer_is_that_of_the_trained_weights(trained: tuple[Path, Finished], client: Client) -> None:
+def test_an_answer_is_that_of_the_trained_weights(trained: tuple[Path, RunFinished], client: Client) -> None:
     blue = {"image": picture((50, 80, 220)), "question": "What is it?"}
     status, reply = client.ask("POST", "/answers", {"instances": [RED, blue]})
     assert status == 200
@@ -122,7 +122,7 @@ def test_a_request_that_is_none_says_why(client: Client) -> None:
 
 
 def test_the_evaluation_of_a_checkpoint_is_that_of_its_run(
-    trained: tuple[Path, Finished], tmp_path: Path
+    trained: tuple[Path, RunFinished], tmp_path: Path
 ) -> None:
     folder, run = trained
     (line,) = [each for each in run.lines if each["kind"] == "eval"]

@@ -13,7 +13,7 @@ import pytest
 from trainer import exit_codes, report
 from trainer.hang import flight_recorder
 from trainer.hang.agent import _Collectives
-from trainer.hang.heartbeat import Heartbeat
+from trainer.hang.heartbeat import RankHeartbeat
 from trainer.hang.limits import SAFETY
 from trainer.launch import script
 from trainer.placement.topology import Topology
@@ -95,7 +95,7 @@ def test_attempts_that_save_nothing_end_although_the_clock_jumps(
 def test_a_slow_collective_is_as_old_as_the_time_that_has_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, jump: float, moment: str
 ) -> None:
-    heartbeat = Heartbeat(tmp_path / "heartbeat", create=True)
+    heartbeat = RankHeartbeat(tmp_path / "heartbeat", create=True)
     begun, began_at, timeout = 1, 0.0, 300.0
     monkeypatch.setattr(flight_recorder, "begun", lambda: (begun, True))
     monkeypatch.setattr(flight_recorder, "oldest_pending", lambda: (began_at, timeout))

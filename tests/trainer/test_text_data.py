@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trainer.config import parse
 from trainer.data import token_file
-from trainer.data.documents import Piece
+from trainer.data.documents import TextPiece
 from trainer.data.text import Windows
 from trainer.data.token_file import FORMAT, TokenFile, TokenFileInfo, write_tokens
 from trainer.data.tokenizer import ByteTokenizer, load_tokenizer, train_bpe
@@ -24,7 +24,7 @@ from trainer.prepare import main
 
 
 def write(path: Path, documents: Iterable[str]) -> TokenFileInfo:
-    return write_tokens(path, map(Piece, documents), ByteTokenizer())
+    return write_tokens(path, map(TextPiece, documents), ByteTokenizer())
 
 
 @given(st.text())
@@ -84,7 +84,13 @@ def test_pieces_and_batches_of_any_size_give_the_same_file(
 ) -> None:
     expected = write(tmp_path / "whole.bin", ["first document", "second"])
     monkeypatch.setattr(token_file, "_BATCH", batch)
-    pieces = [Piece("first ", False), Piece("document", False), Piece(""), Piece("sec", False), Piece("ond")]
+    pieces = [
+        TextPiece("first ", False),
+        TextPiece("document", False),
+        TextPiece(""),
+        TextPiece("sec", False),
+        TextPiece("ond"),
+    ]
     assert write_tokens(tmp_path / "t.bin", pieces, ByteTokenizer()) == expected
     assert (tmp_path / "t.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()
 

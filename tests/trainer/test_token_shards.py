@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainer.config import parse
-from trainer.data.documents import Piece
+from trainer.data.documents import TextPiece
 from trainer.data.token_file import TokenFile, TokenShards, open_tokens, write_tokens
 from trainer.data.tokenizer import ByteTokenizer
 from trainer.errors import DataError
@@ -22,13 +22,13 @@ TEXTS = ("first shard", "a second one", "x", "the last of them is longer than th
 def shards(folder: Path) -> list[Path]:
     paths = [folder / f"part-{number}.bin" for number in range(len(TEXTS))]
     for path, text in zip(paths, TEXTS, strict=True):
-        write_tokens(path, [Piece(text)], ByteTokenizer())
+        write_tokens(path, [TextPiece(text)], ByteTokenizer())
     return paths
 
 
 def test_every_slice_is_that_of_one_file(tmp_path: Path) -> None:
     many = TokenShards(shards(tmp_path))
-    write_tokens(tmp_path / "one.bin", [Piece(text) for text in TEXTS], ByteTokenizer())
+    write_tokens(tmp_path / "one.bin", [TextPiece(text) for text in TEXTS], ByteTokenizer())
     one = TokenFile(tmp_path / "one.bin")
     assert len(many) == len(one) and many.info.documents == one.info.documents
     for start in range(len(one)):
@@ -48,9 +48,9 @@ def test_samples_and_fingerprint_follow_the_files(tmp_path: Path) -> None:
 
 def test_files_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     paths = shards(tmp_path)
-    write_tokens(tmp_path / "other.bin", [Piece("text")], ByteTokenizer(end=10))
+    write_tokens(tmp_path / "other.bin", [TextPiece("text")], ByteTokenizer(end=10))
     with pytest.raises(DataError, match=r"other\.bin has the ids of .*: write all of them"):
         TokenShards([paths[0], tmp_path / "other.bin"])
-    write_tokens(tmp_path / "chat.bin", [Piece("text")], ByteTokenizer(), marked=True)
+    write_tokens(tmp_path / "chat.bin", [TextPiece("text")], ByteTokenizer(), marked=True)
     with pytest.raises(DataError, match="has conversations: one file of them can be used"):
         TokenShards([tmp_path / "chat.bin", paths[0]])

@@ -83,7 +83,8 @@ def _private_uses(path: Path) -> Iterator[str]:
             names = [alias.name for alias in node.names if alias.name.partition(".")[0] == "torch"]
         elif isinstance(node, ast.Attribute):
             dotted = ast.unparse(node)
-            names = [dotted] if dotted.startswith(("torch.", "distributed_c10d.", "dist.")) else []
+            reads_torch = dotted.startswith(("torch.", "distributed_c10d.", "dist.")) and "(" not in dotted
+            names = [dotted] if reads_torch else []
         for name in names:
             if any(part.startswith("_") and part != "__version__" for part in name.split(".")):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}: {name}"

@@ -18,7 +18,7 @@ from PIL import Image
 
 from trainer.pipeline.__main__ import STEPS, main
 from trainer.pipeline.canary import CanaryCheck, drawn, instances, quantile
-from trainer.pipeline.release import Machine, with_canary
+from trainer.pipeline.release import ServingMachine, with_canary
 from trainer.pipeline.stages import STAGES, evaluation_pools, stage_folders, stage_pools, with_flags
 from trainer.pipeline.study import NoTrial, best_of, best_trial
 
@@ -119,7 +119,7 @@ def test_questions_are_drawn_or_those_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("\n")
     with pytest.raises(ValueError, match="has no questions"):
         next(instances(str(tmp_path / "none.jsonl")))
-    assert Machine("m", "NVIDIA_L4").resources()["machine_spec"]["accelerator_count"] == 1
+    assert ServingMachine("m", "NVIDIA_L4").resources()["machine_spec"]["accelerator_count"] == 1
 
 
 def test_a_step_writes_its_outputs_and_a_failed_one_says_why(

@@ -21,8 +21,8 @@ from typing import Generic, TypeVar
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.manifest import FormatError, Manifest, step_of
 from trainer.checkpoint.peers.client import HeldCopy, PeerCopies
-from trainer.checkpoint.remote_store import MissingError, RemoteStore, RemoteStoreError
 from trainer.checkpoint.run_identity import RunIdentity, RunInPlace
+from trainer.checkpoint.stores.remote_store import MissingError, RemoteStore, RemoteStoreError
 from trainer.distributed.process_group import ProcessGroup
 from trainer.distributed.wait import wait_together
 from trainer.errors import CheckpointError, PlaceUnavailableError, UsageError
@@ -153,7 +153,7 @@ class Finder:
         Raises:
             PlaceUnavailableError: if a place does not answer in time.
             UsageError: for a bucket that does not exist, and for checkpoints of another format.
-            Interrupted: after a signal.
+            StoppedBySignal: after a signal.
         """
         disks, held = self._local()
         self._read_store(self._newest_complete(_usable(disks, held, own_run)))

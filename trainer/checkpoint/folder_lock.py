@@ -50,7 +50,7 @@ _own_keys: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FolderOwner:
     """Who has the folder.
 
     `launches` are the ids of its nodes' launches, `machine` is a booted kernel and a mount in it, `key` is
@@ -80,9 +80,9 @@ class FolderLock:
         """Why this process does not have the folder."""
         self.refused = False
         """Whether the problem is another job."""
-        self.previous: Owner | None = None
+        self.previous: FolderOwner | None = None
         """The owner before this one."""
-        self._owner = Owner(
+        self._owner = FolderOwner(
             launches[0], list(launches), socket.gethostname(), os.getpid(), "",
             datetime.now(UTC).isoformat(timespec="seconds"), secrets.token_hex(8),
         )  # fmt: skip
@@ -166,11 +166,11 @@ class FolderLock:
             return False
         return self._take(found) if self._locked else self._refuse_after(0.0, waited, found)
 
-    def _is_own(self, owner: Owner) -> bool:
+    def _is_own(self, owner: FolderOwner) -> bool:
         """Whether the owner is of the same launch."""
         return not set(owner.launches).isdisjoint(self._owner.launches)
 
-    def _launches_of(self, owner: Owner) -> list[Path]:
+    def _launches_of(self, owner: FolderOwner) -> list[Path]:
         """The files of the owner's launches whose supervisors have not ended properly."""
         paths = [self._path.with_name(_launch_file(launch)) for launch in owner.launches]
         return [path for path in paths if path.exists()]
@@ -186,7 +186,7 @@ class FolderLock:
             self._kernel_decides = False
         return True
 
-    def _refuse_after(self, seconds: float, waited: float, owner: Owner | None) -> bool:
+    def _refuse_after(self, seconds: float, waited: float, owner: FolderOwner | None) -> bool:
         if waited < seconds:
             return False
         self.refused = True
@@ -197,7 +197,7 @@ class FolderLock:
         )
         return True
 
-    def _take(self, previous: Owner | None) -> bool:
+    def _take(self, previous: FolderOwner | None) -> bool:
         self.previous = previous
         if previous is not None and not self._is_own(previous):
             for path in self._launches_of(previous):
@@ -235,10 +235,10 @@ class FolderLock:
         return self._file is not None and os.fstat(self._file).st_size > 0
 
 
-def _read(path: Path) -> Owner | None:
+def _read(path: Path) -> FolderOwner | None:
     """None if there is none, or if it is being written."""
     try:
-        return Owner(**json.loads(path.read_bytes()))
+        return FolderOwner(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainer.checkpoint.folder_store import FolderStore
-from trainer.checkpoint.remote_store import RemoteStore
+from trainer.checkpoint.stores.folder_store import FolderStore
+from trainer.checkpoint.stores.remote_store import RemoteStore
 from trainer.cloud_paths import bucket_path, buckets_mounted, local_path
 
 
@@ -46,7 +46,7 @@ def open_store(uri: str) -> RemoteStore:
     """
     if needs_client(uri):
         # Its import takes half a second, and the supervisor needs it only for gs://.
-        from trainer.checkpoint.gcs_store import GcsStore
+        from trainer.checkpoint.stores.gcs_store import GcsStore
 
         return GcsStore(f"gs://{bucket_path(uri)}")
     return FolderStore(local_path(uri))

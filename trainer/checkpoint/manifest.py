@@ -65,6 +65,10 @@ class Manifest:
         """Bytes of all files."""
         return sum(file["bytes"] for file in self.files.values())
 
+    def is_part_of(self, node: int) -> bool:
+        """Whether it lists the files on this node's own disk."""
+        return self.node == node and not self.shared
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.checkpoint import manifest as manifests
-from trainer.checkpoint.remote_store import RemoteStore, RemoteStoreError
+from trainer.checkpoint.stores.remote_store import RemoteStore, RemoteStoreError
 from trainer.config import CheckpointConfig
+from trainer.errors import UsageError
 
 _PROBE_BYTES = 32 << 20
 _WARM_UP_BYTES = 64 << 10
@@ -72,6 +74,65 @@ def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: st
             f"{suggested}, {other} (0: not checked)", refused=True,
         )  # fmt: skip
     return BudgetCheck(f"{head}A preemption loses up to {interval} steps; for fewer lower {flag}, or {other}")
+
+
+class PreemptionBudget:
+    """What a save of this run costs, and whether it fits into the grace period."""
+
+    def __init__(
+        self, config: CheckpointConfig, steps: int, store: RemoteStore | None, warn: Callable[[str], None]
+    ) -> None:
+        self._config, self._steps, self._store, self._warn = config, steps, store, warn
+        self.cost = SaveCost(0.0, 0.0)
+        self.warned = False
+
+    def check(self, cost: SaveCost, *, resumed: bool) -> None:
+        """Check a measured cost at the start of the run.
+
+        Raises:
+            UsageError: if a preemption would lose the whole run.
+        """
+        self.cost = cost
+        result = self._result()
+        # A resumed run has a checkpoint: refusing it would end it at its first restart.
+        if result.refused and not resumed:
+            raise UsageError(result.text)
+        self._warn_once(result)
+
+    def update(self, cost: SaveCost) -> None:
+        """Check the cost of a save that ended."""
+        self.cost = cost
+        self._warn_once(self._result())
+
+    def _result(self) -> BudgetCheck:
+        store = self._store.name if self._store is not None else ""
+        return check_budget(self.cost, self._config, self._steps, store)
+
+    def _warn_once(self, result: BudgetCheck) -> None:
+        if result.text and not self.warned:
+            self.warned = True
+            self._warn(result.text)
+
+    def measure(
+        self, folder: Path, node: int, size: float, upload_size: float | None, last_save: float
+    ) -> SaveCost:
+        """Measure a save of `size` bytes on this node, unless the last one took `last_save` seconds.
+
+        `upload_size` is in bytes; `None` if this rank does not upload.
+        """
+        seconds, upload, basis = last_save, None, []
+        try:
+            if last_save:
+                basis.append(f"the last save took {seconds:.1f} s")
+            else:
+                seconds, text = measure_disk(folder, node, size)
+                basis.append(text)
+            if upload_size is not None and self._store is not None:
+                upload, text = measure_upload(self._store, folder, node, upload_size)
+                basis.append(text)
+        except (OSError, RemoteStoreError) as error:
+            self._warn(f"the cost of a save can't be measured: {error}")
+        return SaveCost(size, seconds, upload, ", ".join(basis))
 
 
 def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:

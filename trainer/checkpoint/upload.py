@@ -17,8 +17,8 @@ from pathlib import Path
 import torch.distributed as dist
 
 from trainer.checkpoint.manifest import Manifest
-from trainer.checkpoint.remote_store import RemoteStore, RemoteStoreError
 from trainer.checkpoint.run_identity import RunIdentity
+from trainer.checkpoint.stores.remote_store import RemoteStore, RemoteStoreError
 from trainer.errors import CheckpointError
 
 _RETRY_DELAYS = (2.0, 5.0, 10.0, 30.0, 60.0)

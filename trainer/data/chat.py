@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from trainer.cloud_paths import local_path
-from trainer.data.documents import OnRead, Piece, TextFile, check_text, json_lines
+from trainer.data.documents import DocumentFile, OnRead, TextPiece, check_text, json_lines
 from trainer.data.tokenizer import TEMPLATE_FILES, is_bytes
 from trainer.errors import DataError, one_line
 
@@ -98,7 +98,7 @@ def _read_template(path: Path) -> str:
         raise DataError(f"the chat template {path} can't be read: {one_line(error)}") from error
 
 
-class Part(NamedTuple):
+class TemplatePart(NamedTuple):
     """A part of a conversation's text."""
 
     text: str
@@ -106,8 +106,8 @@ class Part(NamedTuple):
 
 
 def chat_pieces(
-    files: Sequence[TextFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
-) -> Iterator[Piece]:
+    files: Sequence[DocumentFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
+) -> Iterator[TextPiece]:
     """The conversations: a list of messages in the `field` of each line.
 
     Raises:
@@ -122,7 +122,7 @@ def chat_pieces(
             for parts in documents_of(where, messages, template):
                 for index, part in enumerate(parts, 1):
                     check_text(file.path, number, part.text)
-                    yield Piece(part.text, index == len(parts), part.is_target)
+                    yield TextPiece(part.text, index == len(parts), part.is_target)
 
 
 def _messages(where: str, value: Any, field: str) -> list[Message]:
@@ -137,7 +137,7 @@ def _messages(where: str, value: Any, field: str) -> list[Message]:
     return messages
 
 
-def documents_of(where: str, messages: list[Message], template: ChatTemplate) -> list[list[Part]]:
+def documents_of(where: str, messages: list[Message], template: ChatTemplate) -> list[list[TemplatePart]]:
     """The conversation in one document, or a document for each answer.
 
     A template may write an answer otherwise as soon as others follow it, without its reasoning for example.
@@ -155,8 +155,8 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
             raise DataError(f"{where}: the chat template refuses it: {error}") from error
 
     whole = render(len(messages), prompt=False)
-    single: list[Part] = []
-    documents: list[list[Part]] = []
+    single: list[TemplatePart] = []
+    documents: list[list[TemplatePart]] = []
     fits, written = True, 0
     for index, message in enumerate(messages):
         if message["role"] != "assistant":
@@ -165,9 +165,12 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
         if not after.startswith(before):
             raise DataError(f"{where}: the chat template begins an answer otherwise than its prompt for one")
         end = _end_of_turn(after, len(before), template.ends)
-        documents.append([Part(before, False), Part(after[len(before) : end], True)])
+        documents.append([TemplatePart(before, False), TemplatePart(after[len(before) : end], True)])
         fits = fits and whole.startswith(after[:end]) and written <= len(before)
-        single += [Part(whole[written : len(before)], False), Part(after[len(before) : end], True)]
+        single += [
+            TemplatePart(whole[written : len(before)], False),
+            TemplatePart(after[len(before) : end], True),
+        ]
         written = end
     return [single] if fits else documents
 

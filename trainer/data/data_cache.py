@@ -23,7 +23,7 @@ from trainer.errors import DataError
 _NAME = "data-cache"
 
 
-class Progress:
+class DataProgress:
     """Is told how the data is prepared; this one reports nothing."""
 
     def begin(self, what: str, size: int, unit: str = "MB") -> None:
@@ -50,7 +50,7 @@ def cache_name(**origin: Any) -> str:
 
 
 @contextlib.contextmanager
-def only_writer(path: Path, progress: Progress) -> Iterator[None]:
+def only_writer(path: Path, progress: DataProgress) -> Iterator[None]:
     """Wait until no other process of this machine writes the file; a process that dies frees its lock.
 
     Raises:

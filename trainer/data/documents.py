@@ -26,7 +26,7 @@ OnRead = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class TextFile:
+class DocumentFile:
     """A file; `name` is the path below the one that was asked for, the same on every machine."""
 
     path: Path
@@ -39,7 +39,7 @@ class TextFile:
         return self.path.suffix == ".jsonl"
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """A part of a document, or all of it; a target is learned, other text is only read."""
 
     text: str
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
     is_target: bool = True
 
 
-def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> list[TextFile]:
+def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> list[DocumentFile]:
     """The files, and those with one of the suffixes at any depth below the folders, sorted by name.
 
     Links to folders are not followed: they may lead in circles.
@@ -55,7 +55,7 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
     Raises:
         DataError: for a path that does not exist or can't be listed, and if there is no file.
     """
-    files: list[TextFile] = []
+    files: list[DocumentFile] = []
     for number, path in enumerate(paths):
         try:
             if path.is_dir():
@@ -71,7 +71,7 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
                 status = path.stat()
                 if not stat.S_ISREG(status.st_mode):
                     raise DataError(f"--data {path} is neither a file nor a folder: it can't be read again")
-                files.append(TextFile(path, f"{number}/{path.name}", status.st_size, status.st_mtime_ns))
+                files.append(DocumentFile(path, f"{number}/{path.name}", status.st_size, status.st_mtime_ns))
         except FileNotFoundError as error:
             raise DataError(f"--data {error.filename} does not exist on this node") from error
         except OSError as error:
@@ -82,9 +82,9 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
     return files
 
 
-def _text_file(entry: os.DirEntry[str], name: str) -> TextFile:
+def _text_file(entry: os.DirEntry[str], name: str) -> DocumentFile:
     status = entry.stat()
-    return TextFile(Path(entry.path), name, status.st_size, status.st_mtime_ns)
+    return DocumentFile(Path(entry.path), name, status.st_size, status.st_mtime_ns)
 
 
 def _below(folder: Path, skipped: set[str], prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -99,8 +99,8 @@ def _below(folder: Path, skipped: set[str], prefix: str = "") -> Iterator[tuple[
 
 
 def text_pieces(
-    files: Sequence[TextFile], field: str, *, needs_utf8: bool, on_read: OnRead = lambda _: None
-) -> Iterator[Piece]:
+    files: Sequence[DocumentFile], field: str, *, needs_utf8: bool, on_read: OnRead = lambda _: None
+) -> Iterator[TextPiece]:
     """The text of each file, and the `field` of each line of a .jsonl file, but for documents without text.
 
     Bytes that are not UTF-8 are an error if the tokenizer needs UTF-8, and in JSON always; else they become
@@ -176,19 +176,19 @@ def _field_of(path: Path, number: int, value: Any, field: str) -> str:
     return text
 
 
-def _split(text: str) -> Iterator[Piece]:
+def _split(text: str) -> Iterator[TextPiece]:
     start = 0
     while len(text) - start > PIECE:
         end = start + PIECE
         cut = text.rfind("\n", start, end) + 1 or text.rfind(" ", start + 1, end)
         cut = cut if cut > start else end
-        yield Piece(text[start:cut], ends_document=False)
+        yield TextPiece(text[start:cut], ends_document=False)
         start = cut
     if text:
-        yield Piece(text[start:])
+        yield TextPiece(text[start:])
 
 
-def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[Piece]:
+def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
     """The text of a file, cut at the ends of lines."""
     try:
         with path.open("rb") as file:
@@ -207,7 +207,7 @@ def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[Piece]:
                     sentence = _not_utf8(path, _line_at(path, position), position)
                     raise DataError(f"{sentence}, or train on its bytes with --tokenizer bytes") from error
                 if text or offset:
-                    yield Piece(text, last)
+                    yield TextPiece(text, last)
                 rest, offset = data[cut:], offset + cut
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error

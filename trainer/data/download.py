@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.checkpoint.stores.remote_store import RemoteStoreError
 from trainer.cloud_paths import bucket_path, buckets_mounted
 from trainer.config import Config
 from trainer.distributed.process_group import ProcessGroup
-from trainer.distributed.wait import Interrupted, wait_together
+from trainer.distributed.wait import StoppedBySignal, wait_together
 from trainer.errors import DataError
 from trainer.hang import progress
 from trainer.hang.heartbeat import DOWNLOADING
@@ -30,7 +30,7 @@ def download_inputs(config: Config, group: ProcessGroup, received: Callable[[], 
 
     Raises:
         DataError: on every rank, if a node can't copy a file.
-        Interrupted: on every rank, after a signal.
+        StoppedBySignal: on every rank, after a signal.
     """
     data, model = config.data, config.model
     uris = [*data.data.split(","), data.tokenizer, model.weights, model.init_weights]
@@ -41,7 +41,7 @@ def download_inputs(config: Config, group: ProcessGroup, received: Callable[[], 
         copying = _Copying(paths_in_buckets) if group.local_rank == 0 else None
         try:
             wait_together(group, copying.ended if copying is not None else lambda: True, received)
-        except Interrupted as signaled:
+        except StoppedBySignal as signaled:
             if copying is not None:
                 copying.report_interrupted(signaled.number)
             raise
@@ -93,7 +93,7 @@ class _Copying(threading.Thread):
 
     def _copy_all(self) -> str | None:
         """The problem, or None."""
-        from trainer.checkpoint.gcs_store import GcsStore  # noqa: PLC0415 - imports for half a second
+        from trainer.checkpoint.stores.gcs_store import GcsStore  # noqa: PLC0415 - imports for half a second
 
         for path in self._paths:
             uri, began = f"gs://{path}", time.monotonic()

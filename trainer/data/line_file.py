@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.data_cache import Progress, cache_name, only_writer
+from trainer.data.data_cache import DataProgress, cache_name, only_writer
 from trainer.data.documents import parse_json
 from trainer.errors import DataError
 
@@ -44,9 +44,9 @@ class JsonLines:
         DataError: with the file and the line that can't be read.
     """
 
-    def __init__(self, path: Path, cache: Path, check: Check, progress: Progress | None = None) -> None:
+    def __init__(self, path: Path, cache: Path, check: Check, progress: DataProgress | None = None) -> None:
         self._path = path
-        self._places_path, self._info = _index(path, cache, check, progress or Progress())
+        self._places_path, self._info = _index(path, cache, check, progress or DataProgress())
         self._text: mmap.mmap | None = None
         self._places: npt.NDArray[np.int64] | None = None
 
@@ -89,7 +89,7 @@ class JsonLines:
         return self._info.hash
 
 
-def _index(path: Path, cache: Path, check: Check, progress: Progress) -> tuple[Path, _Info]:
+def _index(path: Path, cache: Path, check: Check, progress: DataProgress) -> tuple[Path, _Info]:
     """The file with the places of the lines, written now if the cache has none."""
     try:
         status = path.stat()
@@ -120,7 +120,7 @@ def _read_info(index: Path) -> _Info | None:
     return info if complete else None
 
 
-def _write(path: Path, index: Path, check: Check, progress: Progress) -> _Info:
+def _write(path: Path, index: Path, check: Check, progress: DataProgress) -> _Info:
     digest, offset, lines = hashlib.blake2b(digest_size=16), 0, 0
     scratch = index.with_suffix(".part")
     places = array("q")

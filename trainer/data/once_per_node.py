@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from trainer.config import Config
-from trainer.data.data_cache import Progress
+from trainer.data.data_cache import DataProgress
 from trainer.distributed.process_group import ProcessGroup
-from trainer.distributed.wait import Interrupted
+from trainer.distributed.wait import StoppedBySignal
 from trainer.errors import DataError, UsageError
 from trainer.registry import model_entry, resolve
 from trainer.structured_log import emit
@@ -36,7 +36,7 @@ def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int
 
     Raises:
         DataError: on every rank, if a node can't prepare its data.
-        Interrupted: on every rank, after a signal at any of them.
+        StoppedBySignal: on every rank, after a signal at any of them.
     """
     entry = model_entry(config.model.model)
     if entry is None or not entry.prepare:
@@ -59,15 +59,15 @@ class _Ranks:
         self.group, self.received = group, received
 
     def meet(self, outcome: _Outcome | None) -> list[_Outcome | None]:
-        """The outcome of every rank, None of those that still prepare. Raises Interrupted."""
+        """The outcome of every rank, None of those that still prepare. Raises StoppedBySignal."""
         answers = self.group.all_gather((outcome, self.received()))
         number = next((number for _, number in answers if number), 0)
         if number:
-            raise Interrupted(number)
+            raise StoppedBySignal(number)
         return [each for each, _ in answers]
 
     def gather(self, outcome: _Outcome) -> list[_Outcome]:
-        """The outcomes of all ranks. Raises Interrupted.
+        """The outcomes of all ranks. Raises StoppedBySignal.
 
         A collective call has a timeout and preparing has none, so the ranks meet again and again.
         """
@@ -85,7 +85,7 @@ class _Ranks:
 
 
 def _prepare(target: str, config: Config, ranks: _Ranks) -> _Outcome:
-    """Raises Interrupted."""
+    """Raises StoppedBySignal."""
     node = ranks.group.node_rank
     try:
         paths = resolve(target)(config, _Reported(ranks))
@@ -97,7 +97,7 @@ def _prepare(target: str, config: Config, ranks: _Ranks) -> _Outcome:
     return _Outcome(node, paths)
 
 
-class _Reported(Progress):
+class _Reported(DataProgress):
     """Lines on stdout about this node's data; the other ranks wait in `gather` meanwhile."""
 
     def __init__(self, ranks: _Ranks) -> None:

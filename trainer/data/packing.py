@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainer.data.data_cache import Progress, cache_name, only_writer
+from trainer.data.data_cache import DataProgress, cache_name, only_writer
 from trainer.data.token_file import TokenFile
 from trainer.errors import DataError
 
@@ -16,7 +16,7 @@ _CHUNK = 1 << 16
 """Documents whose lengths are in memory at once."""
 
 
-def packs_of(tokens: TokenFile, context: int, cache: Path, progress: Progress | None = None) -> Path:
+def packs_of(tokens: TokenFile, context: int, cache: Path, progress: DataProgress | None = None) -> Path:
     """A file of int64: sample n has the documents from its n-th number to the one before the next number.
 
     Documents keep their order: a sample ends where the next one does not fit into `context` tokens.
@@ -26,7 +26,7 @@ def packs_of(tokens: TokenFile, context: int, cache: Path, progress: Progress | 
     """
     path = cache / f"{cache_name(format=_FORMAT, tokens=tokens.hash, context=context)}.packs"
     if not path.exists():
-        with only_writer(path, progress or Progress()):
+        with only_writer(path, progress or DataProgress()):
             if not path.exists():
                 _write(path, tokens, context)
     return path

@@ -10,8 +10,8 @@ from pathlib import Path
 from trainer.cloud_paths import local_path
 from trainer.config import Config
 from trainer.data.chat import chat_pieces, load_template
-from trainer.data.data_cache import Progress, cache_folder, cache_name, only_writer
-from trainer.data.documents import TEXT_SUFFIXES, OnRead, Piece, TextFile, files_of, text_pieces
+from trainer.data.data_cache import DataProgress, cache_folder, cache_name, only_writer
+from trainer.data.documents import TEXT_SUFFIXES, DocumentFile, OnRead, TextPiece, files_of, text_pieces
 from trainer.data.token_file import FORMAT, TokenFileInfo, read_info, write_tokens
 from trainer.data.tokenizer import ByteTokenizer, Tokenizer, is_bytes, load_tokenizer
 from trainer.errors import DataError
@@ -28,7 +28,7 @@ class TextSource:
     """
 
     tokenizer: Tokenizer
-    pieces: Callable[[OnRead], Iterator[Piece]]
+    pieces: Callable[[OnRead], Iterator[TextPiece]]
     marked: bool
     identity: tuple[str, ...]
 
@@ -39,7 +39,7 @@ def suffixes_of(form: str) -> tuple[str, ...]:
 
 
 def text_source(
-    files: list[TextFile], form: str, field: str, tokenizer: str, *, told_apart: bool
+    files: list[DocumentFile], form: str, field: str, tokenizer: str, *, told_apart: bool
 ) -> TextSource:
     """The text of the files: `form` is `text` or `chat`, `field` that of a line of JSON, "" its default.
 
@@ -53,7 +53,7 @@ def text_source(
     if form == "chat":
         template, name = load_template(tokenizer), field or "messages"
 
-        def conversations(on_read: OnRead) -> Iterator[Piece]:
+        def conversations(on_read: OnRead) -> Iterator[TextPiece]:
             return chat_pieces(files, name, template, on_read=on_read)
 
         return TextSource(encoder, conversations, True, ("chat", template.identity, name))
@@ -61,13 +61,13 @@ def text_source(
     if is_bytes(tokenizer) and not lines and not told_apart:
         encoder = ByteTokenizer(end=_LINE_END)
 
-    def documents(on_read: OnRead) -> Iterator[Piece]:
+    def documents(on_read: OnRead) -> Iterator[TextPiece]:
         return text_pieces(files, name, needs_utf8=encoder.needs_utf8, on_read=on_read)
 
     return TextSource(encoder, documents, False, ("text", name if lines else ""))
 
 
-def token_file_of(config: Config, tokenizer: str, progress: Progress | None = None) -> Path:
+def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None = None) -> Path:
     """The token file of `--data`, written now if the data cache has none.
 
     `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one.
@@ -75,7 +75,7 @@ def token_file_of(config: Config, tokenizer: str, progress: Progress | None = No
     Raises:
         DataError: if the text or the tokenizer can't be read, or the file can't be written.
     """
-    data, progress = config.data, progress or Progress()
+    data, progress = config.data, progress or DataProgress()
     if data.data.endswith(".bin") and "," not in data.data:
         return local_path(data.data)
     paths = [local_path(path.strip()) for path in data.data.split(",")]
@@ -95,7 +95,7 @@ def token_file_of(config: Config, tokenizer: str, progress: Progress | None = No
     return path
 
 
-def token_files_of(config: Config, tokenizer: str, progress: Progress | None = None) -> list[Path]:
+def token_files_of(config: Config, tokenizer: str, progress: DataProgress | None = None) -> list[Path]:
     """The token files that `--data` names, in their order, or the one of its text. Raises as the latter."""
     paths = [local_path(path.strip()) for path in config.data.data.split(",")]
     if all(path.suffix == ".bin" for path in paths):
@@ -103,7 +103,7 @@ def token_files_of(config: Config, tokenizer: str, progress: Progress | None = N
     return [token_file_of(config, tokenizer, progress)]
 
 
-def _name(files: list[TextFile], source: TextSource) -> str:
+def _name(files: list[DocumentFile], source: TextSource) -> str:
     return cache_name(
         format=FORMAT,
         files=[(file.name, file.size, file.modified_ns) for file in files],
@@ -119,7 +119,9 @@ def _complete(path: Path) -> TokenFileInfo | None:
         return None
 
 
-def _write(path: Path, spec: str, files: list[TextFile], source: TextSource, progress: Progress) -> None:
+def _write(
+    path: Path, spec: str, files: list[DocumentFile], source: TextSource, progress: DataProgress
+) -> None:
     began = time.monotonic()
     progress.begin(f"--data {spec}", sum(file.size for file in files))
     try:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.documents import PIECE, Piece
+from trainer.data.documents import PIECE, TextPiece
 from trainer.data.tokenizer import Tokenizer
 from trainer.errors import DataError
 
@@ -55,7 +55,7 @@ class TokenFileInfo:
 
 
 def write_tokens(
-    path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer, *, marked: bool = False
+    path: Path, pieces: Iterable[TextPiece], tokenizer: Tokenizer, *, marked: bool = False
 ) -> TokenFileInfo:
     """Write the tokens of all documents; an error leaves no file.
 
@@ -104,8 +104,8 @@ def write_tokens(
     return info
 
 
-def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    batch: list[Piece] = []
+def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
+    batch: list[TextPiece] = []
     characters = 0
     for piece in pieces:
         batch.append(piece)
@@ -118,7 +118,7 @@ def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 def _tokens_of(
-    batch: list[Piece], tokenizer: Tokenizer, dtype: str, *, marked: bool
+    batch: list[TextPiece], tokenizer: Tokenizer, dtype: str, *, marked: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The ids of the batch, and where documents end in them."""
     end = np.array([tokenizer.end], np.uint32)

@@ -23,7 +23,7 @@ class Disagreed(RuntimeError):
     """Another rank of this node has lost its connections to other nodes; all of them know it now."""
 
 
-class ReplicaGroup:
+class ModelReplica:
     """A collective call of the ranks of a node, which alone are the default group then."""
 
     def __init__(self, timeout: float) -> None:

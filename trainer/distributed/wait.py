@@ -10,7 +10,7 @@ from trainer.distributed.process_group import ProcessGroup
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 
 
-class Interrupted(Exception):
+class StoppedBySignal(Exception):
     """A signal ended a wait of all ranks; each of them raises it."""
 
     def __init__(self, number: int) -> None:
@@ -24,14 +24,14 @@ def wait_together(group: ProcessGroup, done: Callable[[], bool], received: Calla
     `received` returns the signal that this rank has got, or 0.
 
     Raises:
-        Interrupted: on every rank, after a signal at any of them.
+        StoppedBySignal: on every rank, after a signal at any of them.
     """
     pause = _FIRST_PAUSE
     while True:
         answers = group.all_gather((done(), received()))
         number = next((number for _, number in answers if number), 0)
         if number:
-            raise Interrupted(number)
+            raise StoppedBySignal(number)
         if all(ready for ready, _ in answers):
             return
         time.sleep(pause)

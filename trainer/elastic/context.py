@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Led:
+class MembershipTold:
     """A membership, as this node needs it: where the store is, and this node's own address ("": unknown)."""
 
     membership: Membership
@@ -28,32 +28,32 @@ class Led:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class NodeDropped:
     """The run goes on without this node's processes: they must end, and others may join."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopTogether:
     """All nodes save and stop together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class RunFinished:
     """The run has ended on the other nodes, with this exit code."""
 
     code: int
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class NodeRefused:
     """The others do not take this node."""
 
     reason: str
 
 
-Event = Led | AttemptEnd | Dropped | Stop | Finished | Refused
+Event = MembershipTold | AttemptEnd | NodeDropped | StopTogether | RunFinished | NodeRefused
 
 
 @dataclass(slots=True)
@@ -95,9 +95,9 @@ class NodeContext:
         address = leader_address if first.node == leader_node and leader_address else first.address
         if first.node == self.node:
             address = own or LOOPBACK
-        self.events.append(Led(membership, address, own))
+        self.events.append(MembershipTold(membership, address, own))
 
     def drop(self, reason: str) -> None:
         """The run goes on without this node."""
         self.membership = None
-        self.events.append(Dropped(reason))
+        self.events.append(NodeDropped(reason))

@@ -8,12 +8,12 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.elastic import protocol
-from trainer.elastic.context import Address, Finished, NodeContext, Refused, Stop
+from trainer.elastic.context import Address, NodeContext, NodeRefused, RunFinished, StopTogether
 from trainer.elastic.membership import read_membership
 from trainer.network.addresses import local_address
 from trainer.network.messages import MessageStream
 from trainer.supervision import protocol as rendezvous_protocol
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import ProtocolError, read_integer, read_text
 from trainer.supervision.rendezvous import PART_DONE
 
@@ -71,7 +71,7 @@ class Following:
         if self.stream is not None:
             self.stream.send(**protocol.hello(self._context.topology, self._context.state))
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: AttemptFailure) -> None:
         """A process of this node has failed."""
         if self.stream is not None:
             self.stream.send(**rendezvous_protocol.failed(failure, self._context.state.epoch))
@@ -125,7 +125,7 @@ class Following:
             context.membership = None
             context.events.append(rendezvous_protocol.read_end(message)[0])
         elif "stop" in message:
-            context.events.append(Stop())
+            context.events.append(StopTogether())
         elif "dropped" in message:
             self._leave_leader(leader)
             context.drop(read_text(message, "dropped"))
@@ -159,7 +159,7 @@ class Following:
         taken = f"another node {context.node} has joined"
         context.problem = taken if "rank_taken" in message else read_text(message, "refused")
         if welcomed:
-            context.events.append(Refused(context.problem))
+            context.events.append(NodeRefused(context.problem))
 
     def _on_leave(self, leader: MessageStream, code: int) -> None:
         """The leader ends. After the last step the run is over; else another node leads."""
@@ -167,7 +167,7 @@ class Following:
         membership = context.membership
         if membership is None and code in {exit_codes.DONE, exit_codes.USAGE}:
             self._leave_leader(leader)
-            context.events.append(Finished(code))
+            context.events.append(RunFinished(code))
         elif membership is not None and self._leader_node in membership.nodes and code in PART_DONE:
             # This node's processes are about to end as well.
             self._leave_leader(leader)

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from trainer.distributed.process_group import ProcessGroup, new_group, set_timeout
-from trainer.distributed.replica_group import ReplicaGroup
+from trainer.distributed.replica_group import ModelReplica
 from trainer.elastic.link import Told
 from trainer.elastic.store import AbortableStore, Superseded
 from trainer.torch_private import name_groups_from
@@ -33,15 +33,15 @@ class ElasticGroup(ProcessGroup):
         super().__init__()
         self._others: frozenset[tuple[int, int]] | None = None
         """Sockets from before this membership; None while there is none."""
-        self.replica: ReplicaGroup | None = None
+        self.replica: ModelReplica | None = None
         """The ranks of this node, if they share one copy of the model."""
         self.counterparts: dist.ProcessGroup | None = None
         """With a replica the ranks that have the same shards on all nodes; None for a single node."""
         self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
 
-    def make_replica(self, timeout: float) -> ReplicaGroup:
+    def make_replica(self, timeout: float) -> ModelReplica:
         """Before the first membership: the ranks of this node stay together, and share one copy."""
-        self.replica = ReplicaGroup(timeout)
+        self.replica = ModelReplica(timeout)
         return self.replica
 
     def join(self, told: Told, device: torch.device, timeout: float, superseded: Callable[[], bool]) -> None:
@@ -71,7 +71,7 @@ class ElasticGroup(ProcessGroup):
         except RuntimeError as error:
             raise Superseded(f"the ranks did not reach one another: {error}") from error
 
-    def _find_counterparts(self, replica: ReplicaGroup, timeout: float) -> None:
+    def _find_counterparts(self, replica: ModelReplica, timeout: float) -> None:
         replica.renumber(self.rank - self.local_rank)
         if self.nodes == 1:
             return

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trainer import exit_codes
 from trainer.elastic.membership import Member, Membership, may_train
 from trainer.elastic.protocol import SHARDS, NodeState
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import AttemptEnd
 
 START_WAIT = 30.0
@@ -122,7 +122,7 @@ class Leader:
         if code == exit_codes.DONE:
             self._done.add(node)
 
-    def fail(self, node: int, failure: Failure) -> Decision | None:
+    def fail(self, node: int, failure: AttemptFailure) -> Decision | None:
         """A process of the node has failed by an error of its own: that ends the attempt of all members."""
         if self.membership is None or node not in self.membership.nodes:
             return None
@@ -297,5 +297,5 @@ class Leader:
         return Decision(told, end=end)
 
 
-def _failure(text: str) -> Failure:
-    return Failure(text, time.time(), exit_codes.PEER_LOST)
+def _failure(text: str) -> AttemptFailure:
+    return AttemptFailure(text, time.time(), exit_codes.PEER_LOST)

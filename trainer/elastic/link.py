@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.distributed.wait import Interrupted
+from trainer.distributed.wait import StoppedBySignal
 from trainer.elastic.membership import Membership, read_membership
 
 _POLL = 0.02
@@ -51,7 +51,7 @@ class SupervisorLink:
         """The newest membership, once it is after this epoch; None after so many seconds.
 
         Raises:
-            Interrupted: after a signal, of which `received` returns the number.
+            StoppedBySignal: after a signal, of which `received` returns the number.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -60,7 +60,7 @@ class SupervisorLink:
                     return self._newest
                 self._changed.wait(_POLL)
             if received():
-                raise Interrupted(received())
+                raise StoppedBySignal(received())
             if deadline is not None and time.monotonic() > deadline:
                 return None
 

@@ -17,17 +17,17 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.elastic import protocol
-from trainer.elastic.context import Address, Event, Finished, NodeContext, Refused
+from trainer.elastic.context import Address, Event, NodeContext, NodeRefused, RunFinished
 from trainer.elastic.following import FINISH_WAIT, Following, Succession
 from trainer.elastic.leader import Leader, Rules
 from trainer.elastic.membership import Membership
-from trainer.elastic.serving import Serving
+from trainer.elastic.serving import LeaderServer
 from trainer.network.addresses import free_port, listen_on, without_prefix
 from trainer.network.messages import MessageStream
 from trainer.network.rejected_connections import RejectionLog
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import AttemptEnd, ProtocolError
 from trainer.supervision.rendezvous import close_all
 
@@ -51,7 +51,7 @@ class ElasticNode:
         rules = Rules(topology.nodes, minimum, by_operator=topology.minimum > 0, **more)
         self._context = NodeContext(topology, rules, peer_timeout, clock)
         self._following = Following(self._context)
-        self._serving: Serving | None = None
+        self._serving: LeaderServer | None = None
         self._server: socket.socket | None = None
         self._unidentified: list[MessageStream] = []
         self._strangers = RejectionLog("rendezvous", "it is no node of this run")
@@ -81,7 +81,7 @@ class ElasticNode:
         """New processes are started, which are not ready yet; a number for this start."""
         context = self._context
         context.membership = None
-        context.events = [event for event in context.events if isinstance(event, Finished | Refused)]
+        context.events = [event for event in context.events if isinstance(event, RunFinished | NodeRefused)]
         spawn = secrets.randbits(50)
         self._tell(processes=processes, spawn=spawn, ready=False, settled=0, broken=0, step=0, data="")
         return spawn
@@ -107,7 +107,7 @@ class ElasticNode:
         """This node got a signal."""
         self._tell(leaving=True)
 
-    def report_failure(self, failure: Failure) -> None:
+    def report_failure(self, failure: AttemptFailure) -> None:
         """A process has failed by an error of its own, which ends the attempt of all members."""
         self._context.membership = None
         (self._serving or self._following).fail(failure)
@@ -145,7 +145,7 @@ class ElasticNode:
             if self._serving.abandoned:
                 self._stand_down("this node was silent, and the others follow another one")
         elif self._context.node == 0 and self._following.seeks_its_first:
-            self._serving = Serving(self._context, Leader(self._context.rules, self._context.clock))
+            self._serving = LeaderServer(self._context, Leader(self._context.rules, self._context.clock))
         else:
             succession = self._following.exchange()
             if succession is not None:
@@ -164,7 +164,7 @@ class ElasticNode:
     def _succeed(self, succession: Succession) -> None:
         context = self._context
         lead = Leader(context.rules, context.clock, context.membership)
-        self._serving = Serving(context, lead)
+        self._serving = LeaderServer(context, lead)
         lead.remove(succession.lost, succession.reason, silent=succession.silent)
         text = f"{succession.reason}: node {context.node} leads the run now"
         emit("phase", text, severity="WARNING", phase="rendezvous", node_rank=context.node)

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from trainer.elastic.context import Led
+from trainer.elastic.context import MembershipTold
 from trainer.network.addresses import interface_of
 from trainer.network.messages import MessageStream
 
@@ -35,7 +35,7 @@ class RankLinks:
         self.broken = 0
         """The newest membership whose connections a process has lost."""
 
-    def tell(self, led: Led) -> None:
+    def tell(self, led: MembershipTold) -> None:
         self._told = {
             "membership": led.membership.message(),
             "node": self._node,

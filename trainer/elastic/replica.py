@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from trainer.data.loader import Batch
 from trainer.distributed.batch_plan import BatchPlan
-from trainer.distributed.replica_group import ReplicaGroup
+from trainer.distributed.replica_group import ModelReplica
 from trainer.models.workload import Workload
 from trainer.strategy.base import Weight
 from trainer.strategy.fsdp import FSDP
@@ -24,11 +24,11 @@ class ReplicaFSDP(FSDP):
     """FSDP2 within each node, whose ranks stay; the groups over the nodes change (`regroup`).
 
     A forward or backward pass only needs the ranks of its own node. So the loss of another node never ends
-    one; it ends a call between the nodes, and `ReplicaGroup.agree` tells all ranks of this one.
+    one; it ends a call between the nodes, and `ModelReplica.agree` tells all ranks of this one.
     """
 
     layout = COPIES
-    replica: ReplicaGroup
+    replica: ModelReplica
     _counterparts: dist.ProcessGroup | None = None
     """The ranks of all nodes that have the same shards; None while there is one node."""
     _agreed = False

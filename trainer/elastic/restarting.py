@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from trainer import exit_codes
-from trainer.elastic.context import Dropped, Event, Finished, Led, Refused, Stop
+from trainer.elastic.context import Event, MembershipTold, NodeDropped, NodeRefused, RunFinished, StopTogether
 from trainer.elastic.membership import Membership
 from trainer.elastic.node import ElasticNode
 from trainer.elastic.run_end import RunEnd
@@ -52,7 +52,7 @@ class _Running:
 class RestartingSupervisor(Supervisor):
     """An attempt is a series of memberships, which changes end and errors don't."""
 
-    _led: Led | None = None
+    _led: MembershipTold | None = None
     """The membership to continue with."""
     _over: int | None = None
     """The exit code with which the run has ended for this node."""
@@ -111,7 +111,7 @@ class RestartingSupervisor(Supervisor):
         self._node.begin(self._count)
         self._node.ready("")
 
-    def _await_membership(self) -> Led | None:
+    def _await_membership(self) -> MembershipTold | None:
         """The next one with this node; None if the attempt or the run is over."""
         deadline = time.monotonic() + self._program.launch.join_timeout
         while True:
@@ -137,7 +137,7 @@ class RestartingSupervisor(Supervisor):
                 raise RendezvousError(f"{self._node.missing()} within {seconds:.0f} s")
             time.sleep(TICK)
 
-    def _train_with(self, led: Led, number: int) -> int | None:
+    def _train_with(self, led: MembershipTold, number: int) -> int | None:
         """Run this node's processes; their exit code, or None if the membership changes."""
         membership = led.membership
         index = membership.index(self._topology.node_rank)
@@ -203,7 +203,7 @@ class RestartingSupervisor(Supervisor):
 
     def _on_event(self, event: Event, run: _Running | None) -> None:
         match event:
-            case Led():
+            case MembershipTold():
                 self._led = event if event.membership.index(self._topology.node_rank) >= 0 else None
                 if run is not None:
                     # Those that have done no step have nothing to save, and may wait for one that is lost.
@@ -211,18 +211,18 @@ class RestartingSupervisor(Supervisor):
             case AttemptEnd():
                 if run is not None:
                     run.end, run.deadline = event, 0.0
-            case Dropped():
+            case NodeDropped():
                 self._report("failed", f"this node joins the others again: {event.reason}", 0, "WARNING")
                 self._offer()
                 if run is not None:
                     run.deadline = 0.0
-            case Stop():
+            case StopTogether():
                 self._over = exit_codes.PREEMPTED
                 if run is not None:
                     self._stop(run)
-            case Refused():
+            case NodeRefused():
                 raise RendezvousError(event.reason, exit_codes.USAGE)
-            case Finished():
+            case RunFinished():
                 self._over = event.code
                 if run is not None:
                     run.deadline = 0.0

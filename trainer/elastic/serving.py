@@ -10,14 +10,14 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.elastic import protocol
-from trainer.elastic.context import LOOPBACK, Address, NodeContext, Stop
+from trainer.elastic.context import LOOPBACK, Address, NodeContext, StopTogether
 from trainer.elastic.leader import Decision, Leader
 from trainer.elastic.protocol import Claim, NodeState
 from trainer.network.addresses import local_address
 from trainer.network.messages import MessageStream
 from trainer.placement.topology import Topology
 from trainer.supervision import protocol as rendezvous_protocol
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import ProtocolError
 from trainer.supervision.rendezvous import REPLACE_AFTER
 
@@ -25,7 +25,7 @@ CALL_PERIOD = 1.0
 CALL_TIMEOUT = 1.0
 
 
-class Caller:
+class NodeConnection:
     """Tells absent nodes where the run goes on, in a thread: to connect to an unused address takes long."""
 
     def __init__(self, topology: Topology) -> None:
@@ -60,7 +60,7 @@ class Caller:
                     sock.sendall(json.dumps(message).encode() + b"\n")
 
 
-class Serving:
+class LeaderServer:
     """The leader's side of the network."""
 
     def __init__(self, context: NodeContext, lead: Leader) -> None:
@@ -69,7 +69,7 @@ class Serving:
         self.followers: dict[int, MessageStream] = {}
         self.abandoned = False
         """Whether a follower has found this node silent, and follows another one."""
-        self._caller = Caller(context.topology)
+        self._caller = NodeConnection(context.topology)
         self._update_own()
 
     def serve(self) -> None:
@@ -111,7 +111,7 @@ class Serving:
         self.lead.update(state, stream.peer)
         self._handle_all(node, stream, messages)
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: AttemptFailure) -> None:
         """A process of this node has failed."""
         self._carry_out(self.lead.fail(self._context.node, failure))
 
@@ -203,4 +203,4 @@ class Serving:
             context.membership = None
             context.events.append(decision.end)
         elif decision.stop:
-            context.events.append(Stop())
+            context.events.append(StopTogether())

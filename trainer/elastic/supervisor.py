@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from trainer import exit_codes
-from trainer.elastic.context import Dropped, Event, Finished, Led, Refused, Stop
+from trainer.elastic.context import Event, MembershipTold, NodeDropped, NodeRefused, RunFinished, StopTogether
 from trainer.elastic.node import ElasticNode
 from trainer.elastic.protocol import LINK
 from trainer.elastic.rank_links import RankLinks
@@ -146,20 +146,20 @@ class ElasticSupervisor(Supervisor):
 
     def _on_event(self, run: _Running, event: Event, number: int) -> None:
         match event:
-            case Led():
+            case MembershipTold():
                 run.member = self._node.membership is not None
                 run.links.tell(event)
             case AttemptEnd():
                 run.end, run.deadline = event, 0.0
-            case Dropped():
+            case NodeDropped():
                 text = f"this node was lost for the others, and joins them again: {event.reason}"
                 self._report("failed", text, number, "WARNING")
                 self._lose(run, exit_codes.PEER_LOST)
-            case Stop():
+            case StopTogether():
                 self._stop(run)
-            case Refused():
+            case NodeRefused():
                 raise RendezvousError(event.reason, exit_codes.USAGE)
-            case Finished():
+            case RunFinished():
                 self._finish(run, event.code, number)
 
     def _stop(self, run: _Running) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from enum import Enum
 from typing import Any
 
 from trainer import exit_codes
@@ -24,9 +25,9 @@ from trainer.config import Config
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.same_data import same_data
 from trainer.distributed.batch_plan import BatchPlan
-from trainer.distributed.replica_group import Disagreed, ReplicaGroup
+from trainer.distributed.replica_group import Disagreed, ModelReplica
 from trainer.distributed.step_sync import StepOutcome, StepSync
-from trainer.distributed.wait import Interrupted
+from trainer.distributed.wait import StoppedBySignal
 from trainer.elastic.group import ElasticGroup
 from trainer.elastic.link import SupervisorLink, Told
 from trainer.elastic.protocol import SHARDS
@@ -52,6 +53,16 @@ class MembershipChanges(Exception):
     """All ranks have completed this step, and continue with another membership."""
 
 
+class HeldState(Enum):
+    """How much of the run's weights, optimizer and progress this rank has."""
+
+    NONE = 0
+    PARTIAL = 1
+    """It was lost while it loaded them: no other rank may take them over."""
+    COMPLETE = 2
+    """Those after a step."""
+
+
 class ElasticTrainer(Trainer):
     """One rank, below `elastic.supervisor`."""
 
@@ -59,32 +70,34 @@ class ElasticTrainer(Trainer):
     group: ElasticGroup
 
     def __init__(self, config: Config, link_path: str) -> None:
-        self._epoch, self._alone, self._reports = 0, True, False
-        """The membership of this rank; whether it has none yet; whether it has the sinks of rank 0."""
-        self._has_state, self._half_loaded = False, False
-        """Whether weights, optimizer and progress are those after a step; whether they are only in part."""
+        self._epoch, self._changes = 0, False
+        """The membership of this rank, 0 before the first; whether the next one waits for this step's end."""
+        self._profiles = False
+        """Whether this rank has the profiler of rank 0."""
+        self._held = HeldState.NONE
+        self._stepped_at = 0.0
+        """When the last step ended, or the training began in this membership (monotonic)."""
         group = ElasticGroup()
         self._link = SupervisorLink(link_path, group.local_rank)
         self._link.abort = group.abort
-        self._changes, self._stepped_at = False, 0.0
         super().__init__(config, group)
         if self.device.type == "cuda":
             raise UsageError("--elastic trains on CPUs only: use --device cpu, or omit it on GPUs")
 
     def _use_ranks(self) -> None:
         config, data = self.config, self.config.data
-        if self._alone:
+        if not self._epoch:
             # Neither the ranks nor their number are known yet.
-            self.rank, self.world_size = self.group.rank, 1
+            self.world_size = 1
             self.profiler = StepProfiler(config, 1)
             self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, 1, 0)
             self.sync = StepSync(0, 1, self.device, asked_to_stop=self._asked_to_stop)
             return
-        self.rank, self.world_size = self.group.rank, self.group.world_size
+        self.world_size = self.group.world_size
         self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, self.world_size, self.rank)
         self.sync = StepSync(self.rank, self.world_size, self.device, self._wants_change, self._asked_to_stop)
-        if self.rank == 0 and not self._reports:
-            self._reports = True
+        if self.rank == 0 and not self._profiles:
+            self._profiles = True
             self.profiler = StepProfiler(config, 0)
 
     def _asked_to_stop(self) -> bool:
@@ -100,7 +113,7 @@ class ElasticTrainer(Trainer):
             code: int | None = None
             while code is None:
                 code = self._run_epoch(data)
-        except Interrupted as signaled:
+        except StoppedBySignal as signaled:
             if self.group.local_rank == 0:
                 events.preempted_at_start(signaled.number)
             saved = saves(checkpoint_folder(self.config.checkpoint.checkpoint_dir))
@@ -169,7 +182,7 @@ class ElasticTrainer(Trainer):
 
     def _received_while_waiting(self) -> int:
         """The signal of this rank; one that has trained first saves, with the others."""
-        return 0 if self._has_state else self.sync.received_signal
+        return 0 if self._held is HeldState.COMPLETE else self.sync.received_signal
 
     def _await_decision(self, error: Exception) -> None:
         """Return once another membership is known after an error that another rank's end explains.
@@ -202,7 +215,7 @@ class ElasticTrainer(Trainer):
 
     def _left(self) -> int:
         """This node has left after a signal; the others train on and have its state."""
-        events.left(self.step, self.rank)
+        events.left(self.state.step, self.rank)
         self.checkpoints.close()
         return exit_codes.PREEMPTED
 
@@ -210,7 +223,7 @@ class ElasticTrainer(Trainer):
         """Train with this membership from here on."""
         began = self._stepped_at or time.monotonic()
         epoch = self._epoch = told.membership.epoch
-        self._changes, self._alone = False, False
+        self._changes = False
         timeout = self.config.launch.hang_timeout
         self.group.join(told, self.device, timeout, lambda: self._link.epoch > epoch)
         self._use_ranks()
@@ -224,23 +237,23 @@ class ElasticTrainer(Trainer):
         else:
             self._take_over(source, steps, data)
         self.strategy.regroup(self.plan, self.group.counterparts)
-        self._measure_steps()
+        self.reporter.measure_steps(self.workload.flops_per_token, self.world_size)
         before = self.evaluation.step
         self._make_evaluation()
         self.evaluation.step = before
         self.batches = self._train_batches()
-        self._link.settled(epoch, self.step)
+        self._link.settled(epoch, self.state.step)
         self._stepped_at = time.monotonic()
         seconds = self._stepped_at - began
-        self.goodput.seconds["restart" if self.begun else "init"] += seconds
-        self.goodput.disruptions += bool(self.begun)
+        self.goodput.seconds["restart" if self.state.begun else "init"] += seconds
+        self.goodput.disruptions += bool(self.state.begun)
         if self.rank == 0:
-            told.membership.report(self.step, seconds)
+            told.membership.report(self.state.step, seconds)
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:
         """The step that each rank has done, or all ranks of its replica; -1 without its state."""
-        steps: list[int] = self.group.all_gather(self.step if self._has_state else -1)
+        steps: list[int] = self.group.all_gather(self.state.step if self._held is HeldState.COMPLETE else -1)
         size = 1 if self.group.replica is None else self.group.replica.size
         lowest = [min(steps[first : first + size]) for first in range(0, len(steps), size)]
         return [step for step in lowest for _ in range(size)]
@@ -251,12 +264,12 @@ class ElasticTrainer(Trainer):
         found = self.checkpoints.find(same_data(data, self.group))
         if found is not None:
             self._resume(found)
-        elif self._half_loaded:
+        elif self._held is HeldState.PARTIAL:
             raise RuntimeError("the nodes with the state of the run were lost, and there is no checkpoint")
         elif self._local.model.init_weights and self.group.replica is None:
             self._init_weights(self._local.model.init_weights)
         self.checkpoints.attach(self.strategy, found)
-        self._has_state = True
+        self._held = HeldState.COMPLETE
 
     def _take_over(self, source: int, steps: list[int], data: dict[str, Any]) -> None:
         """Give the state of rank `source`, which has done the most steps, to all that lack it."""
@@ -269,23 +282,24 @@ class ElasticTrainer(Trainer):
         if min(steps) == steps[source]:
             return
         lacks = steps[self.rank] < steps[source]
-        self._has_state, self._half_loaded = not lacks, lacks
+        if lacks:
+            self._held = HeldState.PARTIAL
         own = None
         if self.rank == source:
-            own = (self._progress(), self.rollback_reason, self.rolled_back_to, self.stop_early)
+            own = (self._progress(), self.rollback)
         state = self.group.all_gather((own, self.strategy.extra_state() if own else None))[source]
-        (progress, reason, rolled_back_to, stop_early), extra = state
+        (progress, rollback), extra = state
         own_part = 0 if self.group.replica is None else self.group.local_rank
         self.strategy.send_state(source + own_part, self.group.counterparts)
         if lacks:
             self.strategy.load_extra_state(extra)
             self._load_progress(steps[source], progress)
-            self.position = progress["position"]
+            self.state.position = progress["position"]
             self.guard.load_state(progress["guard"])
-            self.rollback_reason, self.rolled_back_to, self.stop_early = reason, rolled_back_to, stop_early
+            self.rollback = rollback
         if is_new:
             self.goodput.load_state(progress["spent"])
-        self._has_state, self._half_loaded = True, False
+        self._held = HeldState.COMPLETE
 
     def _wants_change(self) -> bool:
         """Whether another membership waits; a save in progress ends first, as its ranks do so together."""
@@ -308,14 +322,13 @@ class ElasticTrainer(Trainer):
             raise MembershipChanges
         return stop
 
-    def _restore(self, found: FoundCheckpoint) -> None:
-        # Half-loaded weights are no state that another rank could take over.
-        had_state, self._has_state, self._half_loaded = self._has_state, False, True
-        super()._restore(found)
-        self._has_state, self._half_loaded = had_state, False
+    def _restore(self, checkpoint: FoundCheckpoint) -> None:
+        held, self._held = self._held, HeldState.PARTIAL
+        super()._restore(checkpoint)
+        self._held = held if held is HeldState.COMPLETE else HeldState.NONE
 
 
-def _check_sizes(told: Told, replica: ReplicaGroup) -> None:
+def _check_sizes(told: Told, replica: ModelReplica) -> None:
     """Raises UsageError if the nodes have other numbers of processes."""
     for member in told.membership.members:
         if member.processes != replica.size:

@@ -17,7 +17,7 @@ import threading
 import time
 
 from trainer.hang import flight_recorder, progress
-from trainer.hang.heartbeat import SUPERVISOR, Heartbeat, answer_path, stacks_path
+from trainer.hang.heartbeat import SUPERVISOR, RankHeartbeat, answer_path, stacks_path
 
 STACKS_SIGNAL = signal.SIGRTMIN + 10
 """A real-time signal, which scripts don't use: SIGUSR1 and 2 are theirs."""
@@ -46,7 +46,7 @@ def _supervisor() -> int:
     return int(os.environ.get(SUPERVISOR, os.getppid()))
 
 
-def _serve(heartbeat: Heartbeat) -> None:
+def _serve(heartbeat: RankHeartbeat) -> None:
     answered, polls = heartbeat.requested, 0
     collectives = _Collectives(heartbeat)
     while True:
@@ -65,7 +65,7 @@ def _serve(heartbeat: Heartbeat) -> None:
 class _Collectives:
     """Counts the collectives. What is pending is only read while nothing moves: that takes milliseconds."""
 
-    def __init__(self, heartbeat: Heartbeat) -> None:
+    def __init__(self, heartbeat: RankHeartbeat) -> None:
         self._heartbeat = heartbeat
         self._begun, self._still = -1, 0
         self._moved_at = self._ahead = self._ahead_before = 0.0
@@ -89,7 +89,7 @@ class _Collectives:
             self._heartbeat.count_collectives(begun, since, since + timeout if timeout else 0.0)
 
 
-def _answer(heartbeat: Heartbeat, number: int) -> None:
+def _answer(heartbeat: RankHeartbeat, number: int) -> None:
     content: dict[str, object] = {}
     try:
         content["groups"] = flight_recorder.groups()

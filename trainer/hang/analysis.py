@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HangFinding:
     """The cause, and the ranks it is in. `missed` is the collective that they should be in.
 
     `waiting` are the other ranks that wait, each with its collective if that is known.
@@ -48,7 +48,7 @@ class Finding:
     waiting: tuple[tuple[int, Collective | None], ...] = ()
 
 
-def analyze(records: Sequence[RankRecord]) -> Finding:
+def analyze(records: Sequence[RankRecord]) -> HangFinding:
     """The finding for the records of all ranks; a rank that no node knows of is not among them."""
     for background in (False, True):
         found = _in_collectives(records, background=background)
@@ -57,7 +57,7 @@ def analyze(records: Sequence[RankRecord]) -> Finding:
     return _in_own_code(records)
 
 
-def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> Finding | None:
+def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangFinding | None:
     """None if no rank waits in a collective."""
     heads = _heads(records, background=background)
     if not heads:
@@ -85,7 +85,7 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> Findi
     if missing:
         return _wrong_order(records, heads, missing, waiting, background=background)
     first = heads[min(heads)]
-    return Finding(Cause.UNANSWERED, tuple(sorted(heads)), first, None, waiting)
+    return HangFinding(Cause.UNANSWERED, tuple(sorted(heads)), first, None, waiting)
 
 
 def _heads(records: Sequence[RankRecord], *, background: bool) -> dict[int, Collective]:
@@ -126,13 +126,13 @@ def _members(records: Sequence[RankRecord], head: Collective) -> set[int]:
 def _found(
     cause: Cause, culprits: Sequence[RankRecord], heads: dict[int, Collective], absent: dict[int, set[int]],
     waiting: tuple[tuple[int, Collective | None], ...],
-) -> Finding:  # fmt: skip
+) -> HangFinding:  # fmt: skip
     ranks = tuple(record.rank for record in culprits)
     missed = Counter(
         (head.group, head.seq) for rank, head in heads.items() if absent[rank] & set(ranks)
     ).most_common(1)
     shown = next((head for head in heads.values() if missed and (head.group, head.seq) == missed[0][0]), None)
-    return Finding(cause, ranks, shown, None, tuple(one for one in waiting if one[0] not in ranks))
+    return HangFinding(cause, ranks, shown, None, tuple(one for one in waiting if one[0] not in ranks))
 
 
 def _cause_of(record: RankRecord) -> Cause:
@@ -142,7 +142,7 @@ def _cause_of(record: RankRecord) -> Cause:
 def _mismatch(
     records: Sequence[RankRecord], heads: dict[int, Collective],
     waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
-) -> Finding | None:  # fmt: skip
+) -> HangFinding | None:  # fmt: skip
     """Ranks whose collectives of the same number differ."""
     for head in sorted(heads.values(), key=lambda one: one.seq):
         if head.p2p:
@@ -160,7 +160,7 @@ def _mismatch(
 def _deviating(
     records: Sequence[RankRecord], begun: dict[int, Collective],
     waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
-) -> Finding:  # fmt: skip
+) -> HangFinding:  # fmt: skip
     """Which of these collectives is wrong: by what the ranks did before, else by the majority."""
     by_rank = {record.rank: record for record in records}
     usual = {rank: _usual(by_rank[rank].known(background=background), one) for rank, one in begun.items()}
@@ -182,7 +182,7 @@ def _deviating(
     expected = usual.get(wrong[0])
     skipped = expected is not None and len(expected) > 1 and expected[1] == _key(instead)
     others = tuple(one for one in waiting if one[0] not in wrong)
-    return Finding(Cause.SKIPPED if skipped else Cause.MISMATCH, tuple(wrong), missed, instead, others)
+    return HangFinding(Cause.SKIPPED if skipped else Cause.MISMATCH, tuple(wrong), missed, instead, others)
 
 
 def _usual(begun: Sequence[Collective], head: Collective) -> list[tuple[object, ...]]:
@@ -204,7 +204,7 @@ def _key(one: Collective) -> tuple[object, ...]:
 def _wrong_order(
     records: Sequence[RankRecord], heads: dict[int, Collective], missing: set[int],
     waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
-) -> Finding:  # fmt: skip
+) -> HangFinding:  # fmt: skip
     """Ranks that wait for each other in different groups, or in different places of one."""
     by_rank = {record.rank: record for record in records}
     wrong = []
@@ -218,26 +218,26 @@ def _wrong_order(
         wrong = [rank for rank in sorted(missing) if counts[_key(heads[rank])] == fewest] or sorted(missing)
     missed = next((head for rank, head in heads.items() if rank not in wrong), None)
     others = tuple(one for one in waiting if one[0] not in wrong)
-    return Finding(Cause.ORDER, tuple(wrong), missed, heads[wrong[0]], others)
+    return HangFinding(Cause.ORDER, tuple(wrong), missed, heads[wrong[0]], others)
 
 
-def _in_own_code(records: Sequence[RankRecord]) -> Finding:
+def _in_own_code(records: Sequence[RankRecord]) -> HangFinding:
     """No collective is pending, as far as is known."""
     unwell = [record for record in records if record.state in STOPPED]
     if unwell:
         others = tuple((record.rank, None) for record in records if record not in unwell and record.waits)
-        return Finding(Cause.STOPPED, tuple(record.rank for record in unwell), waiting=others)
+        return HangFinding(Cause.STOPPED, tuple(record.rank for record in unwell), waiting=others)
     ended = [record for record in records if record.state == ENDED]
     inside = [record for record in records if record.waits]
     outside = [record for record in records if record.frames and not record.waits]
     if ended and inside and not outside:
         others = tuple((record.rank, None) for record in inside)
-        return Finding(Cause.ENDED, tuple(record.rank for record in ended), waiting=others)
+        return HangFinding(Cause.ENDED, tuple(record.rank for record in ended), waiting=others)
     if inside and outside:
         others = tuple((record.rank, None) for record in inside)
-        return Finding(Cause.NOT_JOINED, tuple(record.rank for record in outside), waiting=others)
+        return HangFinding(Cause.NOT_JOINED, tuple(record.rank for record in outside), waiting=others)
     shown = outside or [record for record in records if record.state != ENDED] or list(records)
     silent = [record for record in shown if not record.answered]
     if silent and len(silent) < len(shown):
         shown = silent
-    return Finding(Cause.OWN_CODE, tuple(record.rank for record in shown))
+    return HangFinding(Cause.OWN_CODE, tuple(record.rank for record in shown))

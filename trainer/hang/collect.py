@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.hang.agent import STACKS_SIGNAL
-from trainer.hang.heartbeat import Heartbeat, answer_path, stacks_path
+from trainer.hang.heartbeat import RankHeartbeat, answer_path, stacks_path
 from trainer.hang.processes import (
     ENDED,
     RUNNING,
@@ -48,7 +48,9 @@ _MAX_CODE = 120
 _MAX_ANSWER = 4 << 20
 
 
-def collect(beats: Sequence[Heartbeat], ranks: Sequence[int], codes: dict[int, int]) -> list[dict[str, Any]]:
+def collect(
+    beats: Sequence[RankHeartbeat], ranks: Sequence[int], codes: dict[int, int]
+) -> list[dict[str, Any]]:
     """One record for each rank of this node, in at most about 15 s; blocks.
 
     `codes` are the exit codes of local ranks that have ended.
@@ -61,7 +63,7 @@ def collect(beats: Sequence[Heartbeat], ranks: Sequence[int], codes: dict[int, i
         )
 
 
-def _record(beat: Heartbeat, rank: int, code: int | None) -> dict[str, Any]:
+def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
     pid = beat.pid
     record: dict[str, Any] = {
         "rank": rank, "pid": pid, "phase": beat.phase, "step": beat.step, "exit_code": code, "threads": [],
@@ -97,7 +99,7 @@ def _record(beat: Heartbeat, rank: int, code: int | None) -> dict[str, Any]:
     return record
 
 
-def _watch(beat: Heartbeat) -> dict[str, float]:
+def _watch(beat: RankHeartbeat) -> dict[str, float]:
     """What shows that a process works: `running` is the share of the time, `calls` are different functions
     that it was in, `io_rate` are the bytes a second that it and its own processes read and write.
     """
@@ -161,7 +163,7 @@ def _handler(pid: int, state: ProcessState, file: Path) -> str:
     return ""
 
 
-def _answer(beat: Heartbeat, number: int, deadline: float) -> dict[str, Any] | None:
+def _answer(beat: RankHeartbeat, number: int, deadline: float) -> dict[str, Any] | None:
     path = answer_path(beat.path, number)
     if not _wait(path.exists, deadline):
         return None

@@ -38,7 +38,7 @@ class _Fields(ctypes.Structure):
     )
 
 
-class Heartbeat:
+class RankHeartbeat:
     """The file of one rank. The rank writes all fields but `requested`."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trainer.hang import exchange, report
-from trainer.hang.analysis import Cause, Finding, analyze
+from trainer.hang.analysis import Cause, HangFinding, analyze
 from trainer.hang.limits import UNKNOWN, Stall
 from trainer.hang.node import NodeRanks
 from trainer.hang.records import RankRecord, read_record
@@ -182,7 +182,7 @@ class Incidents:
             self._reported_at = now
         self._report(incident, finding, dump, records, seconds)
 
-    def _allowed(self, finding: Finding, records: Sequence[RankRecord], incident: _Incident) -> float:
+    def _allowed(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
         """Seconds without a step that are not reported with this finding."""
         if incident.trigger != STALL:
             return 0.0
@@ -195,7 +195,7 @@ class Incidents:
             return _UNCERTAIN * self._floor
         return 0.0
 
-    def _may_go_on(self, finding: Finding, records: Sequence[RankRecord], incident: _Incident) -> float:
+    def _may_go_on(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
         """Seconds that the ranks which the others wait for may still take, e.g. for a save on rank 0."""
         if incident.trigger != STALL or finding.cause is not Cause.NOT_JOINED:
             return 0.0
@@ -204,7 +204,7 @@ class Incidents:
         return min(self._floor, max(left, default=0.0))
 
     def _report(
-        self, incident: _Incident, finding: Finding, dump: Sequence[Mapping[str, Any]],
+        self, incident: _Incident, finding: HangFinding, dump: Sequence[Mapping[str, Any]],
         records: Sequence[RankRecord], seconds: float,
     ) -> None:  # fmt: skip
         said, fields = report.message(finding, records), report.fields(finding, records)

@@ -27,7 +27,7 @@ SAFETY = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RankSample:
     """What a rank's heartbeat says; times are in seconds on the machine's monotonic clock."""
 
     ticks: int
@@ -68,7 +68,7 @@ class RankProgress:
         self._factor, self._floor = limits.factor, limits.floor
         self._durations: dict[str, deque[float]] = {}
         self._longest: dict[str, float] = {}
-        self._last: Progress | None = None
+        self._last: RankSample | None = None
         self._moved_at = self._collectives_at = now
         self._first_in_phase = True
         self._paused = 0.0
@@ -80,7 +80,7 @@ class RankProgress:
         self._moved_at += seconds
         self._collectives_at += seconds
 
-    def update(self, said: Progress, now: float) -> None:
+    def update(self, said: RankSample, now: float) -> None:
         """Called several times a second."""
         last, self._last = self._last, said
         if last is None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from trainer.hang.collect import collect
 from trainer.hang.flight_recorder import BUFFER_SIZE, DEFAULT_BUFFER
-from trainer.hang.heartbeat import FILE, SUPERVISOR, Heartbeat
-from trainer.hang.limits import Limits, Progress, RankProgress, Stall, node_stall
+from trainer.hang.heartbeat import FILE, SUPERVISOR, RankHeartbeat
+from trainer.hang.limits import Limits, RankProgress, RankSample, Stall, node_stall
 from trainer.structured_log import emit
 
 _PAUSED = 5.0
@@ -34,10 +34,11 @@ class NodeRanks:
         """`ranks` are those of this node. No heartbeat is written if the folder takes no file."""
         self._clock, self.codes = clock, dict[int, int]()
         """Exit codes of local ranks that have ended."""
-        self._beats: list[Heartbeat] = []
+        self._beats: list[RankHeartbeat] = []
         with contextlib.suppress(OSError):
             self._beats = [
-                Heartbeat(folder / f"heartbeat-{attempt}-{local}", create=True) for local in range(len(ranks))
+                RankHeartbeat(folder / f"heartbeat-{attempt}-{local}", create=True)
+                for local in range(len(ranks))
             ]
         self._progress = [RankProgress(limits, clock()) for _ in self._beats]
         self._ranks, self._looked_at = ranks, clock()
@@ -65,8 +66,8 @@ class NodeRanks:
         for local in running:
             beat = self._beats[local]
             if beat.pid:
-                said = Progress(beat.ticks, beat.ticked_at, beat.phase, beat.collectives, *beat.pending)
-                self._progress[local].update(said, now)
+                sample = RankSample(beat.ticks, beat.ticked_at, beat.phase, beat.collectives, *beat.pending)
+                self._progress[local].update(sample, now)
         return node_stall([self._progress[local] for local in running], now)
 
     def moved_at(self) -> float:

@@ -7,18 +7,18 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.hang.heartbeat import FILE, TRAINING, Heartbeat
+from trainer.hang.heartbeat import FILE, TRAINING, RankHeartbeat
 
-_own: Heartbeat | None = None
+_own: RankHeartbeat | None = None
 
 
-def connect() -> Heartbeat | None:
+def connect() -> RankHeartbeat | None:
     """Map this process's heartbeat; None if no supervisor reads one."""
     global _own  # noqa: PLW0603 - of this process
     path = os.environ.get(FILE)
     if path and _own is None:
         with contextlib.suppress(OSError):
-            _own = Heartbeat(Path(path))
+            _own = RankHeartbeat(Path(path))
     return _own
 
 

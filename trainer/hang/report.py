@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.hang.analysis import Cause, Finding
+from trainer.hang.analysis import Cause, HangFinding
 from trainer.hang.records import Collective, RankRecord, group_words
 from trainer.hang.stacks import Frame, activity, is_library, starts_scripts, user_frame
 
@@ -15,7 +15,7 @@ _MAX_PLACES = 3
 _MAX_STACK = 20
 
 
-def message(finding: Finding, records: Sequence[RankRecord]) -> str:
+def message(finding: HangFinding, records: Sequence[RankRecord]) -> str:
     """The finding in one sentence: who, which collective, where, and what the others wait in."""
     parts = [_cause(finding, records)]
     where = _places(finding, records)
@@ -27,7 +27,7 @@ def message(finding: Finding, records: Sequence[RankRecord]) -> str:
     return "; ".join(parts)
 
 
-def _cause(finding: Finding, records: Sequence[RankRecord]) -> str:
+def _cause(finding: HangFinding, records: Sequence[RankRecord]) -> str:
     who = _who(finding.ranks, records)
     missed = _collective(finding.missed, records)
     one = len(finding.ranks) == 1
@@ -100,7 +100,7 @@ def place_of(record: RankRecord, collective: Collective | None = None) -> Frame 
     return record.place
 
 
-def _places(finding: Finding, records: Sequence[RankRecord]) -> str:
+def _places(finding: HangFinding, records: Sequence[RankRecord]) -> str:
     """Where the culprits are, those of the same line together."""
     places: dict[str, list[int]] = {}
     ranks = finding.ranks
@@ -122,7 +122,7 @@ def _place_words(record: RankRecord, instead: Collective | None) -> str:
     return f"in {what} at {place.place}" if what else f"at {place.place}"
 
 
-def _others(finding: Finding, records: Sequence[RankRecord]) -> str:
+def _others(finding: HangFinding, records: Sequence[RankRecord]) -> str:
     by_rank = {record.rank: record for record in records}
     places: dict[str, list[int]] = {}
     for rank, collective in finding.waiting:
@@ -146,7 +146,7 @@ def _same(one: Collective, other: Collective) -> bool:
     return (one.group, one.seq) == (other.group, other.seq)
 
 
-def fields(finding: Finding, records: Sequence[RankRecord]) -> dict[str, Any]:
+def fields(finding: HangFinding, records: Sequence[RankRecord]) -> dict[str, Any]:
     """Fields of the structured line."""
     by_rank = {record.rank: record for record in records}
     culprits = [by_rank[rank] for rank in finding.ranks if rank in by_rank]

@@ -78,7 +78,7 @@ def _preload_task(argv: Sequence[str]) -> None:
         "torch._dynamo",
         "torch.distributed.fsdp",
         "trainer.models.language",
-        *(["trainer.checkpoint.gcs_store"] if client else []),
+        *(["trainer.checkpoint.stores.gcs_store"] if client else []),
         *packages,
     ]
     for name in names:

@@ -12,8 +12,8 @@ from trainer.checkpoint.folder_lock import LaunchHold
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
 from trainer.checkpoint.manifest import saves, step_folders, step_of
 from trainer.checkpoint.peers.process import StoreProcess
-from trainer.checkpoint.remote_store import RemoteStoreError
 from trainer.checkpoint.run_identity import RUN_ID, launch_id
+from trainer.checkpoint.stores.remote_store import RemoteStoreError
 from trainer.cloud_paths import bucket_path, buckets_mounted
 from trainer.config import Config
 from trainer.metrics.goodput import RecordedStep, last_step

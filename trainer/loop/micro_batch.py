@@ -40,7 +40,7 @@ _SHARDED = {"fsdp": "weights", "zero3": "weights", "zero1": "optimizer", "zero2"
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MemoryEstimate:
     """Bytes of one rank: all that there is, what each step needs, and what each sample adds."""
 
     usable: float
@@ -60,7 +60,7 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
     """
     dtype = compute_dtype(config, device)
     mesh = ParallelMesh.of(config.parallel, group.world_size)
-    found = Estimate(
+    found = MemoryEstimate(
         device_memory(device, group.world_size // group.nodes),
         fixed_bytes(workload.model, workload, config.parallel.strategy, dtype, mesh.shard * mesh.tensor),
         saved_bytes(config, workload, dtype),

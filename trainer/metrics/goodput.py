@@ -51,6 +51,12 @@ class Goodput:
         """Restarts of the run, over all attempts."""
         self._file = progress_file
         self._previous = last_step(progress_file) if progress_file is not None else None
+        self._started, self._began = time.time(), time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start of this process's training."""
+        return time.monotonic() - self._began
 
     @contextmanager
     def measure(self, bucket: str, phase: str = "") -> Iterator[None]:
@@ -62,8 +68,8 @@ class Goodput:
         finally:
             self.seconds[bucket] += time.monotonic() - began
 
-    def resume(self, step: int, saved: Mapping[str, float], started: float) -> None:
-        """Continue from a checkpoint of `step`; `started` is this process's start (epoch seconds)."""
+    def resume(self, step: int, saved: Mapping[str, float]) -> None:
+        """Continue from a checkpoint of `step`: add its seconds, and those since the last attempt."""
         for name in BUCKETS:
             self.seconds[name] += float(saved.get(name, 0.0))
         self.disruptions = int(saved.get("disruptions", 0)) + 1
@@ -71,7 +77,7 @@ class Goodput:
             return
         before = self._previous
         self.seconds["lost"] += max(0, before.step - step) * before.seconds
-        self.seconds["restart"] += max(0.0, started - before.at)
+        self.seconds["restart"] += max(0.0, self._started - before.at)
 
     def count_as_lost(self, seconds: float) -> None:
         """Count the seconds of steps that will be repeated."""

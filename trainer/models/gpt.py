@@ -31,7 +31,7 @@ class Attention(nn.Module):
         return mixed.transpose(1, 2).flatten(2)
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Pre-norm attention and MLP; `mask` [B, 1, T, T] is True where a token attends, by default causal."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -68,7 +68,7 @@ class GPT(nn.Module):
     ) -> None:
         super().__init__()
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
-        self.blocks = nn.ModuleList([Block(width, heads, dropout) for _ in range(layers)])
+        self.blocks = nn.ModuleList([TransformerBlock(width, heads, dropout) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
         self.head = LossHead(width, vocabulary, bias=False)
         self.head.logits_memory = logits_memory

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from trainer.config import PRESETS, Config, names_in
-from trainer.data.data_cache import Progress, cache_folder
+from trainer.data.data_cache import DataProgress, cache_folder
 from trainer.data.loader import IGNORED, Batch, Dataset
 from trainer.data.packing import packs_of
 from trainer.data.split import hold_out
@@ -60,7 +60,7 @@ def load_text(config: Config, tokenizer: str) -> TextData:
 
 
 def _prepare(
-    config: Config, tokenizer: str, progress: Progress | None
+    config: Config, tokenizer: str, progress: DataProgress | None
 ) -> tuple[TokenFile | TokenShards, Path | None]:
     """The tokens, and which conversations share a sample, both written now if they are not."""
     spec, context, masked = config.data.data, config.model.context, config.data.document_masks == "on"
@@ -94,12 +94,12 @@ def _check_targets(samples: Conversations, config: Config) -> None:
         emit("phase", text, severity="WARNING", phase="starting")
 
 
-def prepare_gpt(config: Config, progress: Progress) -> str:
+def prepare_gpt(config: Config, progress: DataProgress) -> str:
     """The token file of `gpt`. Raises DataError as `load_text` does."""
     return _prepare(config, config.data.tokenizer, progress)[0].where
 
 
-def prepare_causal_lm(config: Config, progress: Progress) -> str:
+def prepare_causal_lm(config: Config, progress: DataProgress) -> str:
     """The token file of `causal_lm`. Raises DataError as `load_text` does."""
     return _prepare(config, _tokenizer(config), progress)[0].where
 

@@ -14,7 +14,7 @@ from trainer.models.tensor_plan import TensorPlan
 from trainer.weights.source import WeightSource, materialize
 
 
-class AnswerCheck(Protocol):
+class AnswerMetric(Protocol):
     """Tells how many of the questions of held-out samples a model answers rightly."""
 
     def prompts(self, batch: Batch) -> Batch:
@@ -63,7 +63,7 @@ class Workload:
     count_targets: Callable[[Batch], int] | None = None
     converts_inputs: bool = False
     collate: Collate | None = None
-    answers: AnswerCheck | None = None
+    answers: AnswerMetric | None = None
     probe: Callable[[], object] | None = None
     measured: Callable[[], Mapping[str, float]] | None = None
     weights: WeightSource | None = None

@@ -135,8 +135,8 @@ def _vertex_of(resource: str) -> Vertex:
     return Vertex(project, location)
 
 
-def _machine(given: Given) -> release.Machine:
-    return release.Machine(given.machine_type, given.accelerator_type, given.accelerator_count)
+def _machine(given: Given) -> release.ServingMachine:
+    return release.ServingMachine(given.machine_type, given.accelerator_type, given.accelerator_count)
 
 
 _LENGTH = {"steps": int, "samples": int}

@@ -20,7 +20,7 @@ _NEW = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ServingMachine:
     """What each deployed model runs on."""
 
     type: str
@@ -55,7 +55,9 @@ class Baseline:
         }  # fmt: skip
 
 
-def prepared_endpoint(vertex: Vertex, name: str, baseline: Baseline, machine: Machine) -> tuple[str, str]:
+def prepared_endpoint(
+    vertex: Vertex, name: str, baseline: Baseline, machine: ServingMachine
+) -> tuple[str, str]:
     """The endpoint of this name, and the version (…/models/ID@VERSION) that has most of its traffic.
 
     It is created where there is none; without a deployed model the baseline is registered and gets all of
@@ -92,7 +94,7 @@ def _registered(vertex: Vertex, baseline: Baseline) -> str:
     return f"{uploaded.model}@{uploaded.model_version_id}"
 
 
-def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, machine: Machine) -> str:
+def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, machine: ServingMachine) -> str:
     """Deploy a version with a share of the traffic, taken from the others; the deployed model's id.
 
     One that is deployed already, by an earlier attempt, is not deployed again.
@@ -147,7 +149,9 @@ def roll_back(vertex: Vertex, endpoint: str, deployed: str) -> None:
     emit("phase", f"the canary {deployed} is off {endpoint}", phase="release")
 
 
-def _deploy(vertex: Vertex, endpoint: str, version: str, machine: Machine, split: dict[str, int]) -> str:
+def _deploy(
+    vertex: Vertex, endpoint: str, version: str, machine: ServingMachine, split: dict[str, int]
+) -> str:
     model = {"model": version, "dedicated_resources": machine.resources()}
     begun = vertex.endpoints.deploy_model(endpoint=endpoint, deployed_model=model, traffic_split=split)
     return str(begun.result(timeout=LONGEST).deployed_model.id)

@@ -16,7 +16,7 @@ Env = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PlacementSource:
     """Variables that `applies` tells, and how they are `read`."""
 
     names: str
@@ -30,23 +30,25 @@ def _set(*names: str) -> Callable[[Env], bool]:
 
 SOURCES = (
     # A launcher inside of the container is nearer than the platform around it.
-    Source(
+    PlacementSource(
         "LOCAL_RANK, RANK (torchrun)",
         lambda env: "LOCAL_RANK" in env and "RANK" in env,
         lambda env, _: from_ranks(env, "torchrun", per_process=True),
     ),
-    Source("OMPI_COMM_WORLD_RANK or PMI_RANK (mpirun, MPIJob)", is_mpi, from_mpi),
-    Source("CLUSTER_SPEC (Vertex AI)", _set("CLUSTER_SPEC"), lambda env, _: from_cluster_spec(env)),
-    Source("TF_CONFIG (TFJob)", _set("TF_CONFIG"), lambda env, _: from_tf_config(env)),
-    Source("PET_NNODES (PyTorchJob, TrainJob)", _set("PET_NNODES"), lambda env, _: from_pet(env)),
-    Source(
+    PlacementSource("OMPI_COMM_WORLD_RANK or PMI_RANK (mpirun, MPIJob)", is_mpi, from_mpi),
+    PlacementSource("CLUSTER_SPEC (Vertex AI)", _set("CLUSTER_SPEC"), lambda env, _: from_cluster_spec(env)),
+    PlacementSource("TF_CONFIG (TFJob)", _set("TF_CONFIG"), lambda env, _: from_tf_config(env)),
+    PlacementSource("PET_NNODES (PyTorchJob, TrainJob)", _set("PET_NNODES"), lambda env, _: from_pet(env)),
+    PlacementSource(
         "RANK, WORLD_SIZE",
         lambda env: "RANK" in env and "WORLD_SIZE" in env,
         lambda env, _: from_ranks(env, "RANK and WORLD_SIZE", per_process=False),
     ),
-    Source("JOBSET_NAME (JobSet)", _set("JOBSET_NAME"), lambda env, _: from_job_set(env)),
-    Source("JOB_COMPLETION_INDEX (Job)", _set("JOB_COMPLETION_INDEX"), lambda env, _: from_indexed_job(env)),
-)  # fmt: skip
+    PlacementSource("JOBSET_NAME (JobSet)", _set("JOBSET_NAME"), lambda env, _: from_job_set(env)),
+    PlacementSource(
+        "JOB_COMPLETION_INDEX (Job)", _set("JOB_COMPLETION_INDEX"), lambda env, _: from_indexed_job(env)
+    ),
+)
 
 
 def _read_file(path: str) -> str:

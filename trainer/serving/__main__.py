@@ -18,7 +18,7 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.errors import CheckpointError, DataError, UsageError
-from trainer.serving.answerer import Answerer, open_answerer
+from trainer.serving.answerer import ServedModel, open_answerer
 from trainer.structured_log import emit
 
 MAX_REQUEST = 16 << 20
@@ -30,7 +30,7 @@ class PredictionServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, answerer: Answerer, env: Mapping[str, str], host: str = "0.0.0.0") -> None:
+    def __init__(self, answerer: ServedModel, env: Mapping[str, str], host: str = "0.0.0.0") -> None:
         self.answerer, self.lock = answerer, threading.Lock()
         self.health = env.get("AIP_HEALTH_ROUTE") or "/health"
         self.predict = env.get("AIP_PREDICT_ROUTE") or "/predict"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from trainer.checkpoint.locations import needs_client, open_store
 from trainer.checkpoint.manifest import Manifest, read
-from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.checkpoint.stores.remote_store import RemoteStoreError
 from trainer.checkpoint.weights import newest_good
 from trainer.cloud_paths import bucket_path, local_path
 from trainer.config import Config, parse
@@ -18,14 +18,14 @@ from trainer.registry import model_entry, resolve
 from trainer.structured_log import emit
 
 
-class Answerer(Protocol):
+class ServedModel(Protocol):
     """Answers the instances of a prediction request."""
 
     def answer(self, instances: Sequence[Any]) -> list[dict[str, Any]]:
         """A prediction for each instance. Raises DataError for one that can't be used."""
 
 
-def open_answerer(uri: str) -> Answerer:
+def open_answerer(uri: str) -> ServedModel:
     """What answers by the newest good checkpoint at `uri`.
 
     Raises:
@@ -38,7 +38,7 @@ def open_answerer(uri: str) -> Answerer:
     entry = model_entry(name)
     if entry is None or not entry.answerer:
         raise UsageError(f"{checkpoint} is of --model {name or 'unknown'}, which does not answer questions")
-    found: Answerer = resolve(entry.answerer)(settings(manifest), checkpoint)
+    found: ServedModel = resolve(entry.answerer)(settings(manifest), checkpoint)
     return found
 
 
@@ -62,7 +62,7 @@ def fetch(uri: str) -> Path:
 
 def copy_of(uri: str, folder: Path) -> Path:
     """A copy below `folder` of what is at `uri` in a bucket. Raises RemoteStoreError."""
-    from trainer.checkpoint.gcs_store import GcsStore  # noqa: PLC0415 - half a second, for buckets only
+    from trainer.checkpoint.stores.gcs_store import GcsStore  # noqa: PLC0415 - half a second, for buckets only
 
     GcsStore(f"gs://{bucket_path(uri)}").download_tree(folder)
     return folder / str(bucket_path(uri))

@@ -51,7 +51,7 @@ _MAX_TRACEBACK = 32_000
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class AttemptFailure:
     """Why an attempt ended, in a sentence; `time` is in seconds since the epoch.
 
     `follower`: the process only noticed that another one is gone. `code` is an exit code.
@@ -62,7 +62,7 @@ class Failure:
     code: int = 1
     follower: bool = False
 
-    def precedes(self, other: Failure | None) -> bool:
+    def precedes(self, other: AttemptFailure | None) -> bool:
         """Whether this one rather than `other` is the cause."""
         return other is None or (self.follower, self.time) < (other.follower, other.time)
 
@@ -144,7 +144,7 @@ class NodeFailures:
         self._folder, self.attempt, self._node, self._processes = folder, attempt, node, processes
         self._records: dict[int, ErrorRecord] = {}
         self._cause_rank = -1
-        self.cause: Failure | None = None
+        self.cause: AttemptFailure | None = None
         """The first failure of this node; of followers only if there is no other."""
 
     def file(self, local_rank: int) -> Path:
@@ -162,17 +162,17 @@ class NodeFailures:
         """
         record = read_record(self.file(local_rank))
         if record is None:
-            text = f"{self._who(local_rank, code)}{_exit_text(code)}"
-            found = Failure(
-                text, time.time(), code, code not in self._final() and math.isfinite(ended_before)
-            )
+            message = f"{self._who(local_rank, code)}{_exit_text(code)}"
+            follower = code not in self._final() and math.isfinite(ended_before)
+            failure = AttemptFailure(message, time.time(), code, follower)
         else:
             self._records[local_rank] = record
             follower = record.follower or record.time > ended_before
-            found = Failure(f"{self._who(local_rank, code)}{record.message}", record.time, code, follower)
-        if not found.precedes(self.cause):
+            message = f"{self._who(local_rank, code)}{record.message}"
+            failure = AttemptFailure(message, record.time, code, follower)
+        if not failure.precedes(self.cause):
             return False
-        self.cause, self._cause_rank = found, local_rank
+        self.cause, self._cause_rank = failure, local_rank
         return True
 
     def others_finish(self, code: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.placement.topology import Topology
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 
 VERSION = 1
 _MAX_TEXT = 20_000
@@ -43,7 +43,7 @@ class Attempt:
 class AttemptEnd:
     """Why the attempt has ended for this node. `hangs`: its processes would not notice."""
 
-    failure: Failure
+    failure: AttemptFailure
     hangs: bool = False
 
 
@@ -94,11 +94,11 @@ def read_start(message: Mapping[str, Any], topology: Topology, own_address: str)
     return attempt, read_integer(message, "attempt_id", 1)
 
 
-def failed(failure: Failure, attempt_id: int) -> dict[str, Any]:
+def failed(failure: AttemptFailure, attempt_id: int) -> dict[str, Any]:
     return {"failed": write_failure(failure), "attempt_id": attempt_id}
 
 
-def read_failed(message: Mapping[str, Any]) -> tuple[Failure, int]:
+def read_failed(message: Mapping[str, Any]) -> tuple[AttemptFailure, int]:
     """The failure and the attempt's id. Raises ProtocolError."""
     return read_failure(message, "failed"), read_integer(message, "attempt_id", 0)
 
@@ -130,7 +130,7 @@ def read_leave(message: Mapping[str, Any]) -> int:
     return read_integer(message, "leave", 0, 255)
 
 
-def write_failure(failure: Failure) -> dict[str, Any]:
+def write_failure(failure: AttemptFailure) -> dict[str, Any]:
     """For a message."""
     return {
         "message": failure.message[:_MAX_TEXT], "time": float(failure.time), "code": failure.code,
@@ -138,7 +138,7 @@ def write_failure(failure: Failure) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def read_failure(message: Mapping[str, Any], name: str) -> Failure:
+def read_failure(message: Mapping[str, Any], name: str) -> AttemptFailure:
     """The result of `write_failure` in this field. Raises ProtocolError."""
     said = message[name]
     if not isinstance(said, dict):
@@ -146,7 +146,7 @@ def read_failure(message: Mapping[str, Any], name: str) -> Failure:
     time = said.get("time")
     if not isinstance(time, float) or not math.isfinite(time):
         raise ProtocolError("time is no number")
-    return Failure(
+    return AttemptFailure(
         read_text(said, "message"), time, read_integer(said, "code", 0, 255), said.get("follower") is True
     )
 

@@ -25,7 +25,7 @@ from trainer.network.messages import MessageStream
 from trainer.network.rejected_connections import RejectionLog
 from trainer.placement.topology import Topology
 from trainer.supervision import protocol
-from trainer.supervision.failure import Failure
+from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import Attempt, AttemptEnd, ProtocolError
 
 POLL = 0.05
@@ -65,7 +65,7 @@ class Peers(Protocol):
         Its failure may change to the cause when a node that noticed it later reports it.
         """
 
-    def report_failure(self, failure: Failure) -> None:
+    def report_failure(self, failure: AttemptFailure) -> None:
         """Tell the others why processes of this node failed, which ends the attempt."""
 
     def leave(self, code: int) -> None:
@@ -119,7 +119,7 @@ def make_rendezvous(
     """This node's side. `peer_timeout` is in seconds; `clock` measures it and the heartbeats."""
     if topology.nodes == 1:
         return SingleNode()
-    side = Leader if topology.node_rank == 0 else Follower
+    side = RendezvousLeader if topology.node_rank == 0 else Follower
     return side(topology, timeout, peer_timeout, clock)
 
 
@@ -132,7 +132,7 @@ class SingleNode:
     def poll(self) -> AttemptEnd | None:
         return None
 
-    def report_failure(self, failure: Failure) -> None:
+    def report_failure(self, failure: AttemptFailure) -> None:
         return
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ class SingleNode:
         return
 
 
-class Leader:
+class RendezvousLeader:
     """Implements `Rendezvous` for node 0."""
 
     def __init__(self, topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock) -> None:
@@ -163,7 +163,7 @@ class Leader:
         self._running = False
         self._last_id = 0
         """Id of the running attempt, or of the last one."""
-        self._cause: Failure | None = None
+        self._cause: AttemptFailure | None = None
         """Why the last attempt ended."""
         self._end: AttemptEnd | None = None
         """Its end, if it is by another node."""
@@ -206,7 +206,7 @@ class Leader:
         self._exchange(0)
         return self._end
 
-    def report_failure(self, failure: Failure) -> None:
+    def report_failure(self, failure: AttemptFailure) -> None:
         self._end_attempt(AttemptEnd(failure), informed=0)
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -326,7 +326,7 @@ class Leader:
         code = self._left.get(rank)
         if code not in PART_DONE and self._running:
             reason = reason if code is None else f"node {rank} left with exit code {code}"
-            failure = Failure(reason, time.time(), exit_codes.PEER_LOST if code is None else code)
+            failure = AttemptFailure(reason, time.time(), exit_codes.PEER_LOST if code is None else code)
             self._end_attempt(AttemptEnd(failure, hangs), informed=rank)
 
     def _listen(self) -> socket.socket:
@@ -390,7 +390,7 @@ class Follower:
         self._exchange(0)
         return self._end
 
-    def report_failure(self, failure: Failure) -> None:
+    def report_failure(self, failure: AttemptFailure) -> None:
         if self._leader is not None and self._last_id:
             self._leader.send(**protocol.failed(failure, self._last_id))
         self._running = False
@@ -465,7 +465,7 @@ class Follower:
         self._leader = None
         if self._running:
             code = exit_codes.PEER_LOST if self._leader_left is None else self._leader_left
-            self._running, self._end = False, AttemptEnd(Failure(reason, time.time(), code), hangs)
+            self._running, self._end = False, AttemptEnd(AttemptFailure(reason, time.time(), code), hangs)
 
 
 def close_all(streams: Iterable[MessageStream], code: int) -> None:

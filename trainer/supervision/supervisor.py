@@ -26,7 +26,7 @@ from trainer.metrics.goodput import RecordedStep
 from trainer.network.addresses import interface_of
 from trainer.placement.topology import Topology
 from trainer.structured_log import emit, end_line
-from trainer.supervision.failure import ERROR_FILE, TORCH_ERROR_FILE, Failure, NodeFailures
+from trainer.supervision.failure import ERROR_FILE, TORCH_ERROR_FILE, AttemptFailure, NodeFailures
 from trainer.supervision.fork_server_client import ForkServerClient
 from trainer.supervision.program import Program
 from trainer.supervision.protocol import Attempt, AttemptEnd
@@ -64,7 +64,7 @@ class Supervisor:
         self._hangs: Incidents | None = None
         self._peers = self._make_peers()
         self._processes = ForkServerClient(program.arguments())
-        self._cause: Failure | None = None
+        self._cause: AttemptFailure | None = None
         """Why the last attempt ended."""
 
     def _make_peers(self) -> Peers:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.manifest import Manifest
-from trainer.checkpoint.peers.connection import Connection, PeerError, StoreAddress, connect
+from trainer.checkpoint.peers.connection import PeerConnection, PeerError, StoreAddress, connect
 from trainer.checkpoint.peers.store import check_part, read_manifest
 from trainer.distributed.process_group import ProcessGroup
 from trainer.structured_log import emit
@@ -137,7 +137,7 @@ def _by_step(copies: list[HeldCopy]) -> dict[int, HeldCopy]:
     return {copy.manifest.step: copy for copy in sorted(copies, key=lambda copy: copy.manifest.saved)}
 
 
-def _receive_file(connection: Connection, path: Path, expected: Mapping[str, int]) -> None:
+def _receive_file(connection: PeerConnection, path: Path, expected: Mapping[str, int]) -> None:
     """Raises PeerError, also for a wrong checksum, or OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     block = memoryview(bytearray(min(_BLOCK, expected["bytes"])))

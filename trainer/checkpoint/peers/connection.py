@@ -67,7 +67,7 @@ class StoreAddress:
             return None
 
 
-class Connection:
+class PeerConnection:
     """One end of a connection. Every method raises PeerError when the other end fails."""
 
     def __init__(self, sock: socket.socket, peer: str = "", seconds: float = IO_SECONDS) -> None:
@@ -75,7 +75,7 @@ class Connection:
         sock.settimeout(seconds)
         self.peer, self._sock, self._received = peer, sock, bytearray()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> PeerConnection:
         return self
 
     def __exit__(
@@ -185,7 +185,7 @@ class Connection:
         return line
 
 
-def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> Connection:
+def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> PeerConnection:
     """A connection to this store, after `hello`; `seconds` is how long its answers may take.
 
     Raises:
@@ -195,7 +195,7 @@ def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> Connection:
         sock = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
     except OSError as error:
         raise PeerError(_reason(error)) from error
-    connection = Connection(sock, address.host, seconds)
+    connection = PeerConnection(sock, address.host, seconds)
     connection.send(protocol=VERSION, job=address.job, key=address.key)
     return connection
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainer.checkpoint.peers.connection import Connection, PeerError, StoreAddress
+from trainer.checkpoint.peers.connection import PeerConnection, PeerError, StoreAddress
 from trainer.checkpoint.peers.sender import Sender
 from trainer.checkpoint.peers.store import CopyStore, check_part, read_manifest
 from trainer.network.addresses import without_prefix
@@ -55,7 +55,7 @@ class Server:
         """The node whose copies are here."""
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._strangers = RejectionLog("checkpoint", "it may not see the peer copies")
-        self._receives: Connection | None = None
+        self._receives: PeerConnection | None = None
         """The connection that a copy comes from."""
 
     def serve(self, listener: socket.socket) -> None:
@@ -73,10 +73,10 @@ class Server:
             if not self._free_threads.acquire(blocking=False):
                 sock.close()
                 continue
-            connection = Connection(sock, without_prefix(peer[0]))
+            connection = PeerConnection(sock, without_prefix(peer[0]))
             threading.Thread(target=self._serve, args=[connection], name=connection.peer, daemon=True).start()
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, connection: PeerConnection) -> None:
         try:
             with connection:
                 self._answer(connection)
@@ -86,7 +86,7 @@ class Server:
         finally:
             self._free_threads.release()
 
-    def _answer(self, connection: Connection) -> None:
+    def _answer(self, connection: PeerConnection) -> None:
         try:
             if not connection.check_hello(self._settings.job, self._settings.key):
                 return
@@ -104,7 +104,7 @@ class Server:
         except PeerError as error:
             connection.send(refused=str(error))
 
-    def _put(self, connection: Connection, said: dict[str, Any]) -> None:
+    def _put(self, connection: PeerConnection, said: dict[str, Any]) -> None:
         """Receive a copy; one that is not complete is never to be seen."""
         manifest = read_manifest(said.get("manifest"))
         check_part(manifest, self._before)
@@ -125,7 +125,7 @@ class Server:
         self._copies.add(copy)
         connection.send(stored=True)
 
-    def _fetch(self, connection: Connection, said: dict[str, Any]) -> None:
+    def _fetch(self, connection: PeerConnection, said: dict[str, Any]) -> None:
         node, saved = said.get("node"), said.get("saved")
         copy = self._copies.find(node, saved) if isinstance(node, int) and isinstance(saved, float) else None
         if copy is None:
@@ -134,13 +134,13 @@ class Server:
         for _, view in copy.files():
             connection.send_bytes(view)
 
-    def _list(self, connection: Connection, _: dict[str, Any]) -> None:
+    def _list(self, connection: PeerConnection, _: dict[str, Any]) -> None:
         found = self._copies.manifests()
         connection.send(copies=len(found))
         for manifest in found:
             connection.send(manifest=manifest.to_json())
 
-    def _copy(self, connection: Connection, said: dict[str, Any]) -> None:
+    def _copy(self, connection: PeerConnection, said: dict[str, Any]) -> None:
         """A process of this node has saved a checkpoint."""
         if connection.peer not in _LOOPBACK:
             raise PeerError("only a process of this node may ask for that")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
 from trainer.checkpoint.manifest import Manifest
-from trainer.checkpoint.peers.connection import Connection, PeerError
+from trainer.checkpoint.peers.connection import PeerConnection, PeerError
 from trainer.checkpoint.peers.memory import FreeMemory, free_memory
 from trainer.errors import CheckpointError
 
@@ -30,7 +30,7 @@ class Copy:
             yield name, self._bytes[start : start + file["bytes"]]
             start += file["bytes"]
 
-    def receive(self, connection: Connection) -> None:
+    def receive(self, connection: PeerConnection) -> None:
         """Fill it. Raises PeerError, also for a file that does not match its checksum."""
         for name, view in self.files():
             if connection.receive_into(view) != self.manifest.files[name]["crc32"]:

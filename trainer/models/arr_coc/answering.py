@@ -24,7 +24,7 @@ from trainer.weights.source import materialize
 
 
 class Answerer:
-    """Implements `serving.answerer.Answerer`.
+    """Implements `serving.answerer.ServedModel`.
 
     An instance is `{"image": BASE64, "question": TEXT}`, with a file of an image that Pillow reads. Its
     prediction is `{"answer": TEXT, "tokens": [ID, …]}`, with the tokens that the answer is the text of.

@@ -57,7 +57,7 @@ def accuracy(answer: str, references: Sequence[str], match: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """Implements `models.workload.AnswerCheck`. `references` has people's answers by sample, `text` is the
+    """Implements `models.workload.AnswerMetric`. `references` has people's answers by sample, `text` is the
     text of generated tokens."""
 
     references: Callable[[int], Sequence[str]]

@@ -16,7 +16,7 @@ from trainer.cloud_paths import local_path
 from trainer.config import Config
 from trainer.config_checks import selected_range
 from trainer.data.chat import IMAGE, ChatML, load_template
-from trainer.data.data_cache import Progress, cache_folder
+from trainer.data.data_cache import DataProgress, cache_folder
 from trainer.data.loader import Dataset
 from trainer.data.split import HELD_OUT, Slice, hold_out
 from trainer.data.tokenizer import is_bytes, load_tokenizer, tokenizer_of
@@ -42,7 +42,7 @@ GENERATED = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ModelParts:
     """The model, what makes its inputs, and its weights that are on the meta device yet."""
 
     model: ArrCoc
@@ -79,7 +79,7 @@ def arr_coc(config: Config) -> Workload:
     )
 
 
-def build_parts(config: Config) -> Parts:
+def build_parts(config: Config) -> ModelParts:
     """The model without data. Raises UsageError as `arr_coc` does."""
     where, most = config.model.weights or "tiny", config.model.image_tokens
     if config.model.dropout:
@@ -103,7 +103,7 @@ def build_parts(config: Config) -> Parts:
     )  # fmt: skip
     # A smaller image is enlarged: it then has as many tokens as are selected at least.
     limits = ImageLimits(token_side(qwen), min(fewest, most), most)
-    return Parts(model, _prompts(config, where, qwen.config), limits, deferred)
+    return ModelParts(model, _prompts(config, where, qwen.config), limits, deferred)
 
 
 def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) -> AnswerCheck | None:
@@ -115,7 +115,7 @@ def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) 
     return AnswerCheck(lambda sample: whole.references(first + sample), prompts.answer, config.answer_match)
 
 
-def prepare_questions(config: Config, progress: Progress) -> str:
+def prepare_questions(config: Config, progress: DataProgress) -> str:
     """`--data`, whose lines and images are checked and indexed now. Raises DataError as `arr_coc` does."""
     if config.data.data:
         index_questions(local_path(config.data.data), cache_folder(config), progress)

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import Dataset
 
 from trainer.cloud_paths import local_path
-from trainer.data.data_cache import Progress
+from trainer.data.data_cache import DataProgress
 from trainer.data.documents import check_text
 from trainer.data.line_file import JsonLines
 from trainer.data.loader import IGNORED, Batch
@@ -123,7 +123,7 @@ class QuestionFile(Dataset[Sample]):
 
 
 def index_questions(
-    path: Path, cache: Path, progress: Progress | None = None
+    path: Path, cache: Path, progress: DataProgress | None = None
 ) -> tuple[JsonLines, ImageSizes]:
     """The lines of a file of questions, each checked, and the sizes of their images.
 
@@ -132,7 +132,7 @@ def index_questions(
     Raises:
         DataError: with the file and the line that can't be read, or whose image is missing.
     """
-    progress = progress or Progress()
+    progress = progress or DataProgress()
     lines = JsonLines(path, cache, partial(_example, path), progress)
     if not len(lines):
         raise DataError(f"{path} has no questions")

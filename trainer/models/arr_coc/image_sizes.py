@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.data_cache import Progress, only_writer
+from trainer.data.data_cache import DataProgress, only_writer
 from trainer.errors import DataError, one_line
 
 _THREADS = 32
@@ -39,7 +39,7 @@ class ImageSizes:
         return self._hash
 
 
-def image_sizes(path: Path, count: int, find: Find, progress: Progress) -> ImageSizes:
+def image_sizes(path: Path, count: int, find: Find, progress: DataProgress) -> ImageSizes:
     """The sizes in the file `path`, which is written now if it is missing or some sizes have changed.
 
     Raises:
@@ -66,7 +66,7 @@ def _changed(path: Path, count: int, find: Find) -> bool:
     )
 
 
-def _write(path: Path, count: int, find: Find, progress: Progress) -> None:
+def _write(path: Path, count: int, find: Find, progress: DataProgress) -> None:
     digest, scratch = hashlib.blake2b(digest_size=16), path.with_suffix(".part")
     try:
         with scratch.open("wb") as out:

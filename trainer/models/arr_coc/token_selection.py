@@ -18,7 +18,7 @@ THRESHOLD = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SelectedTokens:
     """The selected tokens of each image, in raster order.
 
     `index` [B, K] int64 into the raster of the image's own grid; `counts` are their numbers, K the largest of
@@ -37,7 +37,7 @@ def select(
     *,
     min_tokens: int = MIN_TOKENS,
     max_tokens: int = MAX_TOKENS,
-) -> Selection:
+) -> SelectedTokens:
     """Select tokens of each image's grid by its relevance [B, 32, 32].
 
     It selects all tokens above the threshold, within the bounds: so an image has as many as are relevant in
@@ -54,7 +54,7 @@ def select(
     # Padding comes after all tokens.
     index = top.masked_fill(~valid, score.shape[1]).sort(1).values.masked_fill(~valid, 0)
     selected = score.gather(1, index)
-    return Selection(index, counts, valid, 1 + selected - selected.detach())
+    return SelectedTokens(index, counts, valid, 1 + selected - selected.detach())
 
 
 def gather_rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 
 from trainer.checkpoint.manifest import MANIFEST, Manifest
-from trainer.checkpoint.remote_store import MissingError, RemoteStoreError
+from trainer.checkpoint.stores.remote_store import MissingError, RemoteStoreError
 from trainer.errors import CheckpointError
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainer.checkpoint.manifest import MANIFEST, Manifest, step_folders, step_of
-from trainer.checkpoint.remote_store import MissingError, RemoteStoreError
+from trainer.checkpoint.stores.remote_store import MissingError, RemoteStoreError
 from trainer.errors import CheckpointError
 
 

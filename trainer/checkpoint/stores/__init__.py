@@ -1,0 +1,1 @@
+"""Where checkpoints are uploaded: a Cloud Storage bucket, or a folder on another disk."""
