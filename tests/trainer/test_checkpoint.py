@@ -144,7 +144,10 @@ def test_uploads_continue_after_the_store_recovers(
     found.attach(strategy(), None)
     ending = found.finish(7, PROGRESS, 1.0)
     assert (ending.saved_step, ending.uploaded_step, ending.code) == (7, -1, exit_codes.STORE_UNAVAILABLE)
-    assert f"not uploaded to {place}: " in ending.loss and "Not a directory. It has none yet" in ending.loss
+    assert (
+        f"not uploaded to {place}: " in ending.loss
+        and "Not a directory. There is no uploaded checkpoint yet" in ending.loss
+    )
     assert "checkpoint 7 is not uploaded yet" in capfd.readouterr().out
     place.unlink()
     ending = found.finish(7, PROGRESS, 120.0)

@@ -120,7 +120,7 @@ def test_a_bucket_that_is_dead_at_the_end_is_an_error_and_the_next_start_uploads
     assert (said["step"], said["saved_step"], said["uploaded_step"], said["place"]) == (60, 60, None, URI)
     only = f"only in checkpoints/step-60 on {os.uname().nodename}, and not uploaded to {URI}: "
     assert only in said["message"]
-    assert "It has none yet. Copy it before this machine is gone" in said["message"]
+    assert "There is no uploaded checkpoint yet. Copy it before this machine is gone" in said["message"]
 
     cloud.server.faults.set(BucketFaults())
     again = Ranks(tmp_path, 2, *flags, env=env)
@@ -169,7 +169,7 @@ def test_a_bucket_that_is_dead_at_the_start_is_waited_for(tmp_path: Path, cloud:
     assert dead.wait() == [exit_codes.STORE_UNAVAILABLE], dead.errors()
     said = dead.lines()[len(first.lines()) :] or dead.lines()
     error = dead.lines()[-1]
-    assert error["kind"] == "error" and f"could not be listed for 1 s: {URI}" in error["message"]
+    assert error["kind"] == "error" and f"were not listed within 1 s: {URI}" in error["message"]
     assert "does not begin at step 0" in error["message"] and "traceback" not in error
     assert not any(line["kind"] == "step" and line["step"] == 4 for line in said)
 

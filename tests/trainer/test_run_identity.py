@@ -127,7 +127,9 @@ def test_never_continues_its_own_run_after_a_restart_and_nothing_else(
         assert names(folder) == ["step-300", "step-4", "step-3", "step-2"]
     # Nor overwritten: neither on the disk nor in the store.
     ending = again.finish(4, PROGRESS, 1.0)
-    assert "it is a checkpoint of run foreign (begun " in ending.save_problem and ending.saved_step == 3
+    assert (
+        "the folder has a checkpoint of run foreign (begun " in ending.save_problem and ending.saved_step == 3
+    )
     assert read(tmp_path / "ck" / "step-4").run.id == "foreign"
     shutil.rmtree(tmp_path / "ck" / "step-4")
     ending = again.finish(4, PROGRESS, 1.0)
@@ -209,7 +211,7 @@ def test_a_change_of_the_curve_is_refused_unless_it_is_asked_for(
         again.close()
     said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     told = [line["message"] for line in said if line["vxtui"].get("phase") == "resuming"]
-    assert told == [f"resumed with another setting: {change}"]
+    assert told == [f"resumed with a changed setting: {change}"]
 
 
 def test_what_may_change_is_checked() -> None:
@@ -229,7 +231,7 @@ def test_a_folder_that_cannot_be_read_is_no_reason_to_begin_at_step_0(
         if os.getuid() == 0:
             # Permissions do not bind root.
             os.seteuid(NOBODY)
-        with pytest.raises(PlaceUnavailableError, match=r"could not be listed for 0 s: .*Permission denied"):
+        with pytest.raises(PlaceUnavailableError, match=r"were not listed within 0 s: .*Permission denied"):
             again.find()
     finally:
         if os.getuid() == 0:
@@ -250,7 +252,7 @@ def test_a_store_that_fails_during_the_download_is_asked_again(tmp_path: Path, g
     side.unlink()
     side.mkdir()
     again = opened(tmp_path, group, flag, "--store-timeout=0.5")
-    with pytest.raises(PlaceUnavailableError, match=r"could not be downloaded for 0 s: .*Is a directory"):
+    with pytest.raises(PlaceUnavailableError, match=r"were not downloaded within 0 s: .*Is a directory"):
         again.find()
     again.close()
     # A file that is missing stays missing: that checkpoint is skipped.

@@ -93,8 +93,8 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     whole = {name: weight.detach() for name, weight in model.named_parameters()}
     first, *others = whole
     for name, found, said in (
-        ("lacks", {n: whole[n] for n in others}, f"they lack {first}"),
-        ("more", {**whole, "extra": torch.ones(1)}, "the model does not know extra"),
+        ("lacks", {n: whole[n] for n in others}, f"missing: {first}"),
+        ("more", {**whole, "extra": torch.ones(1)}, "unknown to the model: extra"),
         ("shape", {**whole, first: torch.ones(2, 2)}, f"size mismatch for {first}"),
     ):
         path = tmp_path / f"{name}.safetensors"

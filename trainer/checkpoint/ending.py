@@ -1,4 +1,4 @@
-"""What a run that ends has saved and uploaded, and what it has lost."""
+"""What an ending run saved, uploaded and lost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from trainer import exit_codes
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The same on all ranks. A `…_problem` is why this step is not saved or uploaded, "" if it is.
+    """How a run ended; the same on all ranks.
 
-    `saved_step` and `uploaded_step` are those of the newest good checkpoints in `folder` and in `store`; -1:
-    none. `store` is "" for a run without uploads. With `in_parts` each node has a part on a disk of its own.
+    A `…_problem` says why this step is not saved or uploaded, "" if it is. `saved_step` and `uploaded_step`
+    are the newest good checkpoints in `folder` and in `store`, -1 if there is none. `store` is "" for a run
+    without uploads. With `in_parts` each node has a part on its own disk.
     """
 
     step: int
@@ -29,34 +30,34 @@ class Ending:
 
     @property
     def code(self) -> int:
-        """The exit code of a run that has done all of its steps."""
+        """The exit code of a run that completed all of its steps."""
         if self.save_problem:
             return exit_codes.SAVE_FAILED
         return exit_codes.STORE_UNAVAILABLE if self.upload_problem else exit_codes.DONE
 
     @property
     def loss(self) -> str:
-        """What is lost and what to do; "" if nothing is."""
+        """What is lost and what to do about it; "" if nothing is lost."""
         if self.save_problem:
             return f"its checkpoint is not saved: {self.save_problem}. {self._last_good}"
         if self.upload_problem:
-            newest = "It has none yet"
+            newest = "There is no uploaded checkpoint yet"
             if self.uploaded_step >= 0:
-                newest = f"The newest one there is step {self.uploaded_step}"
+                newest = f"The newest uploaded checkpoint is step {self.uploaded_step}"
             where, copy = f"on {socket.gethostname()}", "Copy it before this machine is gone"
             if self.in_parts:
                 where = "on the nodes' own disks, a part on each"
                 copy = "Copy all parts before one of the machines is gone"
             return (
                 f"its checkpoint is only in {self._path} {where}, and not uploaded to {self.store}: "
-                f"{self.upload_problem}. {newest}. {copy}, or start again here when the place answers: that "
+                f"{self.upload_problem}. {newest}. {copy}, or start again here when the store answers: that "
                 "uploads it"
             )
         return ""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """For the structured line."""
+        """Fields of the structured log line."""
         return {
             "saved_step": self.saved_step if self.saved_step >= 0 else None,
             "path": str(self._path) if self.saved_step >= 0 else None,

@@ -1,10 +1,10 @@
 """Find the newest good checkpoint of a run: on the nodes' disks, in their memory, or in the remote store.
 
-What a node's disk lacks comes from a neighbour's memory, else from another node's disk, else from the store,
-of which only the manifests are read that could be newer than what the nodes have.
+A node whose disk lacks the checkpoint gets it from a neighbour's memory, else from another node's disk, else
+from the store. Of the store it reads only manifests that may be newer than the nodes' checkpoints.
 
-A place that does not answer is asked again for a while. Then the run ends: it may have checkpoints there,
-and to begin at step 0 beside them is never right.
+If a place does not answer, the finder asks again for a while and then ends the run: checkpoints may be there,
+and starting at step 0 beside them is never right.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from trainer.strategy.layout import layout_of
 
 T = TypeVar("T")
 Copies = dict[int, Manifest]
-"""The checkpoints in one place, by step."""
+"""Checkpoints in one place, by step."""
 _PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0)
-"""Seconds between attempts; the last one from then on."""
+"""Seconds between attempts; the last value repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
     """A complete checkpoint that every node has at `path`; `source` is where it came from.
 
-    `restored` says of each node whose disk did not have it which node it got its files from.
+    `restored` names, for each node whose disk lacked it, the node that sent the files.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class FoundCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Answer(Generic[T]):
-    """What one rank got from a place: `value`, or why not; `refusal` is for the user, the rest may pass."""
+    """What one rank got from a place: `value`, or the reason why not. Only a `refusal` is final."""
 
     value: T
     problem: str | None = None
@@ -61,7 +61,7 @@ class _Answer(Generic[T]):
 class _LocalCopies:
     """A run's checkpoints on the nodes: `saved` is the time of the newest save, by step.
 
-    By rank: `manifests` of those saves, and those that are `in_memory` of another node and not on the disk.
+    By rank: `manifests` of those saves, and copies `in_memory` of another node that the disk lacks.
     """
 
     saved: dict[int, float]
@@ -70,7 +70,7 @@ class _LocalCopies:
 
 
 class _Question(threading.Thread, Generic[T]):
-    """Asks in a thread, so that a signal need not wait for the answer."""
+    """Asks a place in a thread, so that a signal need not wait for the answer."""
 
     def __init__(self, ask: Callable[[], T], nothing: T) -> None:
         super().__init__(name="find checkpoints", daemon=True)
@@ -97,7 +97,8 @@ class _Question(threading.Thread, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to ask a place that does not answer, in seconds, and the signal that ends it (0: none yet)."""
+    """How many seconds to ask a place that does not answer, and the signal that ends the wait (0: none
+    yet)."""
 
     seconds: float
     received: Callable[[], int] = field(default=lambda: 0)
@@ -122,33 +123,33 @@ class Finder:
         self._patience, self._report = patience, report
         self.regroup(peers, shared=shared)
         self._remote: Copies = {}
-        """The store's checkpoints as rank 0 has listed them: another rank could see a newer one."""
+        """The store's checkpoints as rank 0 listed them: another rank could see a newer one."""
         self._unread: frozenset[int] = frozenset()
-        """Steps in the store whose manifests are not read."""
+        """Steps in the store whose manifests were not read."""
         self._rejected: set[tuple[str, float]] = set()
-        """("local" or "remote", time of the save) of those that all ranks know to be unusable."""
+        """("local" or "remote", time of the save) of checkpoints that all ranks know to be unusable."""
         self._damaged_here: set[tuple[Path, int]] = set()
-        """Unusable copies on this disk, not the same as on other ranks; with the time of the folder, which a
-        new save changes."""
+        """Unusable copies on this disk only, with the folder's modification time, which a new save
+        changes."""
 
     def regroup(self, peers: PeerCopies, *, shared: bool) -> None:
-        """The group has other ranks from now on."""
+        """Continue with the group's new ranks."""
         self._peers, self._shared = peers, shared
         self._coordinates = self._group.rank == 0 if shared else self._group.local_rank == 0
 
     def listing(self) -> tuple[Copies, frozenset[int]]:
-        """What is known of the store, for `adopt` on a rank that was not there when it was listed."""
+        """What this rank knows of the store, for `adopt` on a rank that joined after it was listed."""
         return self._remote, self._unread
 
     def adopt(self, listing: tuple[Copies, frozenset[int]]) -> None:
-        """Know what another rank knows of the store."""
+        """Take over what another rank knows of the store."""
         self._remote, self._unread = listing
 
     def list_places(self, own_run: str) -> dict[str, RunInPlace]:
         """The runs with checkpoints on the nodes and in the store, by id.
 
-        If the nodes together have a checkpoint of `own_run`, the run's older ones in the store are not read,
-        and nothing is said of other runs there.
+        If the nodes together have a checkpoint of `own_run`, the run's older checkpoints in the store and
+        other runs there are left out.
 
         Raises:
             PlaceUnavailableError: if a place does not answer in time.
@@ -159,8 +160,10 @@ class Finder:
         self._read_store(self._newest_complete(_usable(disks, held, own_run)))
         runs: dict[str, RunInPlace] = {}
         places = [(copies, f"--checkpoint-dir {self._folder}") for copies in disks]
-        for each in held:
-            places += [({step: c.manifest}, f"the memory of node {c.holder}") for step, c in each.items()]
+        for copies_by_step in held:
+            places += [
+                ({step: c.manifest}, f"the memory of node {c.holder}") for step, c in copies_by_step.items()
+            ]
         if self._store is not None:
             places.append((self._remote, f"--upload-dir {self._store.name}"))
         for copies, place in places:
@@ -171,14 +174,15 @@ class Finder:
         return runs
 
     def uploaded_step(self, run: RunIdentity) -> int:
-        """The step of the run's newest checkpoint in the store, as listed; -1: none. A collective call.
+        """Step of the run's newest checkpoint in the store, as listed; -1: none. A collective call.
 
-        One that is not read is the run's if the run has saved that step: no upload replaces another run's.
+        An unread checkpoint belongs to the run if the run saved that step: uploads never replace another
+        run's.
         """
         own = [manifest for manifest in self._remote.values() if manifest.run.id == run.id]
         if own:
             return max(own, key=lambda manifest: manifest.saved).step
-        saved = {step for each in _usable(*self._local(), run.id).manifests for step in each}
+        saved = {step for copies in _usable(*self._local(), run.id).manifests for step in copies}
         return max(self._unread & saved, default=-1)
 
     def newest(self, run: RunIdentity) -> FoundCheckpoint | None:
@@ -187,13 +191,13 @@ class Finder:
         Raises as `list_places` does.
         """
         while True:
-            remote = {step: found for step, found in self._remote.items() if found.run.id == run.id}
+            remote = {step: copy for step, copy in self._remote.items() if copy.run.id == run.id}
             local = _usable(*self._local(), run.id)
             choices = [(local.saved[step], 1, step) for step in local.saved if self._complete(step, local)]
-            choices += [(found.saved, 0, step) for step, found in remote.items()]
+            choices += [(copy.saved, 0, step) for step, copy in remote.items()]
             left = [choice for choice in choices if (_PLACES[choice[1]], choice[0]) not in self._rejected]
             if self._unread and (not left or max(left)[2] < max(self._unread)):
-                # What the nodes had is damaged.
+                # The nodes' checkpoint is damaged.
                 self._read_store()
                 continue
             if not left:
@@ -220,7 +224,8 @@ class Finder:
                 self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
 
     def _ask(self, done: str, ask: Callable[[], T], nothing: T) -> list[T]:
-        """Every rank's answer; while one has a problem, all ask again, until the patience is over."""
+        """Ask on every rank, and again while any rank has a problem, up to the patience; return all
+        answers."""
         began, attempt = time.monotonic(), 0
         while True:
             question = _Question(ask, nothing)
@@ -237,8 +242,8 @@ class Finder:
             left = self._group.all_gather(began + self._patience.seconds - time.monotonic())[0]
             if left <= 0:
                 raise PlaceUnavailableError(
-                    f"the checkpoints could not be {done} for {self._patience.seconds:.0f} s: {problem}. The "
-                    "run does not begin at step 0 beside checkpoints that it can't read: see whether the "
+                    f"the checkpoints were not {done} within {self._patience.seconds:.0f} s: {problem}. The "
+                    "run does not begin at step 0 beside checkpoints that it can't read: check that the "
                     "place exists and this job may read it, and start again; --store-timeout S waits longer"
                 )
             pause = min(_PAUSES[min(attempt, len(_PAUSES) - 1)], left)
@@ -255,12 +260,12 @@ class Finder:
         wait_together(self._group, lambda: time.monotonic() >= until, self._patience.received)
 
     def _read_store(self, above: int = -1) -> None:
-        """List the store, and read the manifests of the steps above this one."""
+        """List the store, and read the manifests of steps above this one."""
         nothing: tuple[Copies, frozenset[int]] = ({}, frozenset())
         self._remote, self._unread = self._ask("listed", lambda: self._list_remote(above), nothing)[0]
 
     def _list_remote(self, above: int) -> tuple[Copies, frozenset[int]]:
-        """On rank 0 the store's checkpoints above a step; the other steps. Damaged ones are reported."""
+        """On rank 0 the store's checkpoints above a step, and its other steps. Damaged ones are reported."""
         store = self._store
         copies: Copies = {}
         if store is None or self._group.rank:
@@ -284,9 +289,9 @@ class Finder:
         return copies, frozenset(step for step in steps if step <= above)
 
     def _local(self) -> tuple[list[Copies], list[dict[int, HeldCopy]]]:
-        """By rank what is on its disk and can be read, and what another node has in memory for it.
+        """By rank, the readable checkpoints on its disk, and those that another node has in memory for it.
 
-        There is nothing for a rank that does not coordinate.
+        Both are empty for a rank that does not coordinate.
         """
         disks: list[Copies] = self._ask("listed", self._list_local, {})
         self._peers.refresh()
@@ -311,7 +316,7 @@ class Finder:
         return copies
 
     def _damaged(self, step: int, local: _LocalCopies) -> bool:
-        """Whether this disk's copy is damaged; it is not offered again."""
+        """Whether this disk's copy is damaged; a damaged copy is not offered again."""
         path, rank = self._folder / f"step-{step}", self._group.rank
         on_disk = step in local.manifests[rank] and step not in local.in_memory[rank]
         problem = manifests.damage(path) if on_disk else None
@@ -325,40 +330,40 @@ class Finder:
         self._report(f"checkpoint {path} is skipped: {problem}")
 
     def _occupied(self, step: int, run: RunIdentity) -> str | None:
-        """Why nothing can be copied to this folder: another run's checkpoint is there."""
+        """Why nothing can be copied to this folder: it has another run's checkpoint of this step."""
         path = self._folder / f"step-{step}"
         other = manifests.other_run(path, run) if self._coordinates else None
-        return f"{path} is of {other}" if other else None
+        return f"{path} belongs to {other}" if other else None
 
     def _report_incomplete(self, local: _LocalCopies) -> None:
-        """The nodes have parts of a checkpoint, and the run does not continue from it."""
+        """Report a checkpoint of which the nodes have only parts: the run can't continue from it."""
         if not local.saved or self._group.rank:
             return
         at, step = max((saved, step) for step, saved in local.saved.items())
         if ("local", at) not in self._rejected:
-            parts = [each[step] for each in local.manifests if step in each]
+            parts = [copies[step] for copies in local.manifests if step in copies]
             lacking = sorted(set(range(parts[0].nodes)) - {part.node for part in parts})
             names = f"nodes {', '.join(map(str, lacking))}" if len(lacking) > 1 else f"node {lacking[0]}"
             self._report(
                 f"checkpoint step-{step} is not complete: the part of {names} is on no disk, in no other "
-                "node's memory and not in --upload-dir; there is no other one to continue from"
+                "node's memory and not in --upload-dir; no other checkpoint can be restored"
             )
 
     def _newest_complete(self, local: _LocalCopies) -> int:
-        """The step of the newest checkpoint that the nodes have together; -1: none."""
+        """Step of the newest checkpoint that the nodes have together; -1: none."""
         complete = [(saved, step) for step, saved in local.saved.items() if self._complete(step, local)]
         return max(complete)[1] if complete else -1
 
     @staticmethod
     def _complete(step: int, local: _LocalCopies) -> bool:
-        """Whether one node has all of its files, or all nodes together have them."""
-        of_step = [each[step] for each in local.manifests if step in each]
+        """Whether one node has all files of this step, or all nodes together do."""
+        of_step = [copies[step] for copies in local.manifests if step in copies]
         nodes = {manifest.node for manifest in of_step}
         return any(map(_has_all_files, of_step)) or nodes >= set(range(of_step[0].nodes))
 
     def _fetch(self, step: int, local: _LocalCopies) -> bool:
-        """Copy what other nodes have in memory to the disks that lack it; False if one of them failed."""
-        held, path = [each.get(step) for each in local.in_memory], self._folder / f"step-{step}"
+        """Copy checkpoints in other nodes' memory to the disks that lack them; False if a copy failed."""
+        held, path = [copies.get(step) for copies in local.in_memory], self._folder / f"step-{step}"
         if not any(held):
             return True
         own = held[self._group.rank]
@@ -375,23 +380,23 @@ class Finder:
         return not any(problems)
 
     def _restored(self, step: int, local: _LocalCopies) -> tuple[str, ...]:
-        """Which nodes did not have this step, and which ones they got it from."""
+        """Sentences that say which nodes lacked this step and which node sent it."""
         rank, text = self._group.rank, ""
         copy = local.in_memory[rank].get(step)
         if copy is not None:
             text = f"node {self._group.node_rank} from the memory of node {copy.holder}"
         elif self._coordinates and not self._shared and step not in local.manifests[rank]:
-            owner = next(each[step].node for each in local.manifests if step in each)
+            owner = next(copies[step].node for copies in local.manifests if step in copies)
             text = f"node {self._group.node_rank} from the disk of node {owner}"
         return tuple(filter(None, self._group.all_gather(text)))
 
     def _exchange(self, step: int, copies: list[Copies]) -> str | None:
         """Send each node the missing files of a local checkpoint; return the problem, or None."""
         group, path = self._group, self._folder / f"step-{step}"
-        owners = {rank: each[step] for rank, each in enumerate(copies) if step in each}
+        owners = {rank: own[step] for rank, own in enumerate(copies) if step in own}
         if self._shared:
             return None
-        # A node with all files sends all; without one every node sends its own.
+        # A node with all files sends all of them; otherwise every node sends its own.
         whole = next((rank for rank, manifest in owners.items() if _has_all_files(manifest)), None)
         present = owners[group.rank].files if group.rank in owners else {}
         if whole is not None and present:
@@ -403,14 +408,14 @@ class Finder:
                     self._send(path / name, rank, lacks=self._coordinates and name not in present)
             if self._coordinates and group.rank not in owners:
                 manifest = owners[whole] if whole is not None else next(iter(owners.values()))
-                files = {name: file for each in owners.values() for name, file in each.files.items()}
+                files = {name: file for part in owners.values() for name, file in part.files.items()}
                 manifests.write(path, manifest if whole is not None else replace(manifest, files=files))
         except OSError as error:
             return f"{path}: {error.strerror or error}"
         return None
 
     def _files_to_send(self, owners: dict[int, Manifest], rank: int) -> list[str]:
-        """Files that `rank` sends to the others."""
+        """Files that `rank` sends to the other ranks."""
         manifest = owners[rank]
         same_ranks = manifest.world_size == self._group.world_size and len(owners) == manifest.nodes
         if not _has_all_files(manifest) and same_ranks:
@@ -424,8 +429,8 @@ class Finder:
 
     def _download(self, step: int) -> str | None:
         """Download and verify a checkpoint; return the damage, or None."""
-        found = self._ask("downloaded", lambda: self._copy(step), None)
-        return next((damage for damage in found if damage), None)
+        damages = self._ask("downloaded", lambda: self._copy(step), None)
+        return next((damage for damage in damages if damage), None)
 
     def _copy(self, step: int) -> str | None:
         """Copy a checkpoint to this node's folder; return its damage, or None."""
@@ -451,27 +456,27 @@ class Finder:
 
 
 _PLACES = ("remote", "local")
-"""The second one is preferred."""
+"""Places of a checkpoint; the second one is preferred."""
 
 
 def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -> _LocalCopies:
-    """The newest save of each step: a node may have an older one, on its disk or in another one's memory."""
+    """The newest save of each step: a node may have an older one, on its disk or in another node's memory."""
     saved: dict[int, float] = {}
-    in_memory = [{step: copy.manifest for step, copy in each.items()} for each in held]
-    for each in (*disks, *in_memory):
-        for step, manifest in each.items():
+    in_memory = [{step: copy.manifest for step, copy in copies.items()} for copies in held]
+    for manifests_by_step in (*disks, *in_memory):
+        for step, manifest in manifests_by_step.items():
             if manifest.run.id == run_id:
                 saved[step] = max(manifest.saved, saved.get(step, 0.0))
-    found = _LocalCopies(saved, [], [])
+    local = _LocalCopies(saved, [], [])
     for disk, copies in zip(disks, held, strict=True):
         here = {step: m for step, m in disk.items() if m.run.id == run_id and m.saved == saved[step]}
         there = {
             step: c for step, c in copies.items()
             if c.manifest.run.id == run_id and c.manifest.saved == saved[step] and step not in here
         }  # fmt: skip
-        found.manifests.append(here | {step: copy.manifest for step, copy in there.items()})
-        found.in_memory.append(there)
-    return found
+        local.manifests.append(here | {step: copy.manifest for step, copy in there.items()})
+        local.in_memory.append(there)
+    return local
 
 
 def _has_all_files(manifest: Manifest) -> bool:

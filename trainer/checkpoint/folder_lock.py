@@ -1,16 +1,16 @@
-"""A lock on a folder of checkpoints: a second job there is refused by the name of the first one's run.
+"""A lock on a checkpoint folder: a second job is refused, and told the run that uses the folder.
 
 The file `.lock` names the owner. `flock` decides between processes of one machine: the kernel frees it when
 its owner dies. Other machines may not see it: NFS may be mounted without locks, and Cloud Storage FUSE has
 none (https://cloud.google.com/storage/docs/gcs-fuse, limitations; when it writes: docs/semantics.md of its
-repository). So an owner also writes a counter every few seconds, and an owner on another machine whose
-counter stands still for long enough has ended. A restart of the same launch waits for nothing.
+repository). So an owner also increments a counter every few seconds, and an owner on another machine whose
+counter stands still for long enough has ended. A restart of the same launch never waits.
 
-Between two attempts no process of a launch has the lock. So its supervisor has a file of its own beside it,
-`.launch-*`, with a lock and a counter of the same kind: an owner whose launch lives keeps the folder.
+Between two attempts no process of a launch holds the lock. So the supervisor holds a file of its own beside
+it, `.launch-*`, with the same kind of lock and counter: an owner whose launch is alive keeps the folder.
 
-Two jobs on two machines that begin within one look of each other can both take the folder where `flock` does
-not reach. Then the file has the later one's name, and the saves of the earlier one fail with it.
+Two jobs on two machines that check at the same moment can both take the folder where `flock` does not reach.
+Then the file names the later job, and the earlier job's saves fail with that name.
 """
 
 from __future__ import annotations
@@ -36,25 +36,26 @@ LOCK = ".lock"
 HEARTBEAT = 5.0
 """Seconds between two increments of an owner's counter."""
 _END_OF_PROCESSES = 3.0
-"""Seconds in which the processes of an owner on this machine that was killed have ended."""
+"""Seconds in which the processes of a killed owner on this machine end."""
 _SILENCE = 45.0
 """Seconds after which an owner on another machine whose counter stands still has ended."""
 _FUSE_SILENCE = 90.0
-"""The same through FUSE: Cloud Storage FUSE may show a file as it was 60 s ago (metadata-cache: ttl-secs)."""
+"""Like `_SILENCE`, through Cloud Storage FUSE, which may show a file as it was 60 s ago (metadata-cache:
+ttl-secs)."""
 _BEING_WRITTEN = 2.0
-"""Seconds in which a text that can't be read may be one that its owner writes."""
+"""Seconds in which an unreadable file may be one that its owner is writing."""
 _END_OF_HOLD = 1.0
-"""Seconds for the removal of a launch's file."""
+"""Seconds to wait for the removal of a launch's file."""
 _own_keys: set[str] = set()
-"""Keys of the locks that this process has."""
+"""Keys of the locks that this process holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderOwner:
-    """Who has the folder.
+    """The owner of a folder.
 
-    `launches` are the ids of its nodes' launches, `machine` is a booted kernel and a mount in it, `key` is
-    random, `beat` counts up while it lives. `released`: it has ended properly.
+    `launches` are the ids of its nodes' launches, `machine` identifies a booted kernel and a mount, `key` is
+    random, `beat` counts up while the owner lives. `released`: the owner ended in order.
     """
 
     run: str
@@ -72,14 +73,14 @@ class FolderOwner:
 
 
 class FolderLock:
-    """The lock of one rank that writes to the folder. `poll` until it is true, then see `problem`."""
+    """One rank's lock on the folder it writes to. Call `poll` until it returns true, then read `problem`."""
 
     def __init__(self, folder: Path, launches: Sequence[str]) -> None:
         self._path = folder / LOCK
         self.problem: str | None = None
-        """Why this process does not have the folder."""
+        """Why this process does not hold the folder."""
         self.refused = False
-        """Whether the problem is another job."""
+        """Whether another job holds the folder."""
         self.previous: FolderOwner | None = None
         """The owner before this one."""
         self._owner = FolderOwner(
@@ -90,11 +91,11 @@ class FolderLock:
         self._began = time.monotonic()
         self._first_beats: tuple[int | str, ...] | None = None
         self._locked, self._kernel_decides = False, True
-        """`flock`; false for the second where the file system has no such locks."""
+        """Whether this process holds the `flock`; whether the file system has such locks."""
         self._stop, self._writing = threading.Event(), threading.Lock()
 
     def poll(self) -> bool:
-        """Whether it is known who has the folder. It neither waits nor raises."""
+        """Whether the owner of the folder is decided. Neither waits nor raises."""
         try:
             if self._file is None:
                 self._open()
@@ -104,23 +105,23 @@ class FolderLock:
             return True
 
     def name_run(self, run_id: str) -> None:
-        """Tell others which run this is."""
+        """Name the run in the file, for other jobs."""
         if self._owner.key in _own_keys:
             self._write(run=run_id)
 
     def name_launches(self, launches: Sequence[str]) -> None:
-        """Another node of these launches may take the folder after this one."""
+        """Let other nodes of these launches take the folder after this process."""
         if self._owner.key in _own_keys and self._owner.launches != list(launches):
             self._write(launches=list(launches))
 
     def check(self) -> None:
-        """Raises CheckpointError if another job has taken the folder since."""
+        """Raise CheckpointError if another job has taken the folder."""
         now = _read(self._path)
         if now is not None and not now.released and now.key not in _own_keys:
             raise CheckpointError(f"{self._path.parent} was taken by {now}")
 
     def release(self) -> None:
-        """The next owner need not wait."""
+        """Release the folder: the next owner need not wait."""
         self._stop.set()
         if self._owner.key in _own_keys:
             self._write(released=True)
@@ -137,41 +138,41 @@ class FolderLock:
         self._owner = replace(self._owner, machine=machine)
 
     def _decide(self) -> bool:
-        found, waited = _read(self._path), time.monotonic() - self._began
-        if found is not None and found.key in _own_keys:
-            # An earlier lock of this process, which keeps the counter.
-            self.previous = found
+        owner, waited = _read(self._path), time.monotonic() - self._began
+        if owner is not None and owner.key in _own_keys:
+            # An earlier lock of this process, which increments the counter.
+            self.previous = owner
             return True
         self._locked = self._locked or self._flock()
-        if found is None and self._is_written() and waited < _BEING_WRITTEN:
+        if owner is None and self._is_written() and waited < _BEING_WRITTEN:
             return False
-        own_launch = found is not None and self._is_own(found)
-        launches = [] if found is None or own_launch else self._launches_of(found)
-        if found is None or (found.released and not launches):
-            return self._take(found) if self._locked else self._refuse_after(_END_OF_PROCESSES, waited, found)
-        here = self._kernel_decides and found.machine == self._owner.machine
+        own_launch = owner is not None and self._is_own(owner)
+        launches = [] if owner is None or own_launch else self._launches_of(owner)
+        if owner is None or (owner.released and not launches):
+            return self._take(owner) if self._locked else self._refuse_after(_END_OF_PROCESSES, waited, owner)
+        here = self._kernel_decides and owner.machine == self._owner.machine
         if self._locked and (own_launch or (here and not any(map(_is_locked, launches)))):
-            return self._take(found)
+            return self._take(owner)
         if own_launch and waited > _END_OF_PROCESSES:
-            # The lock of a node that was lost outlives it on the file server.
-            return self._take(found)
+            # A lost node's lock outlives it on the file server.
+            return self._take(owner)
         if here:
-            return self._refuse_after(_END_OF_PROCESSES, waited, found)
-        beats: tuple[int | str, ...] = (found.beat, *(_text(path) for path in launches))
+            return self._refuse_after(_END_OF_PROCESSES, waited, owner)
+        beats: tuple[int | str, ...] = (owner.beat, *(_text(path) for path in launches))
         if self._first_beats is None:
             self._first_beats = beats
         if beats != self._first_beats and not own_launch:
-            return self._refuse_after(0.0, waited, found)
+            return self._refuse_after(0.0, waited, owner)
         if waited <= (_FUSE_SILENCE if _through_fuse(self._path) else _SILENCE):
             return False
-        return self._take(found) if self._locked else self._refuse_after(0.0, waited, found)
+        return self._take(owner) if self._locked else self._refuse_after(0.0, waited, owner)
 
     def _is_own(self, owner: FolderOwner) -> bool:
-        """Whether the owner is of the same launch."""
+        """Whether the owner belongs to the same launch."""
         return not set(owner.launches).isdisjoint(self._owner.launches)
 
     def _launches_of(self, owner: FolderOwner) -> list[Path]:
-        """The files of the owner's launches whose supervisors have not ended properly."""
+        """Files of the owner's launches whose supervisors did not end in order."""
         paths = [self._path.with_name(_launch_file(launch)) for launch in owner.launches]
         return [path for path in paths if path.exists()]
 
@@ -182,7 +183,7 @@ class FolderLock:
         except BlockingIOError:
             return False
         except OSError:
-            # This file system has no locks; the counter decides alone.
+            # This file system has no locks: only the counter decides.
             self._kernel_decides = False
         return True
 
@@ -215,11 +216,11 @@ class FolderLock:
             self._write(beat=self._owner.beat + 1)
 
     def _write(self, **changes: Any) -> None:
-        """In place: a new file would not have the lock, and a full disk has room for what is there.
+        """Write in place: a new file would not have the lock, and on a full disk this file still has room.
 
-        With a descriptor of its own: Cloud Storage FUSE writes to the bucket when one is closed.
+        Open it again each time: Cloud Storage FUSE writes to the bucket when a descriptor is closed.
         """
-        # A disk that takes no more is reported by the next save.
+        # The next save reports a full disk.
         with self._writing, suppress(OSError):
             if self._file is None:
                 return
@@ -236,7 +237,7 @@ class FolderLock:
 
 
 def _read(path: Path) -> FolderOwner | None:
-    """None if there is none, or if it is being written."""
+    """The owner in this file; None if there is no file, or it is being written."""
     try:
         return FolderOwner(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -244,22 +245,22 @@ def _read(path: Path) -> FolderOwner | None:
 
 
 def _through_fuse(path: Path) -> bool:
-    """Whether the file is in a file system of a process of this machine."""
+    """Whether the file is on a FUSE mount."""
     best, kind = "", ""
     with suppress(OSError):
         resolved = f"{path.resolve().parent}/"
         for line in Path("/proc/self/mounts").read_text().splitlines():
-            _, mount, found, *_ = line.split()
+            _, mount, filesystem, *_ = line.split()
             if resolved.startswith(f"{mount.rstrip('/')}/") and len(mount) >= len(best):
-                best, kind = mount, found
+                best, kind = mount, filesystem
     return kind.startswith("fuse")
 
 
 class LaunchHold:
-    """A supervisor's hold on the folder of its launch, also while none of its processes runs.
+    """A supervisor's hold on the checkpoint folder of its launch, also while none of its processes runs.
 
-    A thread does all of it: the folder may be on a disk that does not answer. What it can't do is left out:
-    the processes report a folder that can't be used.
+    A thread does all of it, because the disk may not answer. It skips what it can't do: the processes report
+    an unusable folder.
     """
 
     def __init__(self, folder: Path, launch: str) -> None:
@@ -270,7 +271,7 @@ class LaunchHold:
         self._thread.start()
 
     def close(self) -> None:
-        """The launch has ended: the next owner need not wait."""
+        """Release the hold: the launch has ended, and the next owner need not wait."""
         self._stop.set()
         self._thread.join(_END_OF_HOLD)
 
@@ -280,7 +281,7 @@ class LaunchHold:
             with suppress(OSError):
                 self._lock()
                 beat += 1
-                # In place: a full disk has room for what is there.
+                # Write in place: a full disk has room for the present bytes.
                 with self._path.open("rb+") as file:
                     file.write(b"%012d" % beat)
             if self._stop.wait(HEARTBEAT):
@@ -289,7 +290,7 @@ class LaunchHold:
             self._remove()
 
     def _lock(self) -> None:
-        """Other nodes of the launch here have the same file; the first to end may have deleted it."""
+        """Lock the file that all nodes of the launch here share; the first to end may have deleted it."""
         if self._file is not None and self._path.exists() and _is_at(self._file, self._path):
             return
         if self._file is not None:
@@ -297,7 +298,7 @@ class LaunchHold:
             self._file = None
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        # Another job's look at it takes no time. Where there are no such locks the counter decides alone.
+        # Another job holds it only for a moment. Without such locks only the counter decides.
         with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_SH)
 
@@ -313,12 +314,12 @@ class LaunchHold:
 
 
 def _launch_file(launch: str) -> str:
-    """A launch's id may have any characters."""
+    """Hash the launch's id, which may contain any characters."""
     return f".launch-{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a supervisor on this machine has this file of its launch."""
+    """Whether a supervisor on this machine holds this file of its launch."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

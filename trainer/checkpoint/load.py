@@ -1,4 +1,4 @@
-"""Load a checkpoint into the strategy, if it is compatible and the curve can be the same."""
+"""Load a checkpoint into the strategy if it is compatible and continues the same curve."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _CURVE = (
     ("seed", ""), ("batch", "data"), ("dropout", "model"), ("lora_alpha", "model"), ("lora_dropout", "model"),
     *((item.name, "optimizer") for item in fields(OptimizerConfig)),
 )  # fmt: skip
-"""Settings without which the curve can't be the same, with their section of the settings."""
+"""Settings that change the training curve, each with its section."""
 _SAID = (
     ("steps", ""), ("strategy", "parallel"), ("compile", "parallel"), ("logits_memory", "parallel"),
     ("micro_batch", "data"),
     ("data_parallel_replicate", "parallel"), ("tensor_parallel", "parallel"),
     ("guard", "guard"), ("guard_patience", "guard"), ("spike", "guard"),
 )  # fmt: skip
-"""Settings that may change; a change is said."""
+"""Settings that may change; the log reports a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting, or `data` or `precision`, that is another one than in the checkpoint."""
+    """A setting, or `data` or `precision`, whose value differs from the checkpoint's."""
 
     name: str
     before: object
@@ -45,15 +45,15 @@ class Change:
         return f"{self.name} {self.before} → {self.now}"
 
 
-def check_compatible(found: FoundCheckpoint, strategy: Strategy, config: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that the strategy can't load, or that is of another model.
+def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that the strategy can't load, or that another model saved.
 
     `config` are this run's settings, in the form of the manifest.
 
     Raises:
         UsageError: with the difference, and how to start with only the weights.
     """
-    manifest, path = found.manifest, found.path
+    manifest, path = checkpoint.manifest, checkpoint.path
     remedy = f"start in another --checkpoint-dir with only its weights: --init-weights {path}"
     if layout_of(manifest.strategy, manifest.layout).family != strategy.layout.family:
         raise UsageError(
@@ -74,7 +74,7 @@ def check_compatible(found: FoundCheckpoint, strategy: Strategy, config: Mapping
 def changes(
     saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
 ) -> list[Change]:
-    """What differs between the checkpoint and this run. A setting that only one of them has is left out."""
+    """Differences between the checkpoint and this run. Settings that only one of them has are left out."""
     return list(_changes(saved, config, data, precision))
 
 
@@ -97,32 +97,32 @@ def _data(fingerprint: Mapping[str, Any]) -> str:
     return f"{fingerprint['samples']:,} samples ({str(fingerprint['hash'])[:8] or 'of unknown content'})"
 
 
-def check_changes(found: FoundCheckpoint, changed: Sequence[Change], allowed: Sequence[str]) -> None:
-    """Refuse changes with which the curve could not be the same, unless they are among `allowed`.
+def check_changes(checkpoint: FoundCheckpoint, changed: Sequence[Change], allowed: Sequence[str]) -> None:
+    """Refuse changes of the curve that are not among `allowed`.
 
     Raises:
-        UsageError: with all of them, and how to ask for them.
+        UsageError: with all refused changes, and how to allow them.
     """
     refused = [change for change in changed if change.changes_curve and change.name not in allowed]
     if refused:
         names = ",".join(dict.fromkeys([*allowed, *(change.name for change in refused)]))
         raise UsageError(
-            f"{found.path} was saved with other settings: {', '.join(map(str, refused))}. The run would not "
-            f"be the same: continue with the former ones, or ask for the change with --allow-change {names}, "
+            f"{checkpoint.path} was saved with other settings: {', '.join(map(str, refused))}. The "
+            f"run would not be the same: continue with the saved settings, allow the change with --allow-change {names}, "
             "or begin a new run in another --checkpoint-dir"
         )
 
 
-def load(found: FoundCheckpoint, strategy: Strategy, group: ProcessGroup) -> None:
-    """Load the state into the strategy, and restore this rank's random state if the world size is the same.
+def load(checkpoint: FoundCheckpoint, strategy: Strategy, group: ProcessGroup) -> None:
+    """Load the state into the strategy, and restore this rank's random state if the world size is unchanged.
 
     Raises:
-        CheckpointError: when it can't be read.
+        CheckpointError: if it can't be read.
     """
-    extra = torch.load(found.path / EXTRA_STATE, map_location="cpu", weights_only=True)
-    strategy.load(found.path, found.manifest.world_size, group.checkpoint_group)
+    extra = torch.load(checkpoint.path / EXTRA_STATE, map_location="cpu", weights_only=True)
+    strategy.load(checkpoint.path, checkpoint.manifest.world_size, group.checkpoint_group)
     strategy.load_extra_state(extra["common"])
-    # Ranks of a tensor-parallel group draw the same numbers: with other groups each would have another one's.
-    before = found.manifest.config.get("parallel", {}).get("tensor_parallel", 1)
+    # Ranks of a tensor-parallel group draw the same numbers; with other groups their states would differ.
+    before = checkpoint.manifest.config.get("parallel", {}).get("tensor_parallel", 1)
     if len(extra["rng"]) == group.world_size and before == strategy.describe().get("tensor_parallel", 1):
         set_rng_state(extra["rng"][group.rank])

@@ -1,4 +1,4 @@
-"""Where a run keeps its checkpoints: a folder of the node, and a remote store."""
+"""Where a run keeps its checkpoints: a folder on the node, and a remote store."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from trainer.checkpoint.stores.remote_store import RemoteStore
 from trainer.cloud_paths import bucket_path, buckets_mounted, local_path
 
 
-def checkpoint_folder(given: str) -> Path:
+def checkpoint_folder(checkpoint_dir: str) -> Path:
     """The folder that this node writes checkpoints to."""
-    return local_path(given) if given else Path("checkpoints")
+    return local_path(checkpoint_dir) if checkpoint_dir else Path("checkpoints")
 
 
-def upload_uri(given: str, env: Mapping[str, str]) -> str:
+def upload_uri(upload_dir: str, env: Mapping[str, str]) -> str:
     """The address for uploads of checkpoints, or "".
 
-    Below $AIP_CHECKPOINT_DIR each job has a folder with its id: a restart of the job finds its checkpoints
-    there, and another job with the same output directory does not load them.
+    Below $AIP_CHECKPOINT_DIR each job has a folder with its id: a restarted job finds its checkpoints there,
+    and another job with the same output directory does not load them.
     """
-    if given or not env.get("AIP_CHECKPOINT_DIR"):
-        return given
+    if upload_dir or not env.get("AIP_CHECKPOINT_DIR"):
+        return upload_dir
     return f"{env['AIP_CHECKPOINT_DIR'].rstrip('/')}/{env.get('CLOUD_ML_JOB_ID', 'run')}"
 
 
 def needs_client(uri: str) -> bool:
-    """Whether this place is reached by the Cloud Storage client."""
+    """Whether this address needs the Cloud Storage client."""
     only_mounted = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
     if bucket_path(uri) is None:
         return False
@@ -36,16 +36,16 @@ def needs_client(uri: str) -> bool:
 
 
 def open_store(uri: str) -> RemoteStore:
-    """A gs:// address with the Cloud Storage client, any other as a folder.
+    """Open a gs:// address with the Cloud Storage client, any other as a folder.
 
-    If buckets are mounted and the client has no service ($VXTUI_GCS_ROOT without $STORAGE_EMULATOR_HOST),
+    If buckets are mounted and no storage service is set ($VXTUI_GCS_ROOT without $STORAGE_EMULATOR_HOST),
     gs:// is the mounted folder too.
 
     Raises:
-        RemoteStoreError: when the client can't be created.
+        RemoteStoreError: if the client can't be created.
     """
     if needs_client(uri):
-        # Its import takes half a second, and the supervisor needs it only for gs://.
+        # The import takes half a second, and the supervisor needs it only for gs://.
         from trainer.checkpoint.stores.gcs_store import GcsStore
 
         return GcsStore(f"gs://{bucket_path(uri)}")

@@ -1,4 +1,4 @@
-"""The checkpoints of a run, for the training loop: find, load, save, upload."""
+"""The checkpoints of a run, as the training loop uses them: find, load, save, upload."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _STALL_WARNING = 1.0
 
 
 class CheckpointManager:
-    """All ranks call each method at the same step."""
+    """Finds, loads, saves and uploads the checkpoints of a run. All ranks call each method at the same
+    step."""
 
     def __init__(self, config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> None:
         """`received` returns this rank's signal, or 0. Raises as `RunFolder` and `RunUploads` do."""
@@ -67,13 +68,14 @@ class CheckpointManager:
         return self._run.id if self._run is not None else ""
 
     def find(self, data: Mapping[str, Any] | None = None) -> FoundCheckpoint | None:
-        """The newest good checkpoint of the run to continue, copied to this node; None to start a new one.
+        """Return the newest good checkpoint of the run to continue, copied to this node; None to start a new
+        run.
 
         `data` is the fingerprint of the training data.
 
         Raises:
             UsageError: if another run's checkpoints are in the way.
-            PlaceUnavailableError: if they can't be listed in time.
+            PlaceUnavailableError: if the checkpoints can't be listed in time.
             StoppedBySignal: after a signal.
         """
         self._data = dict(data or {})
@@ -98,35 +100,35 @@ class CheckpointManager:
         self._folder.name_run(self._run.id)
         return self._run
 
-    def load(self, found: FoundCheckpoint, strategy: Strategy) -> None:
+    def load(self, checkpoint: FoundCheckpoint, strategy: Strategy) -> None:
         """Load the checkpoint into the strategy.
 
         Raises:
-            UsageError: if an incompatible strategy or another model saved it, or if the curve could not be
-                the same and nobody has asked for that.
-            CheckpointError: when it can't be read.
+            UsageError: if an incompatible strategy or another model saved it, or if a changed setting would
+                change the curve and --allow-change does not name it.
+            CheckpointError: if it can't be read.
         """
-        check_compatible(found, strategy, self._run_config)
-        self._check_changes(found, strategy)
+        check_compatible(checkpoint, strategy, self._run_config)
+        self._check_changes(checkpoint, strategy)
         group, problem = self._group, None
         if self._folder.coordinates:
             try:
-                strategy.prepare_load(found.path, found.manifest.world_size)
+                strategy.prepare_load(checkpoint.path, checkpoint.manifest.world_size)
             except CheckpointError as error:
                 problem = str(error)
         problem = group.first_problem(problem)
         if problem:
             raise CheckpointError(problem)
-        load(found, strategy, group)
+        load(checkpoint, strategy, group)
 
-    def _check_changes(self, found: FoundCheckpoint, strategy: Strategy) -> None:
-        """Say each setting that is another one than in the checkpoint. Raises UsageError."""
+    def _check_changes(self, checkpoint: FoundCheckpoint, strategy: Strategy) -> None:
+        """Report each setting that differs from the checkpoint's. Raises UsageError."""
         precision = str(strategy.describe().get("precision", ""))
-        changed = changes(found.manifest, self._run_config, self._data, precision)
-        check_changes(found, changed, names_in(self._config.allow_change))
+        changed = changes(checkpoint.manifest, self._run_config, self._data, precision)
+        check_changes(checkpoint, changed, names_in(self._config.allow_change))
         for change in changed if self._group.rank == 0 else ():
             emit(
-                "phase", f"resumed with another setting: {change}", severity="WARNING", phase="resuming",
+                "phase", f"resumed with a changed setting: {change}", severity="WARNING", phase="resuming",
                 setting=change.name, before=change.before, now=change.now,
             )  # fmt: skip
 
@@ -188,9 +190,9 @@ class CheckpointManager:
             self._peers.offer(path)
 
     def regroup(self) -> None:
-        """Continue with other ranks, in new groups. All call it, except new ranks: those call `__init__`.
+        """Continue with other ranks, in new groups. All ranks call it except new ones, which call `__init__`.
 
-        A save in progress is lost; its files are deleted. Raises as `__init__` does.
+        A save in progress is lost and its files are deleted. Raises as `__init__` does.
         """
         self._folder.enter()
         self._peers = PeerCopies(self._group, shared=self._folder.shared)
@@ -247,7 +249,7 @@ class CheckpointManager:
         return time.monotonic() - began
 
     def poll(self, *, wait: bool = False) -> None:
-        """Handle a save that has ended: a failed one is reported and does not end the training."""
+        """Handle a save that ended. A failed save is reported and does not end the training."""
         assert self._saver is not None
         try:
             saved = self._saver.result(wait=wait)
@@ -269,9 +271,9 @@ class CheckpointManager:
     def finish(
         self, step: int, progress: dict[str, Any], seconds: float, *, preempted: bool = False
     ) -> Ending:
-        """Save and upload this step within `seconds`; what was lost is the same on all ranks.
+        """Save and upload this step within `seconds`; the result is the same on all ranks.
 
-        With `preempted`, the newest checkpoint is uploaded instead if a save would take longer.
+        With `preempted`, upload the newest checkpoint instead if a save would take longer.
         """
         began = time.monotonic()
         self.poll(wait=True)
@@ -296,7 +298,7 @@ class CheckpointManager:
         )
 
     def _too_late(self, left: float) -> bool:
-        """Whether a save would take longer than `left` seconds on any rank; reports it."""
+        """Whether a save would take longer than `left` seconds on any rank; warn if so."""
         needed = self._budget.cost.save
         if self.saved_step < 0 or not any(self._group.all_gather(needed > left)):
             return False

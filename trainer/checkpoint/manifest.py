@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint lists its files. It is written last; a folder without it is no checkpoint.
+"""The manifest of a checkpoint, which lists its files. It is written last: a folder without it is incomplete.
 
 A checkpoint is a folder `step-N` with
 
@@ -25,22 +25,22 @@ from trainer.errors import CheckpointError
 MANIFEST = "manifest.json"
 EXTRA_STATE = "side.pt"
 FORMAT = 2
-"""Checkpoints of format 1 do not say which run they are of: no run continues from them."""
+"""Checkpoints of format 1 do not name their run, so no run continues from them."""
 
 
 class FormatError(CheckpointError):
-    """A checkpoint of another format: no damage, so it is refused and not skipped."""
+    """A checkpoint of another format. It is not damaged, so it is refused and not skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The contents of a checkpoint. `files` maps a name to its `bytes`, `crc32` and the `node` that wrote it.
 
-    If each node has a disk of its own, its manifest lists its files, and `node` is its rank. `shared` is
-    true if all files are in one folder. `progress` is the training loop's: position in the data, losses,
-    time spent. `config` are the settings, `data` is the fingerprint of the training data and `precision` the
-    type that the model computes in: they determine the curve. `saved` is when the save began, in seconds
-    since the epoch and the same on all nodes, `seconds` its duration.
+    If each node has a disk of its own, its manifest lists its files, and `node` is its rank. `shared` is true
+    if all files are in one folder. `progress` is the training loop's: position in the data, losses, time
+    spent. `config` (the settings), `data` (the fingerprint of the training data) and `precision` (of the
+    computation) determine the curve. `saved` is when the save began, in seconds since the epoch and the same
+    on all nodes, `seconds` its duration.
     """
 
     step: int
@@ -74,7 +74,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """The manifest of this text.
+        """Parse a manifest.
 
         Raises:
             FormatError: if it is of another format.
@@ -83,11 +83,11 @@ class Manifest:
         fields = json.loads(text)
         if not isinstance(fields, dict) or not isinstance(fields.get("files"), dict):
             raise ValueError("it is not a manifest")
-        found = fields.get("format", 1)
-        if found != FORMAT:
+        file_format = fields.get("format", 1)
+        if file_format != FORMAT:
             raise FormatError(
-                f"its format is {found} and this trainer reads {FORMAT}: export its weights with the trainer "
-                "that saved it (python -m trainer.export), and start in another --checkpoint-dir with "
+                f"its format is {file_format} and this trainer reads {FORMAT}: export its weights with the "
+                "trainer that saved it (python -m trainer.export), and start in another --checkpoint-dir with "
                 "--init-weights"
             )
         for file in fields["files"].values():
@@ -96,7 +96,7 @@ class Manifest:
 
 
 def inventory(folder: Path, node: int) -> dict[str, dict[str, int]]:
-    """Sync each file below `folder`; its size and checksum, by name. Raises OSError."""
+    """Sync each file below `folder`; return size and checksum by name. Raises OSError."""
     files = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         with path.open("rb") as file:
@@ -107,7 +107,7 @@ def inventory(folder: Path, node: int) -> dict[str, dict[str, int]]:
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """The last step of a save. Raises OSError."""
+    """Write the manifest, as the last step of a save. Raises OSError."""
     with (folder / MANIFEST).open("w") as file:
         file.write(manifest.to_json())
         file.flush()
@@ -115,7 +115,7 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def read(folder: Path) -> Manifest:
-    """Raises CheckpointError, and FormatError for a manifest of another format."""
+    """Read a manifest. Raises CheckpointError, and FormatError for another format."""
     try:
         return Manifest.from_json((folder / MANIFEST).read_text())
     except FormatError as error:
@@ -136,7 +136,7 @@ def checksum(path: Path) -> int:
 
 
 def damage(folder: Path) -> str | None:
-    """The problem of a damaged checkpoint, or None. It reads every byte."""
+    """The problem of a damaged checkpoint, or None. Reads every byte."""
     try:
         manifest = read(folder)
     except CheckpointError as error:
@@ -159,10 +159,10 @@ def step_folders(folder: Path) -> list[Path]:
     """Folders `step-N`, the highest first; none if `folder` does not exist.
 
     Raises:
-        OSError: if it can't be listed, which says nothing about what is in it.
+        OSError: if `folder` can't be listed; its contents are then unknown.
     """
     try:
-        # Not glob, which takes a folder that can't be listed for an empty one.
+        # glob would report a folder that can't be listed as empty.
         paths = list(folder.iterdir())
     except FileNotFoundError:
         return []
@@ -171,26 +171,26 @@ def step_folders(folder: Path) -> list[Path]:
 
 
 def step_of(path: Path) -> int:
-    """N of a folder `step-N`."""
+    """N of a folder named `step-N`."""
     return int(path.name.removeprefix("step-"))
 
 
 def saves(folder: Path) -> frozenset[tuple[str, int]]:
     """The complete checkpoints: the name of each, and when it was completed (ns since the epoch).
 
-    One that was not there before is new, whatever the clock said meanwhile.
+    A pair that was not there before is a new save, whatever the clock did meanwhile.
     """
-    found = set[tuple[str, int]]()
+    saved = set[tuple[str, int]]()
     with suppress(OSError):
         for path in step_folders(folder):
             with suppress(OSError):
-                found.add((path.name, (path / MANIFEST).stat().st_mtime_ns))
-    return frozenset(found)
+                saved.add((path.name, (path / MANIFEST).stat().st_mtime_ns))
+    return frozenset(saved)
 
 
 def other_run(path: Path, run: RunIdentity) -> RunIdentity | None:
-    """The run of the checkpoint at `path` if it is another one; None also if nothing can be read there."""
+    """The run of the checkpoint at `path` if it is not `run`; None also if no manifest can be read there."""
     with suppress(CheckpointError):
-        found = read(path).run
-        return found if found.id != run.id else None
+        saved_by = read(path).run
+        return saved_by if saved_by.id != run.id else None
     return None

@@ -1,8 +1,8 @@
 """Whether a save and its upload fit between SIGTERM and SIGKILL, and what a preemption costs if not.
 
-The notice is about 25 to 30 seconds (docs/facts/vertex.md 3.8). In that time a checkpoint must be written
-and, if the machine's disk is lost, uploaded. If it takes longer, a preemption loses the steps since the last
-periodic checkpoint. A run that would never have a checkpoint is refused at the start.
+The notice is about 25 to 30 seconds (vertex facts 3.8). In that time a checkpoint must be written and, if the
+machine's disk is lost, uploaded. If that takes longer, a preemption loses the steps since the last periodic
+checkpoint. A run that would never have a checkpoint is refused at the start.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from trainer.errors import UsageError
 
 _PROBE_BYTES = 32 << 20
 _WARM_UP_BYTES = 64 << 10
-"""Uploaded before the measurement, to open the connection."""
+"""Bytes uploaded before the measurement, to open the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveCost:
-    """Bytes and seconds of a save of this node; `upload` is None if there is none or it failed."""
+    """Bytes and seconds of a save of this node; `upload` is None without uploads, or if the probe failed."""
 
     size: float
     save: float
     upload: float | None = None
     basis: str = ""
-    """How it was measured."""
+    """How the cost was measured."""
 
     @property
     def text(self) -> str:
@@ -44,14 +44,14 @@ class SaveCost:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCheck:
-    """`text` is "" if all fits. `refused`: a preemption would lose the whole run."""
+    """The result of a check: `text` is "" if all fits. `refused`: a preemption would lose the whole run."""
 
     text: str = ""
     refused: bool = False
 
 
 def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: str) -> BudgetCheck:
-    """The result for a run of `steps` steps; `store` is the address of its uploads, or ""."""
+    """Check a run of `steps` steps; `store` is the address of its uploads, or ""."""
     grace = config.grace
     needed = cost.save + (cost.upload or 0.0)
     if not grace or needed <= grace:

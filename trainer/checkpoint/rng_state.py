@@ -15,7 +15,7 @@ def get_rng_state() -> dict[str, Any]:
     return {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
-        # As a tensor: a checkpoint is loaded without pickle, so that a foreign one can't run code.
+        # As a tensor: checkpoints are loaded without pickle, so that a foreign one can't run code.
         "numpy": (str(name), torch.from_numpy(np.asarray(keys, dtype=np.int64)), *rest),
         "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }

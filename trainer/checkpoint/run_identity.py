@@ -1,8 +1,8 @@
 """Which run a checkpoint belongs to.
 
-A run is one training from step 0 on. It gets an id when it begins, and each of its checkpoints has it, also
+A run is one training from step 0 on. It gets an id when it begins, and all of its checkpoints carry it, also
 those of a later job that resumes it. A launch is one start of the supervisors, or a Vertex AI job with all
-its restarts. By the ids of both, a restart finds what its own run saved, and nothing of another one.
+its restarts. By both ids a restart finds the saves of its own run only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUN_ID = "VXTUI_RUN_ID"
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """`created` is in UTC, ISO 8601."""
+    """The id of a run and when it began; `created` is in UTC, ISO 8601."""
 
     id: str
     created: str
@@ -36,7 +36,7 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RunInPlace:
-    """A run with checkpoints in `place`, a flag with its value; `step` is its highest one there."""
+    """A run with checkpoints in `place` (a flag with its value); `step` is the highest one there."""
 
     identity: RunIdentity
     step: int
@@ -58,38 +58,40 @@ def launch_id(env: Mapping[str, str]) -> str:
 
 
 def _torchrun(env: Mapping[str, str]) -> str:
-    """The agent that has started this process and would restart it; its own run id need not be unique.
+    """Identify the torchrun agent that started this process and would restart it; its run id may not be
+    unique.
 
-    It sets this variable (https://docs.pytorch.org/docs/stable/elastic/run.html, environment variables).
+    The agent sets this variable (https://docs.pytorch.org/docs/stable/elastic/run.html, environment
+    variables).
     """
     if "TORCHELASTIC_RESTART_COUNT" not in env:
         return ""
     return f"torchrun-{parent_id()}"
 
 
-def run_to_resume(resume: str, own: Iterable[str], found: Mapping[str, RunInPlace]) -> RunIdentity | None:
-    """The run whose checkpoints to continue from, of those that were `found`, by id; None begins a new run.
+def run_to_resume(resume: str, own: Iterable[str], runs: Mapping[str, RunInPlace]) -> RunIdentity | None:
+    """The run to continue, out of `runs` with checkpoints, by id; None begins a new run.
 
-    `own` are ids of this launch's run, the surest first; `resume` is `--resume`.
+    `own` are ids of this launch's run, the most certain first; `resume` is `--resume`.
 
     Raises:
-        UsageError: if a new run would overwrite another one, or if it is not clear which one to continue.
+        UsageError: if a new run would overwrite another one, or if several runs could be continued.
     """
     for run_id in own:
-        if run_id in found:
-            return found[run_id].identity
-    others = list(found.values())
+        if run_id in runs:
+            return runs[run_id].identity
+    others = list(runs.values())
     if not others:
         return None
     if resume == "never":
         raise UsageError(
-            f"--resume never begins a new run, and there is {others[0]}, which it would overwrite: give the "
-            "new run another --checkpoint-dir and --upload-dir, or delete the other one's checkpoints"
+            f"--resume never begins a new run, and would overwrite {others[0]}: give the "
+            "new run another --checkpoint-dir and --upload-dir, or delete the other run's checkpoints"
         )
     if len(others) > 1:
         raise UsageError(
-            f"it is not clear which run to resume: there is {', and '.join(map(str, others))}. "
-            f"{RUN_ID}={others[0].identity.id} selects the first one; or give each run a --checkpoint-dir "
-            "and an --upload-dir of its own"
+            f"several runs could be resumed: {', and '.join(map(str, others))}. "
+            f"{RUN_ID}={others[0].identity.id} selects the first run; or give each run its own "
+            "--checkpoint-dir and --upload-dir"
         )
     return others[0].identity

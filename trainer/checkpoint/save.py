@@ -1,7 +1,7 @@
-"""Saving checkpoints: a thread copies the state to the CPU before training changes it, and writes the copy.
+"""Save checkpoints: a thread copies the state to the CPU before training changes it, and writes the copy.
 
-The copy goes to buffers that are reused, so a save costs one pass over memory. The ranks' threads communicate
-in a process group of their own. The manifest is written last, then the folder is renamed.
+The buffers of the copy are reused, so a save costs one pass over memory. The ranks' threads communicate in a
+process group of their own. The manifest is written last, then the folder is renamed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainer.strategy.deferred_copies import DeferredCopies, StagedState
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """A complete checkpoint. `stall` is the time that training stopped, `seconds` that of the whole save."""
+    """A complete checkpoint. `stall` is how long training stopped, `seconds` how long the whole save took."""
 
     path: Path
     step: int
@@ -40,7 +40,7 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """What every manifest of a run says of it: the run, its settings and the fingerprint of its data."""
+    """What every manifest of a run contains: the run, its settings and the fingerprint of its data."""
 
     identity: RunIdentity
     config: dict[str, Any]
@@ -76,7 +76,7 @@ class Saver:
     ) -> None:
         """`shared`: all ranks see the folder. `in_use` returns the steps that must not be deleted.
 
-        `check` raises CheckpointError if this process may not write to the folder any more.
+        `check` raises CheckpointError if this process may no longer write to the folder.
         """
         self.folder, self._strategy, self._group = folder, strategy, group
         self._keep, self._run, self._in_use, self._check = keep, run, in_use, check
@@ -85,7 +85,7 @@ class Saver:
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._pending: Future[SavedCheckpoint] | None = None
         self._copies = DeferredCopies()
-        """Those of the last save."""
+        """Copies of the last save."""
 
     def _use_group(self, *, shared: bool) -> None:
         group = self._group
@@ -106,7 +106,7 @@ class Saver:
         self.finish_copies()
 
     def save(self, step: int, progress: dict[str, Any]) -> float:
-        """Begin a save; return the seconds that training stopped so far. `result` returns how it ended.
+        """Begin a save; return the seconds that training stopped so far. `result` returns how the save ended.
 
         Call `result(wait=True)` for an earlier save first.
         """
@@ -121,11 +121,11 @@ class Saver:
         return stall
 
     def finish_copies(self) -> None:
-        """Make what is left of the copies of the last save, instead of beside the next step."""
+        """Finish the copies of the last save now, instead of beside the next step."""
         self._copies.finish()
 
     def result(self, *, wait: bool) -> SavedCheckpoint | None:
-        """The save that has ended since the last call, or None.
+        """The save that ended since the last call, or None.
 
         Raises:
             CheckpointError: if it failed; its files are deleted, and training may continue.
@@ -149,7 +149,7 @@ class Saver:
         return self.folder / f"step-{step}.partial"
 
     def _finish(self, job: _PendingSave) -> SavedCheckpoint:
-        """In the thread. Every rank makes the same collective calls, even after a failure."""
+        """Run in the thread. Every rank makes the same collective calls, even after a failure."""
         group, ranks = self._group, self._group.checkpoint_group
         partial, final = self._partial(job.step), self.folder / f"step-{job.step}"
         problem = self._try(job.state.copies.complete)
@@ -164,13 +164,13 @@ class Saver:
         problem = group.first_problem(problem, ranks)
         if problem is not None:
             if self.coordinates:
-                # What was there before stays, unless it was replaced here and is missing on another node.
+                # An earlier checkpoint stays, unless it was replaced here and is missing on another node.
                 for path in (partial, *([final] if committed else [])):
                     shutil.rmtree(path, ignore_errors=True)
             raise CheckpointError(f"can't write {final}: {problem}")
         if self.coordinates:
             self._delete_old()
-        # Not read from the manifest: a rank that fails here alone would leave the others waiting.
+        # Not read from the manifest: a read that fails on one rank alone would leave the others waiting.
         sizes = group.all_gather(sum(committed), ranks)
         size = sum(committed) or sizes[0]
         return SavedCheckpoint(final, job.step, size, time.monotonic() - job.began, job.stall)
@@ -191,7 +191,7 @@ class Saver:
                 torch.save(value, file)
 
     def _manifest(self, job: _PendingSave, saved: float) -> Manifest:
-        """Without its files."""
+        """The manifest, without its files."""
         group, strategy, run = self._group, self._strategy, self._run
         return Manifest(
             step=job.step, strategy=strategy.name, layout=strategy.layout.name, world_size=group.world_size,
@@ -200,11 +200,11 @@ class Saver:
         )  # fmt: skip
 
     def _commit(self, partial: Path, final: Path, manifest: Manifest, began: float) -> int:
-        """Complete the checkpoint; return the number of its bytes."""
+        """Complete the checkpoint; return its size in bytes."""
         self._check()
         other = manifests.other_run(final, self._run.identity)
         if other is not None:
-            raise CheckpointError(f"it is a checkpoint of {other}")
+            raise CheckpointError(f"the folder has a checkpoint of {other}")
         files = manifests.inventory(partial, self._group.node_rank)
         complete = replace(manifest, files=files, seconds=time.monotonic() - began)
         manifests.write(partial, complete)
@@ -213,11 +213,11 @@ class Saver:
         return complete.size
 
     def _delete_old(self) -> None:
-        """Keep the newest saves of this run, whose step may be lower than that of an older one."""
+        """Keep the newest saves of this run. After a rollback the newest save may have a lower step."""
         saves = []
         with suppress(OSError):
             for path in manifests.step_folders(self.folder):
-                # What can't be read may be another run's.
+                # An unreadable checkpoint may be another run's.
                 with suppress(CheckpointError):
                     manifest = manifests.read(path)
                     if manifest.run.id == self._run.identity.id:
@@ -257,7 +257,7 @@ def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
 
 
 def delete_interrupted(folder: Path) -> None:
-    """Delete what interrupted saves have left; only the owner of the folder may."""
+    """Delete the files of interrupted saves; only the owner of the folder may do so."""
     for partial in folder.glob("step-*.partial"):
         with suppress(OSError):
             shutil.rmtree(partial)

@@ -2,7 +2,7 @@
 
 A failed upload does not end the training: it is reported and repeated until it succeeds or a newer checkpoint
 replaces it. Other runs' checkpoints in the store are neither overwritten nor deleted. If each node has a part
-of the checkpoint, each uploads its own, and node 0 writes the manifest after all.
+of the checkpoint, each uploads its own, and node 0 writes the manifest last.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from trainer.checkpoint.stores.remote_store import RemoteStore, RemoteStoreError
 from trainer.errors import CheckpointError
 
 _RETRY_DELAYS = (2.0, 5.0, 10.0, 30.0, 60.0)
-"""Seconds between attempts; the last one from then on."""
+"""Seconds between attempts; the last value repeats."""
 _POLL = 0.1
 
 Report = Callable[[str, str, dict[str, object]], None]
-"""severity, message, fields"""
+"""Takes severity, message and fields."""
 
 
 class Uploader:
-    """A thread. `offer` passes it a finished checkpoint, `finish` waits for the last one."""
+    """A thread that uploads. `offer` passes it a finished checkpoint, `finish` waits for the last one."""
 
     def __init__(
         self,
@@ -45,23 +45,25 @@ class Uploader:
     ) -> None:
         """`nodes` is the number of nodes that upload a part, 1 if one node has all files.
 
-        The one that `coordinates` writes the manifest; it learns from `shared_keys` what others uploaded.
+        The node that `coordinates` writes the manifest; it learns from `shared_keys` what the others
+        uploaded.
         """
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
         self._manifests: dict[int, Manifest | None] = {}
-        """The store's, by step, as far as they were read; None is one that can't be read."""
+        """The store's manifests that were read, by step; None if unreadable."""
         self._offered: tuple[Path, Manifest] | None = None
         self._uploading: int | None = None
         self.last_step = -1
-        """Step of the last upload that this node has completed; of the coordinator, that is complete."""
+        """Step of the last upload that this node completed; on the coordinator, of the last complete
+        checkpoint."""
         self.problem = ""
-        """Why the current upload is not complete yet, if it has failed or waits."""
+        """Why the current upload is not complete: it failed, or waits for another node."""
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
     def offer(self, path: Path, manifest: Manifest) -> None:
-        """Upload this checkpoint next, instead of one that waits."""
+        """Upload this checkpoint next; it replaces one that waits."""
         with self._changed:
             self._offered = (path, manifest)
             self._changed.notify_all()
@@ -92,7 +94,7 @@ class Uploader:
                 self._changed.notify_all()
 
     def _upload(self, path: Path, manifest: Manifest) -> None:
-        """Repeat until it is uploaded, or a newer one waits."""
+        """Retry until the checkpoint is uploaded, or a newer one waits."""
         attempt = 0
         while True:
             began = time.monotonic()
@@ -121,7 +123,8 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """The manifest of the whole checkpoint, or None if another node writes it or a newer one waits."""
+        """The manifest of the whole checkpoint; None if another node writes it, or a newer checkpoint
+        waits."""
         step = manifest.step
         present = self._uploaded().get(step)
         if present is not None and present.run.id != manifest.run.id:
@@ -148,7 +151,7 @@ class Uploader:
 
     @staticmethod
     def _key(manifest: Manifest, node: int) -> str:
-        """Of the node's part. A run that went back saves a step twice, so the step alone would not do."""
+        """The key of a node's part. It contains the time, as a run that rolled back saves a step twice."""
         return f"uploaded/{manifest.saved!r}/{node}"
 
     def _uploaded(self) -> dict[int, Manifest | None]:
@@ -164,7 +167,7 @@ class Uploader:
             return None
 
     def _delete_old(self, run: RunIdentity) -> None:
-        """Keep the newest saves of this run; its steps may have gone back to lower ones."""
+        """Keep the newest saves of this run; after a rollback they may have lower steps."""
         try:
             own = [found for found in self._uploaded().values() if found and found.run.id == run.id]
             for old in sorted(own, key=lambda found: found.saved, reverse=True)[self._keep :]:

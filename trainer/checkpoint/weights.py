@@ -18,31 +18,31 @@ from trainer.weights.saved import SafetensorsWeights, SavedWeights
 from trainer.weights.source import OverlaidWeights, RenamedWeights, WeightSource
 
 
-def newest_good(given: Path, report: Callable[[str], object]) -> Path:
-    """The checkpoint `given`, or the newest good one in the folder `given`; skipped ones are reported.
+def newest_good(path: Path, report: Callable[[str], object]) -> Path:
+    """The checkpoint at `path`, or the newest good one in that folder; skipped ones are reported.
 
     Raises:
-        CheckpointError: when there is none.
+        CheckpointError: if there is none.
     """
-    if not given.is_dir():
-        raise CheckpointError(f"{given} is not a folder")
+    if not path.is_dir():
+        raise CheckpointError(f"{path} is not a folder")
     try:
-        folders = [given] if given.name.startswith("step-") else step_folders(given)
+        folders = [path] if path.name.startswith("step-") else step_folders(path)
     except OSError as error:
-        raise CheckpointError(f"{given} can't be listed: {error.strerror}") from error
-    for path in folders:
-        problem = damage(path)
+        raise CheckpointError(f"{path} can't be listed: {error.strerror}") from error
+    for folder in folders:
+        problem = damage(folder)
         if problem is None:
-            return path
-        report(f"checkpoint {path} is skipped: {problem}")
-    raise CheckpointError(f"{given} has no good checkpoint")
+            return folder
+        report(f"checkpoint {folder} is skipped: {problem}")
+    raise CheckpointError(f"{path} has no good checkpoint")
 
 
 def open_weights(path: Path, manifest: Manifest) -> SavedWeights:
-    """Every weight by its name in the model; ZeRO's are its full-precision copies.
+    """Open every weight by its name in the model; ZeRO's are its full-precision copies.
 
     Raises:
-        CheckpointError: when some are on another node, or the strategy that saved it is unknown.
+        CheckpointError: if some are on another node, or the strategy that saved them is unknown.
     """
     layout = layout_of(manifest.strategy, manifest.layout)
     if not layout.replicated and not manifest.shared and manifest.nodes > 1:
@@ -58,46 +58,46 @@ def init_weights(
     """Load the weights of a .safetensors file, of a folder of them, or of a checkpoint into the model.
 
     Every weight must exist. Low-rank updates that the file lacks keep their initial values. Returns the path,
-    and the source of those on the meta device, of which `source` has been the former one.
+    and the new source of weights on the meta device, which replaces `source`.
 
     Raises:
-        UsageError: when there are no such weights, or they are another model's.
+        UsageError: if there are no such weights, or they do not match the model.
     """
-    given = local_path(where)
+    location = local_path(where)
     try:
-        path, saved = _open(given, report)
+        path, saved = _open(location, report)
         names = _matched(model, saved.shapes)
         loaded = RenamedWeights(saved, names)
         state = model.state_dict()
         loaded.fill({name: state[name] for name in names if not state[name].is_meta})
     except UsageError as error:
-        raise UsageError(f"--init-weights {where}: they are another model's: {error}") from error
+        raise UsageError(f"--init-weights {where}: the weights do not match this model: {error}") from error
     except (CheckpointError, SafetensorError, OSError, RuntimeError) as error:
         raise UsageError(f"--init-weights {where}: {one_line(error)}") from error
     return str(path), OverlaidWeights(loaded, source)
 
 
-def _open(given: Path, report: Callable[[str], object]) -> tuple[Path, SavedWeights]:
-    if given.suffix == ".safetensors":
-        return given, SafetensorsWeights([given])
-    files = sorted(given.glob("model*.safetensors"))
+def _open(location: Path, report: Callable[[str], object]) -> tuple[Path, SavedWeights]:
+    if location.suffix == ".safetensors":
+        return location, SafetensorsWeights([location])
+    files = sorted(location.glob("model*.safetensors"))
     if files:
-        return given, SafetensorsWeights(files)
-    path = newest_good(given, report)
+        return location, SafetensorsWeights(files)
+    path = newest_good(location, report)
     return path, open_weights(path, read(path))
 
 
 def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, str]:
-    """The name in the file of each weight and buffer that it has.
+    """The name in the file of each weight and buffer that the file has.
 
     The model's own `load_state_dict` matches them, with tensors that have no memory: modules with low-rank
-    updates know more than one name of a weight.
+    updates know several names of a weight.
 
     Raises:
         UsageError: with the first name or shape that does not match.
     """
     own = dict(model.named_parameters())
-    # A causal-lm is exported with the names of its own library, without our wrapper's.
+    # A causal-lm is exported with its library's names, without our wrapper's prefix.
     wrapper = "model." if shapes.keys().isdisjoint(own) else ""
     stand_ins = {
         f"{wrapper}{name}": nn.Parameter(torch.empty(shape, device="meta"), requires_grad=False)
@@ -109,13 +109,13 @@ def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, st
     try:
         missing, unknown = probe.load_state_dict(stand_ins, strict=False, assign=True)
     except RuntimeError as error:
-        # Its first line names only the class, the second one the first weight of another shape.
+        # The first line names only the class, the second one the first weight with another shape.
         reason = str(error).splitlines()[1:2] or [str(error)]
         raise UsageError(reason[0].strip()) from error
-    # Tied weights and buffers that are never saved are in the model already.
+    # Tied weights and buffers that are never saved are already in the model.
     for names, problem in (
-        ([n for n in own if n in missing], "they lack"),
-        (unknown, "the model does not know"),
+        ([n for n in own if n in missing], "missing:"),
+        (unknown, "unknown to the model:"),
     ):
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -1,4 +1,4 @@
-"""The training processes' side of the peer copies: which there are, fetch one, pass on a new checkpoint."""
+"""The training processes' side of peer copies: list the copies, fetch one, pass on a new checkpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainer.structured_log import emit
 
 _BLOCK = 4 << 20
 _LOCAL_SECONDS = 5.0
-"""Longest wait for the store of the own node."""
+"""Longest wait for this node's own store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class HeldCopy:
 
 
 class PeerCopies:
-    """One rank's view; the first rank of each node speaks with the stores."""
+    """One rank's view of the peer copies; the first rank of each node talks to the stores."""
 
     def __init__(self, group: ProcessGroup, *, shared: bool) -> None:
         """A collective call of all ranks. `shared`: all nodes write to one folder, which needs no copies."""
@@ -41,9 +41,9 @@ class PeerCopies:
         gathered = group.all_gather(self._own)
         self._stores: dict[int, StoreAddress] = {store.node: store for store in gathered if store is not None}
         self._rejected: set[tuple[int, float]] = set()
-        """Node and time of the save of those that could not be fetched."""
+        """Node and save time of copies that could not be fetched."""
         self.held: list[dict[int, HeldCopy]] = [{} for _ in gathered]
-        """By rank, as of the last `refresh`: the copies of its node by their steps, where it coordinates."""
+        """By rank, as of the last `refresh`: the copies of its node by step, if the rank coordinates."""
 
     @property
     def _next(self) -> StoreAddress | None:
@@ -53,21 +53,23 @@ class PeerCopies:
         return self._stores.get((self._group.node_rank + 1) % self._group.nodes)
 
     def refresh(self) -> None:
-        """Ask the stores what they have; a collective call of all ranks."""
+        """List the copies of all stores; a collective call of all ranks."""
         if not self._stores:
             return
         group = self._group
         answers = group.all_gather((group.node_rank, self._coordinates, self._list()))
-        found: dict[int, list[HeldCopy]] = {}
+        copies: dict[int, list[HeldCopy]] = {}
         for node, _, listed in answers:
             for manifest in listed:
                 usable = (manifest.node, manifest.saved) not in self._rejected
                 if usable and manifest.nodes == group.nodes:
-                    found.setdefault(manifest.node, []).append(HeldCopy(node, manifest))
-        self.held = [_by_step(found.get(node, [])) if coordinates else {} for node, coordinates, _ in answers]
+                    copies.setdefault(manifest.node, []).append(HeldCopy(node, manifest))
+        self.held = [
+            _by_step(copies.get(node, [])) if coordinates else {} for node, coordinates, _ in answers
+        ]
 
     def _list(self) -> list[Manifest]:
-        """What this node's store has for others."""
+        """The copies that this node's store has."""
         if self._own is None:
             return []
         try:
@@ -76,17 +78,17 @@ class PeerCopies:
                 count = int(connection.answer().get("copies", 0))
                 return [read_manifest(connection.answer().get("manifest")) for _ in range(count)]
         except PeerError as error:
-            # It is not asked again: the start of the training would wait for it each time.
+            # Do not ask again: the start of the training would wait for the store each time.
             self._own = None
-            _warn(f"this node's peer copies are not to be had: {error}; the next attempt tries again")
+            _warn(f"this node's peer copies can't be listed: {error}; the next attempt tries again")
             return []
 
     def reject(self, copy: HeldCopy) -> None:
-        """Leave it out from now on; all ranks do."""
+        """Ignore this copy from now on; all ranks call it."""
         self._rejected.add((copy.manifest.node, copy.manifest.saved))
 
     def fetch(self, copy: HeldCopy, folder: Path) -> str | None:
-        """Copy this node's part into `folder`, complete or not at all; the problem, or None."""
+        """Copy this node's part into `folder`, complete or not at all; return the problem, or None."""
         partial, began = folder.with_name(f"{folder.name}.partial"), time.monotonic()
         manifest = copy.manifest
         try:
@@ -111,21 +113,21 @@ class PeerCopies:
         return None
 
     def _receive(self, copy: HeldCopy, partial: Path) -> None:
-        """Raises PeerError or OSError."""
+        """Receive the files. Raises PeerError or OSError."""
         expected = copy.manifest
         with connect(self._stores[copy.holder]) as connection:
             connection.send(request="fetch", node=expected.node, saved=expected.saved)
             manifest = read_manifest(connection.answer().get("manifest"))
             check_part(manifest, self._group.node_rank)
             if manifest.files != expected.files:
-                raise PeerError("it has other files than it said")
+                raise PeerError("its files differ from those it listed")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             for name, file in manifest.files.items():
                 _receive_file(connection, partial / name, file)
 
     def offer(self, folder: Path) -> None:
-        """Have this node's part of a checkpoint copied to the next node. It returns at once."""
+        """Copy this node's part of a checkpoint to the next node, in a thread."""
         target = self._next
         if target is not None and self._own is not None:
             args = [self._own, folder.resolve(), target]
@@ -133,12 +135,12 @@ class PeerCopies:
 
 
 def _by_step(copies: list[HeldCopy]) -> dict[int, HeldCopy]:
-    """Of a step that was saved twice the later save."""
+    """Copies by step; of a step that was saved twice, the later save."""
     return {copy.manifest.step: copy for copy in sorted(copies, key=lambda copy: copy.manifest.saved)}
 
 
 def _receive_file(connection: PeerConnection, path: Path, expected: Mapping[str, int]) -> None:
-    """Raises PeerError, also for a wrong checksum, or OSError."""
+    """Receive a file. Raises PeerError, also for a wrong checksum, or OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     block = memoryview(bytearray(min(_BLOCK, expected["bytes"])))
     left, checksum = expected["bytes"], 0

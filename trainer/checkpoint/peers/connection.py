@@ -1,7 +1,7 @@
-"""Messages between the stores of peer copies and the training processes: JSON lines, and bytes of files.
+"""Messages between peer-copy stores and training processes: JSON lines, and bytes of files.
 
 Anything may connect to a store's port. A connection begins with `hello`: the protocol's version, the job and
-the key of the store, which only the processes of this launch know. Everything else is closed unread.
+the store's key, which only the processes of this launch know. Everything else is closed unread.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ VERSION = 1
 STORE = "VXTUI_PEER_STORE"
 """Variable with the address of the node's store, as JSON; the supervisor sets it."""
 IO_SECONDS = 30.0
-"""Seconds without a byte after which the other end counts as lost."""
+"""Seconds without a byte after which the peer counts as lost."""
 CONNECT_SECONDS = 5.0
 HELLO_SECONDS = 10.0
-"""Seconds in which a connection must have said what it is."""
+"""Seconds in which a new connection must send `hello`."""
 _HELLO_BYTES = 4096
 _MESSAGE_BYTES = 4 << 20
-"""Longest line: a manifest has about 100 bytes for each file."""
+"""Longest line: a manifest has about 100 bytes per file."""
 _BLOCK = 1 << 20
 _SHOWN = 60
 
 
 class PeerError(Exception):
-    """The other end can't be reached, is none of this run, or refuses; the message has the reason."""
+    """The peer can't be reached, does not belong to this run, or refuses; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where a node's store listens. The key is random for each store."""
+    """Where a node's store listens. Each store has a random key."""
 
     node: int
     job: str
@@ -51,16 +51,16 @@ class StoreAddress:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, said: object) -> StoreAddress:
-        """Raises PeerError."""
+    def from_json(cls, address: object) -> StoreAddress:
+        """Parse a store's address. Raises PeerError."""
         kinds = {"node": int, "job": str, "host": str, "port": int, "key": str}
-        if not isinstance(said, dict) or {name: type(value) for name, value in said.items()} != kinds:
-            raise PeerError("it is no address of a store")
-        return cls(**said)
+        if not isinstance(address, dict) or {name: type(value) for name, value in address.items()} != kinds:
+            raise PeerError("it is not the address of a store")
+        return cls(**address)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> StoreAddress | None:
-        """This node's store; None if it has none."""
+        """This node's store; None if the node has no store."""
         try:
             return cls.from_json(json.loads(env.get(STORE, "null")))
         except (ValueError, PeerError):
@@ -68,10 +68,10 @@ class StoreAddress:
 
 
 class PeerConnection:
-    """One end of a connection. Every method raises PeerError when the other end fails."""
+    """One end of a connection. Every method raises PeerError when the peer fails."""
 
     def __init__(self, sock: socket.socket, peer: str = "", seconds: float = IO_SECONDS) -> None:
-        """`peer` is the other end's address, for the log; `seconds` without a byte end the connection."""
+        """`peer` is the peer's address, for the log; after `seconds` without a byte the connection fails."""
         sock.settimeout(seconds)
         self.peer, self._sock, self._received = peer, sock, bytearray()
 
@@ -84,8 +84,8 @@ class PeerConnection:
         self.close()
 
     def close(self) -> None:
-        """A thread that waits for the other end wakes up with a PeerError."""
-        # OSError: the other end has closed it.
+        """Close the connection; a thread that waits for the peer wakes up with a PeerError."""
+        # OSError: the peer closed it first.
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
@@ -96,14 +96,14 @@ class PeerConnection:
     def send_bytes(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         try:
-            # In blocks: the time limit of sendall is for all of its bytes.
+            # In blocks: the timeout of sendall covers all of its bytes.
             for start in range(0, len(view), _BLOCK):
                 self._sock.sendall(view[start : start + _BLOCK])
         except OSError as error:
             raise PeerError(_reason(error)) from error
 
     def send_file(self, file: BinaryIO, size: int) -> None:
-        """Send `size` bytes of the file, by the kernel."""
+        """Send `size` bytes of the file with sendfile."""
         try:
             sent = self._sock.sendfile(file, 0, size) if size else 0
         except OSError as error:
@@ -117,16 +117,16 @@ class PeerConnection:
         return None if line is None else _message(line)
 
     def answer(self) -> dict[str, Any]:
-        """The answer to what was sent. Raises PeerError for none, and for a refusal, with its reason."""
-        said = self.receive()
-        if said is None:
+        """The answer to the last message. Raises PeerError without one, and for a refusal with its reason."""
+        message = self.receive()
+        if message is None:
             raise PeerError("it closed the connection")
-        if "refused" in said:
-            raise PeerError(str(said["refused"])[:400])
-        return said
+        if "refused" in message:
+            raise PeerError(str(message["refused"])[:400])
+        return message
 
     def receive_into(self, view: memoryview, checksum: int = 0) -> int:
-        """Fill `view`; the CRC-32 of what came before, `checksum`, and of these bytes."""
+        """Fill `view`; return the CRC-32 of these bytes after bytes with `checksum`."""
         done = min(len(view), len(self._received))
         view[:done] = self._received[:done]
         del self._received[:done]
@@ -143,29 +143,29 @@ class PeerConnection:
         return checksum
 
     def check_hello(self, job: str, key: str) -> bool:
-        """Whether it is of this launch; False if it ends without a word.
+        """Whether the peer belongs to this launch; False if it closes without a message.
 
         Raises:
-            PeerError: if it is not.
+            PeerError: if it does not belong to this launch.
         """
         line = self._line(_HELLO_BYTES, time.monotonic() + HELLO_SECONDS)
         self._sock.settimeout(IO_SECONDS)
         if line is None:
             return False
-        said = _message(line)
-        if "protocol" not in said:
-            raise PeerError("it does not begin as a process of this run does")
-        if said["protocol"] != VERSION:
-            raise PeerError(f"it has version {str(said['protocol'])[:9]} of the protocol, not {VERSION}")
-        if said.get("job") != job:
-            raise PeerError(f"it belongs to job {str(said.get('job'))[:_SHOWN]}, not to {job}")
-        given = said.get("key")
-        if not isinstance(given, str) or not hmac.compare_digest(given.encode(), key.encode()):
+        hello = _message(line)
+        if "protocol" not in hello:
+            raise PeerError("it did not send the hello of this run's protocol")
+        if hello["protocol"] != VERSION:
+            raise PeerError(f"it has version {str(hello['protocol'])[:9]} of the protocol, not {VERSION}")
+        if hello.get("job") != job:
+            raise PeerError(f"it belongs to job {str(hello.get('job'))[:_SHOWN]}, not to {job}")
+        peer_key = hello.get("key")
+        if not isinstance(peer_key, str) or not hmac.compare_digest(peer_key.encode(), key.encode()):
             raise PeerError("it does not have the key of this launch")
         return True
 
     def _line(self, limit: int, deadline: float | None) -> bytes | None:
-        """The next line without its end; None at the end of the connection."""
+        """The next line without its newline; None at the end of the connection."""
         searched = 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
@@ -186,7 +186,7 @@ class PeerConnection:
 
 
 def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> PeerConnection:
-    """A connection to this store, after `hello`; `seconds` is how long its answers may take.
+    """Connect to this store and send `hello`; `seconds` limits each answer.
 
     Raises:
         PeerError: if it can't be reached.
@@ -202,12 +202,12 @@ def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> PeerConnectio
 
 def _message(line: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
+        message = None
+    if not isinstance(message, dict):
         raise PeerError(f"it sent {line[:_SHOWN]!r}")
-    return said
+    return message
 
 
 def _reason(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""How much memory a process of this container may still take."""
+"""How much more memory a process of this container may use."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _RESERVED = 0.1
-"""Part of the memory that stays free: the training needs more in some steps than in others."""
+"""Share of the memory that stays free: some training steps need more than others."""
 _NO_LIMIT = 1 << 60
-"""Version 1 of cgroups has a number for no limit, which is larger than this one."""
+"""Version 1 of cgroups shows no limit as a number above this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeMemory:
-    """Bytes: `available` without swapping, of `total`, which is the container's limit if it has one."""
+    """Bytes: `available` without swapping, out of `total`, the container's limit if it has one."""
 
     available: int
     total: int
 
     def lacks_room_for(self, size: int) -> str:
-        """Why `size` bytes more are too many; "" if they are not."""
+        """Why `size` more bytes do not fit; "" if they do."""
         reserved = int(self.total * _RESERVED)
         if size <= self.available - reserved:
             return ""
@@ -31,30 +31,30 @@ class FreeMemory:
 
 
 def free_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> FreeMemory:
-    """What Linux and the cgroup of this process say; the smaller of both. Raises OSError without /proc."""
-    said = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
-    available, total = (int(said[name].split()[0]) << 10 for name in ("MemAvailable", "MemTotal"))
+    """The smaller of what Linux and this process's cgroup allow. Raises OSError without /proc."""
+    meminfo = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+    available, total = (int(meminfo[name].split()[0]) << 10 for name in ("MemAvailable", "MemTotal"))
     for limit, used, cache in (*_version_2(proc, cgroups), *_version_1(cgroups)):
         if limit < _NO_LIMIT:
-            # Files that were read once are dropped when memory is needed.
+            # The kernel drops cached files when memory is needed.
             available, total = min(available, limit - used + cache), min(total, limit)
     return FreeMemory(max(0, available), total)
 
 
 def _version_2(proc: Path, cgroups: Path) -> list[tuple[int, int, int]]:
-    """Limit, use and inactive file cache of the own cgroup and of those above it."""
-    found: list[tuple[int, int, int]] = []
+    """Limit, usage and inactive file cache of this process's cgroup and of its parents."""
+    usages: list[tuple[int, int, int]] = []
     with suppress(OSError, ValueError):
         lines = (proc / "self/cgroup").read_text().splitlines()
         own = next((line[3:].lstrip("/") for line in lines if line.startswith("0::")), "")
         folder = cgroups / own
         while folder.is_relative_to(cgroups):
-            # The root has no limit, and in some containers the own folder is not to be seen.
+            # The root has no limit, and some containers hide the process's own folder.
             with suppress(OSError, ValueError):
                 limit = int((folder / "memory.max").read_text())
-                found.append((limit, int((folder / "memory.current").read_text()), _inactive(folder)))
+                usages.append((limit, int((folder / "memory.current").read_text()), _inactive(folder)))
             folder = folder.parent
-    return found
+    return usages
 
 
 def _version_1(cgroups: Path) -> list[tuple[int, int, int]]:
@@ -66,8 +66,8 @@ def _version_1(cgroups: Path) -> list[tuple[int, int, int]]:
 
 
 def _inactive(folder: Path) -> int:
-    said = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    return int(said.get("total_inactive_file", said.get("inactive_file", 0)))
+    stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
 
 
 def _amount(size: float) -> str:

@@ -1,4 +1,4 @@
-"""The supervisor's side of a node's store: starts its process, and says where it listens."""
+"""The supervisor's side of a node's peer-copy store: starts its process and knows its address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainer.structured_log import emit
 
 
 class StoreProcess:
-    """Listens from the start; the process takes the connections that came before it. Never raises."""
+    """Listens from the start; the process takes over connections that came before it. Never raises."""
 
     def __init__(self, topology: Topology, keep: int) -> None:
         self._settings = StoreSettings(
@@ -29,7 +29,7 @@ class StoreProcess:
         self._ensure()
 
     def variables(self, address: str) -> dict[str, str]:
-        """For the training processes of an attempt; `address` is where other nodes reach this one."""
+        """Variables for the training processes of an attempt; other nodes reach this one at `address`."""
         self._ensure()
         if self._listener is None or not address:
             return {}
@@ -38,7 +38,7 @@ class StoreProcess:
         return {STORE: json.dumps(where.to_json())}
 
     def close(self) -> None:
-        """End it, and free its memory."""
+        """End the process and free its memory."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -46,7 +46,7 @@ class StoreProcess:
             self._listener.close()
 
     def _ensure(self) -> None:
-        """Start the process unless it runs: the kernel ends it first when memory is short."""
+        """Start the process unless it runs: the kernel kills it first when memory is short."""
         if self._process is not None and self._process.poll() is None:
             return
         try:
@@ -57,10 +57,10 @@ class StoreProcess:
                 stdin=subprocess.PIPE, pass_fds=[self._listener.fileno()],
             )  # fmt: skip
         except OSError as error:
-            text = f"this node keeps no copies of another one's checkpoints: {error.strerror or error}"
+            text = f"this node keeps no copies of another node's checkpoints: {error.strerror or error}"
             emit("phase", text, severity="WARNING", phase="checkpoint")
             return
         assert self._process.stdin is not None
-        # Not among the arguments, which other users of the machine see. OSError: it has ended already.
+        # Not in the arguments, which other users of the machine can see. OSError: the process has ended.
         with suppress(OSError), self._process.stdin as stdin:
             stdin.write(json.dumps(asdict(self._settings)).encode())

@@ -1,4 +1,4 @@
-"""Send this node's newest checkpoint to the store of the next node, in a thread."""
+"""Send this node's newest checkpoint to the next node's store, in a thread."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _RETRY_DELAYS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class Sender:
-    """`offer` passes it a checkpoint; an older one that waits is dropped."""
+    """Sends the newest checkpoint that `offer` passed; it replaces an older one that waits."""
 
     def __init__(self, retry: Sequence[float] = _RETRY_DELAYS) -> None:
-        """`retry` are the seconds between attempts; the last one from then on."""
+        """`retry` are the seconds between attempts; the last value repeats."""
         self._retry = retry
         self._offered: tuple[Path, StoreAddress] | None = None
         self._changed = threading.Condition()
         self._warned = False
-        """Whether the current problem is reported; so is only the first of several in a row."""
+        """Whether this problem was reported: only the first of several in a row is."""
         threading.Thread(target=self._run, name="peer copies", daemon=True).start()
 
     def offer(self, folder: Path, target: StoreAddress) -> None:
@@ -46,7 +46,7 @@ class Sender:
             self._send(folder, target)
 
     def _send(self, folder: Path, target: StoreAddress) -> None:
-        """Repeat until it is there or refused, or a newer one waits."""
+        """Retry until the copy is stored or refused, or a newer checkpoint waits."""
         attempt = 0
         while True:
             began = time.monotonic()
@@ -55,7 +55,7 @@ class Sender:
                 if not send_part(folder, manifest, target):
                     return
             except CheckpointError:
-                # Deleted: a newer one follows.
+                # Deleted: a newer checkpoint follows.
                 return
             except PeerError as error:
                 self._warn(folder, target, str(error))
@@ -77,7 +77,7 @@ class Sender:
         emit(
             "peer_copy",
             f"checkpoint {step} is not copied to node {target.node}'s memory yet: {problem}. Without a copy "
-            "there, it is lost with this node's disk unless it is uploaded; it is tried again, and "
+            "there, it is lost with this node's disk unless it is uploaded; the trainer tries again, and "
             "--peer-copies 0 makes no copies",
             severity="WARNING", step=step, node=target.node,
         )  # fmt: skip
@@ -93,13 +93,13 @@ def _report(manifest: Manifest, target: StoreAddress, seconds: float) -> None:
 
 
 def send_part(folder: Path, manifest: Manifest, target: StoreAddress) -> bool:
-    """Send the files of this manifest; False if the store has them already.
+    """Send the files of this manifest; False if the store already has them.
 
     Raises:
         PeerError: if they can't be read, or the store can't be reached or refuses them.
     """
     with ExitStack() as stack:
-        # All of them at once: a newer save may delete the folder while they are sent.
+        # Open all files first: a newer save may delete the folder while they are sent.
         files = [
             stack.enter_context(_open(folder / name, file["bytes"])) for name, file in manifest.files.items()
         ]
@@ -116,10 +116,10 @@ def send_part(folder: Path, manifest: Manifest, target: StoreAddress) -> bool:
 def _open(path: Path, size: int) -> BinaryIO:
     try:
         file = path.open("rb")
-        found = os.fstat(file.fileno()).st_size
+        actual_size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise PeerError(f"{path}: {error.strerror or error}") from error
-    if found != size:
+    if actual_size != size:
         file.close()
-        raise PeerError(f"{path} has {found} bytes, not {size}")
+        raise PeerError(f"{path} has {actual_size} bytes, not {size}")
     return file

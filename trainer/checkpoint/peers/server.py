@@ -1,6 +1,6 @@
-"""The process with a node's store: `python -m trainer.checkpoint.peers.server`, which `process` starts.
+"""The process of a node's peer-copy store: `python -m trainer.checkpoint.peers.server`, started by `process`.
 
-It imports no torch, and lives as long as the supervisor: an attempt that ends leaves its copies.
+It imports no torch and lives as long as the supervisor, so the copies survive an attempt.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from trainer.prctl import die_with_parent, set_process_name
 _MAX_CONNECTIONS = 64
 _PAUSE = 0.05
 _NICE = 10
-"""Copying comes after training."""
+"""Copying has a lower priority than training."""
 _FIRST_VICTIM = 1000
-"""For the kernel's choice of a process to end when memory is short: the copies, not the training."""
+"""OOM score: when memory is short, the kernel kills the copies and not the training."""
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """A node's store: it keeps `keep` copies of the node before, for processes of `job` that have `key`."""
+    """A node's store: it keeps `keep` copies of the previous node, for processes of `job` that have `key`."""
 
     job: str
     node: int
@@ -56,10 +56,10 @@ class Server:
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._strangers = RejectionLog("checkpoint", "it may not see the peer copies")
         self._receives: PeerConnection | None = None
-        """The connection that a copy comes from."""
+        """The connection that sends a copy now."""
 
     def serve(self, listener: socket.socket) -> None:
-        """Until the socket is shut down."""
+        """Serve until the socket is shut down."""
         listener.setblocking(True)
         while True:
             try:
@@ -67,7 +67,7 @@ class Server:
             except OSError as error:
                 if error.errno in {errno.EINVAL, errno.EBADF}:
                     return
-                # The other end has gone already, or this process has no descriptor left for a moment.
+                # The peer has gone already, or this process has no free descriptor for a moment.
                 time.sleep(_PAUSE)
                 continue
             if not self._free_threads.acquire(blocking=False):
@@ -81,7 +81,7 @@ class Server:
             with connection:
                 self._answer(connection)
         except PeerError:
-            # The other end is gone; it notices that, and tries again.
+            # The peer is gone; it notices and tries again.
             return
         finally:
             self._free_threads.release()
@@ -94,26 +94,26 @@ class Server:
             self._strangers.report(connection.peer, str(error))
             connection.send(refused=str(error))
             return
-        said = connection.receive() or {}
+        request = connection.receive() or {}
         answers = {"put": self._put, "fetch": self._fetch, "list": self._list, "copy": self._copy}
-        answer = answers.get(str(said.get("request")))
+        answer = answers.get(str(request.get("request")))
         try:
             if answer is None:
-                raise PeerError("it is no request that a store knows")
-            answer(connection, said)
+                raise PeerError("the store does not know this request")
+            answer(connection, request)
         except PeerError as error:
             connection.send(refused=str(error))
 
-    def _put(self, connection: PeerConnection, said: dict[str, Any]) -> None:
-        """Receive a copy; one that is not complete is never to be seen."""
-        manifest = read_manifest(said.get("manifest"))
+    def _put(self, connection: PeerConnection, request: dict[str, Any]) -> None:
+        """Receive a copy; only complete copies become visible."""
+        manifest = read_manifest(request.get("manifest"))
         check_part(manifest, self._before)
         if self._copies.find(manifest.node, manifest.saved) is not None:
             connection.send(present=True)
             return
         earlier, self._receives = self._receives, connection
         if earlier is not None:
-            # Its node has begun again, or this run has a newer checkpoint.
+            # The sender's node restarted, or the run has a newer checkpoint.
             earlier.close()
         try:
             copy = self._copies.make_room(manifest)
@@ -125,34 +125,35 @@ class Server:
         self._copies.add(copy)
         connection.send(stored=True)
 
-    def _fetch(self, connection: PeerConnection, said: dict[str, Any]) -> None:
-        node, saved = said.get("node"), said.get("saved")
+    def _fetch(self, connection: PeerConnection, request: dict[str, Any]) -> None:
+        node, saved = request.get("node"), request.get("saved")
         copy = self._copies.find(node, saved) if isinstance(node, int) and isinstance(saved, float) else None
         if copy is None:
-            raise PeerError("it is not in memory any more")
+            raise PeerError("the copy is no longer in memory")
         connection.send(manifest=copy.manifest.to_json())
         for _, view in copy.files():
             connection.send_bytes(view)
 
     def _list(self, connection: PeerConnection, _: dict[str, Any]) -> None:
-        found = self._copies.manifests()
-        connection.send(copies=len(found))
-        for manifest in found:
+        manifests = self._copies.manifests()
+        connection.send(copies=len(manifests))
+        for manifest in manifests:
             connection.send(manifest=manifest.to_json())
 
-    def _copy(self, connection: PeerConnection, said: dict[str, Any]) -> None:
-        """A process of this node has saved a checkpoint."""
+    def _copy(self, connection: PeerConnection, request: dict[str, Any]) -> None:
+        """Send a checkpoint that a process of this node saved to the next node."""
         if connection.peer not in _LOOPBACK:
-            raise PeerError("only a process of this node may ask for that")
-        self._sender.offer(Path(str(said.get("folder"))), StoreAddress.from_json(said.get("to")))
+            raise PeerError("only a process of this node may request that")
+        self._sender.offer(Path(str(request.get("folder"))), StoreAddress.from_json(request.get("to")))
         connection.send(offered=True)
 
 
 def main() -> int:
-    """Serve until the supervisor ends. `sys.argv`: the descriptor of a listening socket; stdin: settings."""
+    """Serve until the supervisor ends. `sys.argv` has the descriptor of a listening socket, stdin the
+    settings."""
     die_with_parent()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # The supervisor decides when it ends.
+        # The supervisor decides when this process ends.
         signal.signal(number, signal.SIG_IGN)
     set_process_name("peer-copies")
     os.nice(_NICE)

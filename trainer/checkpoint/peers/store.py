@@ -1,4 +1,4 @@
-"""The copies that a store keeps: in anonymous memory, which the size of /dev/shm does not limit."""
+"""The copies in a node's store: in anonymous memory, which the size of /dev/shm does not limit."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _MAX_FILES = 1 << 16
 
 
 class Copy:
-    """One node's part of a checkpoint. Its memory is free again when the last reader has gone."""
+    """One node's part of a checkpoint. Its memory is freed when the last reader closes."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
-        # The kernel gives pages as they are written.
+        # The kernel allocates pages as they are written.
         self._bytes = memoryview(mmap.mmap(-1, max(1, manifest.size)))
 
     def files(self) -> Iterator[tuple[str, memoryview]]:
-        """Each file by its name, in the order of the manifest."""
+        """Each file by name, in the order of the manifest."""
         start = 0
         for name, file in self.manifest.files.items():
             yield name, self._bytes[start : start + file["bytes"]]
             start += file["bytes"]
 
     def receive(self, connection: PeerConnection) -> None:
-        """Fill it. Raises PeerError, also for a file that does not match its checksum."""
+        """Receive the files. Raises PeerError, also for a file that does not match its checksum."""
         for name, view in self.files():
             if connection.receive_into(view) != self.manifest.files[name]["crc32"]:
                 raise PeerError(f"{name} does not match its checksum")
 
 
 class CopyStore:
-    """The newest `keep` complete copies of the node before. Its methods may be called from any thread."""
+    """The newest `keep` complete copies of the previous node. Thread-safe."""
 
     def __init__(self, keep: int, free: Callable[[], FreeMemory] = free_memory) -> None:
         self._keep, self._free = keep, free
@@ -48,15 +48,15 @@ class CopyStore:
     def find(self, node: int, saved: float) -> Copy | None:
         """The copy of this node's save that began at `saved`."""
         with self._changed:
-            wanted = (node, saved)
-            return next((c for c in self._copies if (c.manifest.node, c.manifest.saved) == wanted), None)
+            key = (node, saved)
+            return next((c for c in self._copies if (c.manifest.node, c.manifest.saved) == key), None)
 
     def manifests(self) -> list[Manifest]:
         with self._changed:
             return [copy.manifest for copy in self._copies]
 
     def make_room(self, manifest: Manifest) -> Copy:
-        """An empty copy, not in the store yet; those in it stay. Raises PeerError if it does not fit."""
+        """Allocate an empty copy, not yet in the store. Raises PeerError if it does not fit into memory."""
         lack = self._free().lacks_room_for(manifest.size)
         if lack:
             raise PeerError(lack)
@@ -70,7 +70,7 @@ class CopyStore:
 
 
 def check_part(manifest: Manifest, node: int) -> None:
-    """Whether it is this node's part of a checkpoint, with files that can be written into a folder.
+    """Check that this is the node's part of a checkpoint, with files that can be written into a folder.
 
     Raises:
         PeerError: if it is not.
@@ -82,15 +82,15 @@ def check_part(manifest: Manifest, node: int) -> None:
     for name, file in manifest.files.items():
         path = PurePosixPath(name)
         if not name or path.is_absolute() or ".." in path.parts:
-            raise PeerError(f"{name[:60]!r} is no name of a file in a checkpoint")
+            raise PeerError(f"{name[:60]!r} is not the name of a checkpoint file")
         size = file["bytes"]
         if not isinstance(size, int) or size < 0:
             raise PeerError(f"{name[:60]!r} has no size")
 
 
-def read_manifest(said: object) -> Manifest:
-    """The manifest in a message. Raises PeerError."""
+def read_manifest(text: object) -> Manifest:
+    """Parse the manifest in a message. Raises PeerError."""
     try:
-        return Manifest.from_json(str(said))
+        return Manifest.from_json(str(text))
     except (CheckpointError, ValueError, KeyError, TypeError) as error:
         raise PeerError(f"its manifest can't be read: {error}") from error

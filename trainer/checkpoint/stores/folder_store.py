@@ -38,7 +38,7 @@ class FolderStore:
 
     def commit(self, step: int, manifest: Manifest) -> None:
         folder = self._root / f"step-{step}"
-        # Written under another name first: no reader sees a part of it.
+        # Written under a temporary name first: no reader sees a part of it.
         new = folder / f"{MANIFEST}.new"
         try:
             with new.open("w") as file:

@@ -29,7 +29,7 @@ _RETRY_SECONDS = 30.0
 _LIST_SECONDS = 2.0
 """Seconds of its retries of a listing: the caller tries again, and a signal must not wait."""
 _LIST_TIMEOUT = 10.0
-"""Seconds without an answer after which one request of a listing has failed."""
+"""Seconds without an answer after which a listing request fails."""
 _PARALLEL = 8
 
 
@@ -58,8 +58,8 @@ class GcsStore:
             lambda: list(self._client.list_blobs(self._bucket, prefix=prefix, fields=fields, **options))
         )
         names = [blob.name for blob in blobs if blob.name.endswith(f"/{MANIFEST}")]
-        found = {name.removeprefix(prefix).removesuffix(f"/{MANIFEST}") for name in names}
-        return sorted((int(n) for n in found if n.isdigit()), reverse=True)
+        steps = {name.removeprefix(prefix).removesuffix(f"/{MANIFEST}") for name in names}
+        return sorted((int(n) for n in steps if n.isdigit()), reverse=True)
 
     def manifest(self, step: int) -> Manifest:
         blob = self._bucket.blob(self._key(step, MANIFEST))
@@ -124,18 +124,19 @@ class GcsStore:
         self._call(self._bucket.blob(f"{self._prefix}{name}").delete)
 
     def download_tree(self, root: Path) -> int:
-        """Copy the object, or all below it, to `root`/BUCKET/OBJECT; return the number of bytes copied.
+        """Copy the object, or all objects below it, to `root`/BUCKET/OBJECT; return the number of bytes
+        copied.
 
-        It copies a token file together with the files beside it, and keeps copies that are up to date.
+        A token file is copied with the files beside it. Copies that are up to date are kept.
 
         Raises:
-            RemoteStoreError: also when there is no such object.
+            RemoteStoreError: also if there is no such object.
         """
-        wanted = self._prefix.rstrip("/")
-        stem = wanted.removesuffix(".bin")
+        name = self._prefix.rstrip("/")
+        stem = name.removesuffix(".bin")
         blobs = self._call(lambda: list(self._client.list_blobs(self._bucket, prefix=stem)))
-        names = {wanted, f"{stem}.json", f"{stem}.starts"} if stem != wanted else {wanted}
-        blobs = [b for b in blobs if b.name in names or b.name.startswith(f"{wanted}/" if wanted else "")]
+        names = {name, f"{stem}.json", f"{stem}.starts"} if stem != name else {name}
+        blobs = [b for b in blobs if b.name in names or b.name.startswith(f"{name}/" if name else "")]
         folder = root / self._bucket.name
         pairs = [(blob, folder / blob.name) for blob in blobs if not blob.name.endswith("/")]
         if not pairs:
@@ -177,7 +178,7 @@ class GcsStore:
 
 
 def _finish_copy(part: Path, path: Path, blob: storage.Blob) -> None:
-    """Rename the copy, and set its time to the object's, which identifies the version."""
+    """Rename the copy and set its time to the object's, which identifies the version."""
     updated = blob.updated.timestamp()
     os.utime(part, (updated, updated))
     part.rename(path)

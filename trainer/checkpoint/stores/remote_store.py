@@ -1,4 +1,4 @@
-"""Remote stores: uploaded checkpoints outlive the machine."""
+"""The interface of remote stores: uploaded checkpoints outlive the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RemoteStoreError(Exception):
 
 
 class MissingError(RemoteStoreError):
-    """The store has answered that there is no such bucket or file. A later try would not find it either."""
+    """The store answered that this bucket or file does not exist: a later try would not find it either."""
 
 
 class RemoteStore(Protocol):
@@ -23,13 +23,14 @@ class RemoteStore(Protocol):
     name: str
 
     def steps(self) -> list[int]:
-        """Steps with a manifest, the highest first. It fails within seconds, for the caller to try again."""
+        """Steps with a manifest, the highest first. Fails within seconds, so that the caller can try
+        again."""
 
     def manifest(self, step: int) -> Manifest:
-        """The manifest of a step. Raises CheckpointError if the store has another text there."""
+        """The manifest of a step. Raises CheckpointError if the file there is not a manifest."""
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
-        """Copy files of `folder`, verified. They become a checkpoint with `commit`."""
+        """Copy files of `folder`, verified. `commit` makes them a checkpoint."""
 
     def commit(self, step: int, manifest: Manifest) -> None:
         """Write the manifest."""
