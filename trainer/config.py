@@ -197,9 +197,10 @@ class CheckpointConfig:
         1, "checkpoints of the node before that each node keeps in its memory, if they fit; 0: none"
     )
     resume: str = _flag(
-        "auto", "auto: from the newest good checkpoint; never: a new run, which a restart continues",
+        "auto",
+        "auto: from the newest good checkpoint; never: a new run, which a restart continues",
         choices=["auto", "never"],
-    )  # fmt: skip
+    )
     allow_change: str = _flag("", f"what a resumed run may change: {', '.join(CHANGEABLE)} (comma-separated)")
     store_timeout: float = _flag(
         600.0, "seconds to wait for --upload-dir: at the start for its list, at the end for the last upload"

@@ -46,9 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         manifest = read(checkpoint)
         data = given.data or manifest.config.get("data", {}).get("data", "")
         config = settings(
-            manifest, "--eval-every=1", f"--eval-samples={given.samples}", f"--batch={given.batch}",
-            f"--micro-batch={given.batch}", *([f"--data={data}"] if data else []),
-        )  # fmt: skip
+            manifest,
+            "--eval-every=1",
+            f"--eval-samples={given.samples}",
+            f"--batch={given.batch}",
+            f"--micro-batch={given.batch}",
+            *([f"--data={data}"] if data else []),
+        )
         found = {**evaluate(config, checkpoint), "step": manifest.step}
         if given.out:
             _write(local_path(given.out), found)

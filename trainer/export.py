@@ -114,9 +114,12 @@ def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
             "those as well\n"
         )
     description = adapter_config(
-        model["weights"], adapter, targets=names_in(model["lora_targets"]), alpha=model["lora_alpha"],
+        model["weights"],
+        adapter,
+        targets=names_in(model["lora_targets"]),
+        alpha=model["lora_alpha"],
         dropout=model["lora_dropout"],
-    )  # fmt: skip
+    )
     _write(out / WEIGHTS, adapter, manifest)
     try:
         (out / CONFIG).write_text(json.dumps(description, indent=2))

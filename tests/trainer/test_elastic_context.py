@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainer.elastic.context import MembershipTold, NodeContext
+from trainer.elastic.context import NewMembership, NodeContext
 from trainer.elastic.leader import Rules
 from trainer.elastic.membership import Member, Membership
 from trainer.placement.sources import find_topology
@@ -16,7 +16,7 @@ def test_each_membership_has_a_store_of_its_own() -> None:
         context.enter(Membership(epoch, (Member(0, 1, 7, "127.0.0.1", 1),), 5), 0, "", "")
         ports.append(context.state.store_port)
     assert len(set(ports)) == 3
-    assert [event.membership.epoch for event in context.events if isinstance(event, MembershipTold)] == [
+    assert [event.membership.epoch for event in context.events if isinstance(event, NewMembership)] == [
         1,
         2,
         3,

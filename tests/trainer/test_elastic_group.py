@@ -9,7 +9,7 @@ import torch
 
 from tests.trainer.ranks import _SERVER
 from trainer.elastic.group import ElasticGroup
-from trainer.elastic.link import Told
+from trainer.elastic.link import MembershipNotice
 from trainer.elastic.membership import Member, Membership
 from trainer.elastic.store import Superseded
 from trainer.network.addresses import free_port
@@ -18,9 +18,9 @@ LIMIT = 30.0
 """Seconds after which a rank that waits for another one gives up."""
 
 
-def told(epoch: int, node: int, port: int) -> Told:
+def told(epoch: int, node: int, port: int) -> MembershipNotice:
     members = tuple(Member(each, 1, each, "127.0.0.1", 1) for each in range(2))
-    return Told(Membership(epoch, members, port), node, "127.0.0.1", "lo")
+    return MembershipNotice(Membership(epoch, members, port), node, "127.0.0.1", "lo")
 
 
 def _join(node: int, ports: tuple[int, int], answer: str) -> None:

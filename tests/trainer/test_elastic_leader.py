@@ -142,7 +142,7 @@ def test_too_few_nodes_end_the_attempt_for_all(three: Nodes) -> None:
     three.leader.remove(2, GONE)
     decision = three.decide()
     assert decision.end is not None and "--elastic 2" in decision.end.failure.message
-    assert decision.told == {0}
+    assert decision.recipients == {0}
     assert three.leader.decide() is None, "its old processes are no member of a new attempt"
 
 
@@ -152,7 +152,7 @@ def test_a_node_with_a_signal_leaves_and_the_last_ones_stop_together(three: Node
     three.now += LEAVE_WAIT + 0.1
     decision = three.decide()
     assert decision.membership is not None and decision.membership.left == (2,)
-    assert not decision.membership.urgent and 2 in decision.told
+    assert not decision.membership.urgent and 2 in decision.recipients
     three.settle(step=4)
     three.leader.remove(2, "it left with exit code 75", code=75)
     three.tell(1, leaving=True)
@@ -186,7 +186,7 @@ def test_a_node_with_other_data_is_refused_and_the_others_train_on(three: Nodes)
     three.settle(step=1)
     three.tell(2, ready=True, data="other")
     decision = three.decide()
-    assert decision.told == {2} and "node 2 has other data" in decision.refused
+    assert decision.recipients == {2} and "node 2 has other data" in decision.refused
 
 
 def test_a_node_with_another_number_of_shards_is_refused_by_it(three: Nodes) -> None:
@@ -206,7 +206,7 @@ def test_an_error_of_a_member_ends_the_attempt_and_that_of_another_node_does_not
     assert three.leader.fail(2, failure) is None
     decision = three.leader.fail(1, failure)
     assert decision is not None and decision.end is not None
-    assert decision.end.failure is failure and decision.told == {0}
+    assert decision.end.failure is failure and decision.recipients == {0}
 
 
 def test_a_new_leader_awaits_the_others_and_changes_nothing_without_need(three: Nodes) -> None:
@@ -285,7 +285,7 @@ def test_nodes_beyond_a_number_that_the_batch_can_be_split_over_wait() -> None:
     nodes.leader.remove(1, GONE)
     decision = nodes.decide()
     assert decision.membership is not None and decision.membership.nodes == (0, 2)
-    assert decision.told == {0, 2, 3}, "node 3 stops, and waits"
+    assert decision.recipients == {0, 2, 3}, "node 3 stops, and waits"
 
 
 def test_new_nodes_are_taken_in_together_where_that_starts_all_again() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.trainer.checkpoint_support import PROGRESS, strategy
 from tests.trainer.ranks import Ranks
 from tests.wire.storage import Buckets, buckets
-from trainer.checkpoint import manager
+from trainer.checkpoint import preemption_budget
 from trainer.checkpoint.folder_lock import LOCK
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import step_folders
@@ -96,7 +96,7 @@ def test_the_upload_to_a_slow_bucket_counts(  # noqa: PLR0917
     flags: tuple[str, ...],
 ) -> None:
     # The disk of a loaded machine may be slow, too; here only the upload may exceed the grace period.
-    monkeypatch.setattr(manager, "measure_disk", lambda *_: (0.0, "the disk is not measured"))
+    monkeypatch.setattr(preemption_budget, "measure_disk", lambda *_: (0.0, "the disk is not measured"))
     cloud.server.faults.set(BucketFaults(delay=0.6))
     found = opened(tmp_path, group, "--grace=0.5", f"--upload-dir={URI}", *flags)
     if flags:
@@ -134,16 +134,16 @@ def test_the_measured_time_of_a_save_and_an_upload_replaces_the_probe(
     assert "loses up to" not in capfd.readouterr().out, "the probe fits into ten minutes"
     # A grace period that the probe has fitted into, however loaded this machine is, and an upload that does
     # not: each of its requests waits for longer.
-    probed = found._cost.save + (found._cost.upload or 0.0)
-    found._config = replace(found._config, grace=probed + 0.2)
+    probed = found._budget.cost.save + (found._budget.cost.upload or 0.0)
+    found._budget._config = replace(found._budget._config, grace=probed + 0.2)
     cloud.server.faults.set(BucketFaults(delay=probed + 0.3))
     found.save(10, PROGRESS, wait=True)
-    assert found._uploader is not None and found._uploader.finish(120)
+    assert found._uploads._uploader is not None and found._uploads._uploader.finish(120)
     cloud.server.faults.set(BucketFaults())
     found.save(20, PROGRESS, wait=True)
     said = capfd.readouterr().out
     assert "at step 20" in said and "A preemption loses up to 10 steps" in said
-    assert found._uploader.finish(120)
+    assert found._uploads._uploader.finish(120)
     found.close()
 
 

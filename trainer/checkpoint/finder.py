@@ -471,9 +471,10 @@ def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -
     for disk, copies in zip(disks, held, strict=True):
         here = {step: m for step, m in disk.items() if m.run.id == run_id and m.saved == saved[step]}
         there = {
-            step: c for step, c in copies.items()
+            step: c
+            for step, c in copies.items()
             if c.manifest.run.id == run_id and c.manifest.saved == saved[step] and step not in here
-        }  # fmt: skip
+        }
         local.manifests.append(here | {step: copy.manifest for step, copy in there.items()})
         local.in_memory.append(there)
     return local

@@ -84,9 +84,14 @@ class FolderLock:
         self.previous: FolderOwner | None = None
         """The owner before this one."""
         self._owner = FolderOwner(
-            launches[0], list(launches), socket.gethostname(), os.getpid(), "",
-            datetime.now(UTC).isoformat(timespec="seconds"), secrets.token_hex(8),
-        )  # fmt: skip
+            launches[0],
+            list(launches),
+            socket.gethostname(),
+            os.getpid(),
+            "",
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            secrets.token_hex(8),
+        )
         self._file: int | None = None
         self._began = time.monotonic()
         self._first_beats: tuple[int | str, ...] | None = None

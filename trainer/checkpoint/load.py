@@ -108,8 +108,8 @@ def check_changes(checkpoint: FoundCheckpoint, changed: Sequence[Change], allowe
         names = ",".join(dict.fromkeys([*allowed, *(change.name for change in refused)]))
         raise UsageError(
             f"{checkpoint.path} was saved with other settings: {', '.join(map(str, refused))}. The "
-            f"run would not be the same: continue with the saved settings, allow the change with --allow-change {names}, "
-            "or begin a new run in another --checkpoint-dir"
+            "run would not be the same: continue with the saved settings, allow the change with "
+            f"--allow-change {names}, or begin a new run in another --checkpoint-dir"
         )
 
 

@@ -128,9 +128,14 @@ class CheckpointManager:
         check_changes(checkpoint, changed, names_in(self._config.allow_change))
         for change in changed if self._group.rank == 0 else ():
             emit(
-                "phase", f"resumed with a changed setting: {change}", severity="WARNING", phase="resuming",
-                setting=change.name, before=change.before, now=change.now,
-            )  # fmt: skip
+                "phase",
+                f"resumed with a changed setting: {change}",
+                severity="WARNING",
+                phase="resuming",
+                setting=change.name,
+                before=change.before,
+                now=change.now,
+            )
 
     def _make_saver(self, strategy: Strategy) -> Saver:
         run = SavedRun(self._run or self._begin(None), self._run_config, self._data)
@@ -319,9 +324,12 @@ class CheckpointManager:
                 "checkpoint",
                 f"checkpoint at step {saved.step} in {saved.seconds:.2f} s, {saved.bytes / 1e6:.1f} MB, "
                 f"training stalled for {saved.stall:.2f} s",
-                step=saved.step, path=str(saved.path), seconds=saved.seconds, bytes=saved.bytes,
+                step=saved.step,
+                path=str(saved.path),
+                seconds=saved.seconds,
+                bytes=saved.bytes,
                 stall_seconds=saved.stall,
-            )  # fmt: skip
+            )
 
     def _warn(self, text: str) -> None:
         if self._group.rank == 0 or (self._group.local_rank == 0 and not self._folder.shared):

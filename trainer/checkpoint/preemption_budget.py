@@ -71,8 +71,9 @@ def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: st
         suggested = max(1, min(500, steps // 10))
         return BudgetCheck(
             f"{head}As {flag} is {interval}, {why}, and a preemption would lose the whole run. Set {flag} "
-            f"{suggested}, {other} (0: not checked)", refused=True,
-        )  # fmt: skip
+            f"{suggested}, {other} (0: not checked)",
+            refused=True,
+        )
     return BudgetCheck(f"{head}A preemption loses up to {interval} steps; for fewer lower {flag}, or {other}")
 
 

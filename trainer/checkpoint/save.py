@@ -194,10 +194,21 @@ class Saver:
         """The manifest, without its files."""
         group, strategy, run = self._group, self._strategy, self._run
         return Manifest(
-            step=job.step, strategy=strategy.name, layout=strategy.layout.name, world_size=group.world_size,
-            nodes=group.nodes, node=group.node_rank, shared=self.shared, files={}, run=run.identity,
-            saved=saved, progress=job.progress, config=run.config, data=run.data, precision=self._precision,
-        )  # fmt: skip
+            step=job.step,
+            strategy=strategy.name,
+            layout=strategy.layout.name,
+            world_size=group.world_size,
+            nodes=group.nodes,
+            node=group.node_rank,
+            shared=self.shared,
+            files={},
+            run=run.identity,
+            saved=saved,
+            progress=job.progress,
+            config=run.config,
+            data=run.data,
+            precision=self._precision,
+        )
 
     def _commit(self, partial: Path, final: Path, manifest: Manifest, began: float) -> int:
         """Complete the checkpoint; return its size in bytes."""

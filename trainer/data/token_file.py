@@ -88,9 +88,15 @@ def write_tokens(
         if not documents:
             raise DataError("there are no documents")
         info = TokenFileInfo(
-            tokens, documents, tokenizer.vocabulary, tokenizer.end, dtype, tokenizer.name,
-            digest.hexdigest(), marked,
-        )  # fmt: skip
+            tokens,
+            documents,
+            tokenizer.vocabulary,
+            tokenizer.end,
+            dtype,
+            tokenizer.name,
+            digest.hexdigest(),
+            marked,
+        )
         if marked:
             names[".starts-part"].replace(names[".starts"])
         names[".json"].write_text(json.dumps(asdict(info), indent=2) + "\n")
@@ -206,9 +212,11 @@ class TokenShards:
         self._ends = list(accumulate(file.info.tokens for file in self._files))
         hashes = "".join(file.hash for file in self._files)
         self.info = replace(
-            first, tokens=self._ends[-1], documents=sum(file.info.documents for file in self._files),
+            first,
+            tokens=self._ends[-1],
+            documents=sum(file.info.documents for file in self._files),
             hash=hashlib.blake2b(hashes.encode(), digest_size=16).hexdigest(),
-        )  # fmt: skip
+        )
 
     def __len__(self) -> int:
         return self.info.tokens

@@ -1,1 +1,1 @@
-"""`--elastic`: the other nodes train on when one is lost, and take it back without stopping."""
+"""`--elastic`: when a node is lost, the others train on, and take it back without stopping."""

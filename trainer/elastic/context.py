@@ -1,4 +1,4 @@
-"""What the parts of a node's supervisor share: its state, and the events for it."""
+"""State and events that the parts of a node's supervisor share."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class MembershipTold:
-    """A membership, as this node needs it: where the store is, and this node's own address ("": unknown)."""
+class NewMembership:
+    """A new membership: where the store is, and this node's own address ("" if unknown)."""
 
     membership: Membership
     store_address: str
@@ -29,7 +29,7 @@ class MembershipTold:
 
 @dataclass(frozen=True, slots=True)
 class NodeDropped:
-    """The run goes on without this node's processes: they must end, and others may join."""
+    """The run continues without this node's processes: they must end; new ones may join."""
 
     reason: str
 
@@ -41,24 +41,24 @@ class StopTogether:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The run has ended on the other nodes, with this exit code."""
+    """The run ended on the other nodes with this exit code."""
 
     code: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRefused:
-    """The others do not take this node."""
+    """The run refuses this node."""
 
     reason: str
 
 
-Event = MembershipTold | AttemptEnd | NodeDropped | StopTogether | RunFinished | NodeRefused
+Event = NewMembership | AttemptEnd | NodeDropped | StopTogether | RunFinished | NodeRefused
 
 
 @dataclass(slots=True)
 class NodeContext:
-    """One node. `clock` is in seconds."""
+    """One node. `clock` returns seconds."""
 
     topology: Topology
     rules: Rules
@@ -66,10 +66,10 @@ class NodeContext:
     clock: Callable[[], float] = time.monotonic
     state: NodeState = field(init=False)
     membership: Membership | None = None
-    """The newest one that this node has been told, while its processes are in it."""
+    """The newest membership, while this node's processes are in it."""
     events: list[Event] = field(default_factory=list)
     problem: str = ""
-    """Why this node is in no run yet."""
+    """Why this node has not joined a run yet."""
     _last_heartbeat: float = 0.0
 
     def __post_init__(self) -> None:
@@ -80,24 +80,25 @@ class NodeContext:
         return self.topology.node_rank
 
     def heartbeat_due(self) -> bool:
-        """True once in each period."""
+        """Whether to send a heartbeat; true once in each period."""
         if self.clock() - self._last_heartbeat <= min(HEARTBEAT, self.peer_timeout / 5):
             return False
         self._last_heartbeat = self.clock()
         return True
 
     def enter(self, membership: Membership, leader_node: int, leader_address: str, own: str) -> None:
-        """This node is told a membership. Of the leader each node knows the address that it has reached."""
-        # The store of this membership may still be open when the next one begins: that needs another port.
+        """Take over a membership. Each node knows the leader by the address at which it reached it."""
+        # The store of this membership may still be open when the next one begins, so that one needs another
+        # port.
         self.state = replace(self.state, epoch=membership.epoch, store_port=free_port())
         self.membership = membership if self.node in membership.nodes else None
         first = membership.members[0]
         address = leader_address if first.node == leader_node and leader_address else first.address
         if first.node == self.node:
             address = own or LOOPBACK
-        self.events.append(MembershipTold(membership, address, own))
+        self.events.append(NewMembership(membership, address, own))
 
     def drop(self, reason: str) -> None:
-        """The run goes on without this node."""
+        """Leave the membership: the run continues without this node."""
         self.membership = None
         self.events.append(NodeDropped(reason))

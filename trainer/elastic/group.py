@@ -1,4 +1,4 @@
-"""The process groups of a rank that changes its membership while it lives."""
+"""The process groups of a rank whose membership changes while it runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import torch.distributed as dist
 
 from trainer.distributed.process_group import ProcessGroup, new_group, set_timeout
 from trainer.distributed.replica_group import ModelReplica
-from trainer.elastic.link import Told
+from trainer.elastic.link import MembershipNotice
 from trainer.elastic.store import AbortableStore, Superseded
 from trainer.torch_private import name_groups_from
 
 _FDS = Path("/proc/self/fd")
 CONNECT_TIMEOUT = 0.6
-"""Seconds for a connection of a group, which gloo waits for five times as long (`waitUntilConnected` in its
-transport/tcp/pair.cc). Nothing else ends its wait for a rank that is lost meanwhile."""
+"""Seconds for a connection of a group; gloo waits five times as long (`waitUntilConnected` in its
+transport/tcp/pair.cc). Nothing else ends its wait for a lost rank."""
 _NETWORK = {socket.AF_INET, socket.AF_INET6}
 
 
@@ -32,37 +32,44 @@ class ElasticGroup(ProcessGroup):
     def __init__(self) -> None:
         super().__init__()
         self._others: frozenset[tuple[int, int]] | None = None
-        """Sockets from before this membership; None while there is none."""
+        """Sockets from before this membership; None outside a membership."""
         self.replica: ModelReplica | None = None
         """The ranks of this node, if they share one copy of the model."""
         self.counterparts: dist.ProcessGroup | None = None
-        """With a replica the ranks that have the same shards on all nodes; None for a single node."""
+        """With a replica, the ranks of all nodes with the same shards; None for a single node."""
         self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
 
     def make_replica(self, timeout: float) -> ModelReplica:
-        """Before the first membership: the ranks of this node stay together, and share one copy."""
+        """Keep the ranks of this node together with one copy of the model; called before the first
+        membership.
+        """
         self.replica = ModelReplica(timeout)
         return self.replica
 
-    def join(self, told: Told, device: torch.device, timeout: float, superseded: Callable[[], bool]) -> None:
+    def join(
+        self, notice: MembershipNotice, device: torch.device, timeout: float, superseded: Callable[[], bool]
+    ) -> None:
         """Create the groups of this membership; a collective call of its ranks.
 
         Raises:
-            Superseded: as soon as another membership replaces it, or if a rank was lost meanwhile.
+            Superseded: as soon as another membership replaces it, or a rank is lost.
         """
-        membership = told.membership
-        self.rank = membership.first_rank(told.node) + self.local_rank
+        membership = notice.membership
+        self.rank = membership.first_rank(notice.node) + self.local_rank
         self.world_size = membership.world_size
-        self.node_rank, self.nodes = membership.index(told.node), len(membership.members)
+        self.node_rank, self.nodes = membership.index(notice.node), len(membership.members)
         os.environ.update(RANK=str(self.rank), WORLD_SIZE=str(self.world_size))
-        if told.interface and not self._own_interface:
-            os.environ["GLOO_SOCKET_IFNAME"] = told.interface
+        if notice.interface and not self._own_interface:
+            os.environ["GLOO_SOCKET_IFNAME"] = notice.interface
         store: dist.Store = dist.HashStore()
         if self.world_size > 1:
             store = AbortableStore(
-                told.store_address, membership.store_port, serves=self.rank == 0, superseded=superseded,
+                notice.store_address,
+                membership.store_port,
+                serves=self.rank == 0,
+                superseded=superseded,
                 timeout=timeout,
-            )  # fmt: skip
+            )
         self._others = frozenset(_sockets())
         try:
             self._create(store, device, timeout, CONNECT_TIMEOUT)
@@ -82,23 +89,23 @@ class ElasticGroup(ProcessGroup):
                 set_timeout(group, timedelta(seconds=timeout))
 
     def leave(self) -> None:
-        """Free the groups but the replica's. Whoever waits in them at another rank fails at once."""
+        """Free all groups except the replica's. Ranks that wait in them fail at once."""
         self._others, self.counterparts = None, None
         with self.replica.kept() if self.replica is not None else nullcontext():
             self.destroy()
-        # torch counts its groups for their names in the store, and begins again only when it destroys them. A
-        # rank whose groups were not made would look for other names than the rest.
+        # torch numbers its groups for their names in the store, and starts again only when it destroys them.
+        # A rank that failed to create its groups would look for other names than the rest.
         name_groups_from(0)
         for name in ("store", "control_group", "checkpoint_group", "node_group"):
             self.__dict__.pop(name, None)
-        # What holds a group in a cycle keeps its connections.
+        # A reference cycle would keep the connections of a group open.
         gc.collect()
 
     def abort(self) -> None:
-        """End the collective calls in progress, of all threads, with an error. Any thread may call it.
+        """Fail the collective calls in progress of all threads. Any thread may call it.
 
-        gloo has no call for that: `ProcessGroupGloo.abort` of torch 2.13 ends no call that waits. A closed
-        connection does. torch's listening socket must stay: gloo ends the process if it fails.
+        gloo has no call for that: `ProcessGroupGloo.abort` of torch 2.13 does not end a waiting call; a
+        closed connection does. torch's listening socket must stay open: gloo ends the process if it fails.
         """
         others = self._others
         if others is None:
@@ -122,8 +129,8 @@ def _sockets() -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _duplicate(descriptor: int, inode: int) -> Iterator[socket.socket]:
-    """The socket, unless the descriptor belongs to another one by now. Raises OSError."""
-    with socket.socket(fileno=os.dup(descriptor)) as found:
-        if os.fstat(found.fileno()).st_ino != inode:
+    """Duplicate the socket, unless its descriptor was reused. Raises OSError."""
+    with socket.socket(fileno=os.dup(descriptor)) as duplicate:
+        if os.fstat(duplicate.fileno()).st_ino != inode:
             raise OSError("it was closed")
-        yield found
+        yield duplicate

@@ -1,7 +1,7 @@
-"""The leader's decisions: which nodes train together, by what each of them tells of itself.
+"""The leader's decisions: which nodes train together, from the state that each node reports.
 
-The leader is one of the nodes, and tells itself its state as the others do. It need not train: its own
-processes may be lost while it lives.
+The leader is one of the nodes and reports its own state like the others. It need not train: it may have lost
+its processes.
 """
 
 from __future__ import annotations
@@ -17,34 +17,35 @@ from trainer.supervision.failure import AttemptFailure
 from trainer.supervision.protocol import AttemptEnd
 
 START_WAIT = 30.0
-"""Seconds to wait for missing nodes, when those that are ready are enough."""
+"""Seconds to wait for missing nodes when enough nodes are ready."""
 OPERATOR_START_WAIT = 10.0
-"""The same where an operator decides on the number of nodes: some may not exist, and others join later."""
+"""Like `START_WAIT`, where an operator sets the number of nodes: some may not exist, and others join
+later."""
 SUCCESSION_WAIT = 3.0
-"""Seconds in which the other nodes come to a new leader."""
+"""Seconds in which the other nodes connect to a new leader."""
 LEAVE_WAIT = 0.5
-"""Seconds in which signals to other nodes of a job that is ended as a whole arrive."""
+"""Seconds in which SIGTERM reaches the other nodes when the whole job is stopped."""
 BROKEN_WAIT = 2.0
 """Seconds in which the loss of a node shows that explains broken connections between processes."""
 MAX_WITHOUT_STEP = 10
-"""Memberships in a row, after a loss, in which no step ended: then the attempt ends for all."""
+"""Memberships in a row, each after a loss, without a completed step; then the attempt ends for all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`nodes` is the size of the whole job, `minimum` the fewest that may train.
+    """`nodes` is the size of the whole job, `minimum` the fewest nodes that may train.
 
-    `by_operator`: an operator runs so many of them as it likes, and never two of the same rank. So a node
-    that was never reached need not exist, and does not count as one that may train beyond a broken network.
+    `by_operator`: an operator sets the number of nodes, and never runs two of the same rank. So a node that
+    was never reached may not exist, and does not count as one that trains beyond a network partition.
     """
 
     nodes: int
     minimum: int
     by_operator: bool = False
     usable: Callable[[int], bool] = lambda _: True
-    """Whether so many nodes can train: the batch may have to be divisible. What is more waits."""
+    """Whether this number of nodes can train: the batch may have to be divisible. Further nodes wait."""
     join_wait: float = 0.0
-    """Seconds in which further nodes may come before new ones are taken in."""
+    """Seconds to wait for further nodes before new ones are taken in."""
 
     @property
     def start_wait(self) -> float:
@@ -52,18 +53,16 @@ class Rules:
         return OPERATOR_START_WAIT if self.by_operator else START_WAIT
 
     def most(self, nodes: int) -> int:
-        """The largest usable number up to this one; 0 if there is none."""
+        """The largest usable number of nodes up to this one; 0 if there is none."""
         return next((count for count in range(nodes, 0, -1) if self.usable(count)), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to tell nodes: a new membership, the end of the attempt, or to save and stop, all together.
+    """What to tell the `recipients`: a new membership, the end of the attempt, or to save and stop
+    together."""
 
-    `told` are the nodes to tell.
-    """
-
-    told: frozenset[int]
+    recipients: frozenset[int]
     membership: Membership | None = None
     end: AttemptEnd | None = None
     stop: bool = False
@@ -71,23 +70,23 @@ class Decision:
 
 
 class Leader:
-    """Knows the nodes that are connected. `decide` says what changes."""
+    """Knows the connected nodes. `decide` returns what changes."""
 
     def __init__(
         self, rules: Rules, clock: Callable[[], float] = time.monotonic, before: Membership | None = None
     ) -> None:
-        """`before`: the membership in which the last leader was lost; its members are awaited for a while."""
+        """`before`: the membership that lost the last leader; its members may come for a while."""
         self._rules, self._clock = rules, clock
         self.membership = before
         self.epoch = before.epoch if before is not None else 0
         """The highest epoch that any node knows."""
         self.states: dict[int, NodeState] = {}
-        """Of the nodes that are connected."""
+        """States of the connected nodes."""
         self.addresses: dict[int, tuple[str, int]] = {}
-        """Where each node listens that was ever connected."""
+        """Where each node listens that ever connected."""
         self._silent: set[int] = set()
         self._unknown = set() if before is not None or rules.by_operator else set(range(rules.nodes))
-        """Nodes that were never reached since the run has begun, as far as this leader knows."""
+        """Nodes not reached since the run began, as far as this leader knows."""
         self._expected = set(range(rules.nodes))
         """Nodes to wait for before the first membership of an attempt."""
         self._awaited_until = clock() + SUCCESSION_WAIT if before is not None else 0.0
@@ -97,14 +96,14 @@ class Leader:
         self._joining_since: float | None = None
         self._last_step, self._without_step = -1, 0
         self._done: set[int] = set()
-        """Nodes that have left with the exit code 0."""
+        """Nodes that left with exit code 0."""
         self._reasons: dict[int, str] = {}
         self._stopped = False
         self._ended: dict[int, int] = {}
-        """By node, the start (`spawn`) of processes whose attempt has ended."""
+        """By node, the start (`spawn`) of processes whose attempt ended."""
 
     def update(self, state: NodeState, address: str) -> None:
-        """What a connected node tells of itself; `address` is where the others reach it."""
+        """Take over the state that a connected node reports; `address` is where the others reach it."""
         node = state.node
         self.states[node], self.addresses[node] = state, (address, state.port)
         self._silent.discard(node)
@@ -114,7 +113,7 @@ class Leader:
             self._last_step, self._without_step = state.step, 0
 
     def remove(self, node: int, reason: str, *, silent: bool = False, code: int | None = None) -> None:
-        """A node has left with an exit code, its connection is closed, or it is only silent."""
+        """Remove a node: it left with an exit code, its connection closed, or it is silent."""
         self.states.pop(node, None)
         self._reasons[node] = reason
         if silent:
@@ -123,20 +122,20 @@ class Leader:
             self._done.add(node)
 
     def fail(self, node: int, failure: AttemptFailure) -> Decision | None:
-        """A process of the node has failed by an error of its own: that ends the attempt of all members."""
+        """End the attempt of all members: a process of the node failed by an error of its own."""
         if self.membership is None or node not in self.membership.nodes:
             return None
-        return self._end(AttemptEnd(failure), but=node)
+        return self._end(AttemptEnd(failure), except_node=node)
 
     def missing(self) -> str:
-        """The nodes that are waited for, for a message."""
+        """The nodes that did not join, for a message."""
         names = [str(node) for node in sorted(self._expected) if not self._is_ready(node)]
         return (
             f"node {names[0]} did not join" if len(names) == 1 else f"nodes {', '.join(names)} did not join"
         )
 
     def decide(self) -> Decision | None:
-        """The next change, if there is one now."""
+        """The next change, or None."""
         return self._form() if self.membership is None else self._change(self.membership)
 
     def _is_ready(self, node: int) -> bool:
@@ -146,7 +145,7 @@ class Leader:
         return state.ready and not state.leaving
 
     def _form(self) -> Decision | None:
-        """The first membership of an attempt: all nodes, or after a while enough of them."""
+        """Form the first membership of an attempt: all nodes, or after a while enough of them."""
         ready = {node for node in self.states if self._is_ready(node)}
         if not may_train(ready, self._rules.minimum, self._silent - ready, self._unknown - ready):
             self._enough_since = None
@@ -161,19 +160,18 @@ class Leader:
     def _change(self, now: Membership) -> Decision | None:
         intact = [member.node for member in now.members if self._is_intact(member)]
         lost = [member.node for member in now.members if member.node not in intact]
-        gone_well = [node for node in lost if node in self._done]
+        done = [node for node in lost if node in self._done]
         missing = [node for node in lost if node not in self.states and node not in self._reasons]
         if missing and self._clock() < self._awaited_until:
             return None
         self._silent.update(missing)
         ready = [
-            node for node in self.states
-            if (self._is_ready(node) and node not in now.nodes) or (node in lost and self._is_ready(node))
-        ]  # fmt: skip
+            node for node in self.states if self._is_ready(node) and (node not in now.nodes or node in lost)
+        ]
         if self._done:
             ready = []
         leaving = [node for node in intact if self.states[node].leaving]
-        if len(lost) > len(gone_well) or (gone_well and self._is_broken(now)):
+        if len(lost) > len(done) or (done and self._is_broken(now)):
             return self._lose(now, [node for node in intact if node not in leaving] or intact, lost, ready)
         if leaving:
             return self._leave(now, intact, leaving)
@@ -187,7 +185,7 @@ class Leader:
         return None
 
     def _have_waited(self, nodes: int) -> bool:
-        """Whether there was time for more nodes than these."""
+        """Whether further nodes had time to come."""
         if self._joining_since is None:
             self._joining_since = self._clock()
         waited = self._clock() - self._joining_since
@@ -202,7 +200,7 @@ class Leader:
         return all(state.settled == now.epoch for node in now.nodes if (state := self.states.get(node)))
 
     def _is_broken(self, now: Membership) -> bool:
-        """Whether processes have lost their connections, and no lost node has explained that for a while."""
+        """Whether processes lost their connections, and no lost node has explained that for a while."""
         if not any(self.states[node].broken == now.epoch for node in now.nodes if node in self.states):
             self._broken_since = None
             return False
@@ -211,17 +209,15 @@ class Leader:
         return self._clock() - self._broken_since > BROKEN_WAIT
 
     def _other_data(self, now: Membership, ready: list[int]) -> Decision | None:
-        """Refuse a node with other data than the members; a change of `ready` in place."""
+        """Refuse a node whose data differs from the members'; removes it from `ready`."""
         known = {self.states[node].data for node in now.nodes if node in self.states}
         for node in list(ready):
             if known and self.states[node].data not in known:
                 ready.remove(node)
                 own, _, shards = self.states[node].data.partition(SHARDS)
-                why = (
-                    f"node {node} has other data than the nodes that train: all nodes must see the same data"
-                )
-                if own in {each.partition(SHARDS)[0] for each in known}:
-                    why = f"node {node} has {shards} processes, the nodes that train have another number"
+                why = f"node {node} has other data than the training nodes: all nodes must see the same data"
+                if own in {data.partition(SHARDS)[0] for data in known}:
+                    why = f"node {node} has {shards} processes, the training nodes have a different number"
                 return Decision(frozenset({node}), refused=why)
         return None
 
@@ -248,7 +244,7 @@ class Leader:
         return ", ".join(self._reasons.get(node) or f"node {node} has lost its processes" for node in lost)
 
     def _leave(self, now: Membership, intact: list[int], leaving: list[int]) -> Decision | None:
-        """Nodes that got a signal leave after the current step; all stop if too few would be left."""
+        """Let nodes with a signal leave after the current step; stop all if too few would be left."""
         if self._leaving_since is None:
             self._leaving_since = self._clock()
         if self._stopped or self._clock() - self._leaving_since < LEAVE_WAIT or not self._is_settled(now):
@@ -285,16 +281,18 @@ class Leader:
         state = self.states[node]
         return Member(node, state.processes, state.spawn, *self.addresses[node])
 
-    def _end(self, end: AttemptEnd, but: int = -1) -> Decision:
+    def _end(self, end: AttemptEnd, except_node: int = -1) -> Decision:
         assert self.membership is not None
-        told = frozenset(node for node in self.membership.nodes if node in self.states and node != but)
-        # Those that are connected start again together; the others join when they come.
+        recipients = frozenset(
+            node for node in self.membership.nodes if node in self.states and node != except_node
+        )
+        # Connected nodes start again together; the others join when they come.
         self._expected = set(self.states)
         self._ended = {member.node: member.spawn for member in self.membership.members}
         self.membership, self._enough_since, self._leaving_since = None, None, None
         self._without_step = 0
         self._done.clear()
-        return Decision(told, end=end)
+        return Decision(recipients, end=end)
 
 
 def _failure(text: str) -> AttemptFailure:

@@ -1,4 +1,4 @@
-"""A process's socket to its supervisor, which tells it the memberships."""
+"""A process's socket to its supervisor, which sends the memberships."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _POLL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A membership, this node's rank, the store's address and the network interface ("": not known)."""
+class MembershipNotice:
+    """A membership, this node's rank, the store's address and the network interface ("" if unknown)."""
 
     membership: Membership
     node: int
@@ -28,30 +28,32 @@ class Told:
 
 
 class SupervisorLink:
-    """A thread reads. `abort` is called in it as soon as a membership asks to abort the step in progress."""
+    """Reads memberships in a thread, which calls `abort` at once if the step in progress must be aborted."""
 
     def __init__(self, path: str, local_rank: int) -> None:
         self._local_rank = local_rank
         self._sock = socket.socket(socket.AF_UNIX)
         self._sock.connect(path)
         self._writing, self._changed = threading.Lock(), threading.Condition()
-        self._newest: Told | None = None
+        self._newest: MembershipNotice | None = None
         self.stopping = False
-        """Whether all ranks of the run are to save and stop."""
+        """Whether all ranks of the run must save and stop."""
         self.abort: Callable[[], None] = lambda: None
         threading.Thread(target=self._read, name="memberships", daemon=True).start()
 
     @property
     def epoch(self) -> int:
-        """That of the newest membership; 0 before the first."""
+        """Epoch of the newest membership; 0 before the first."""
         newest = self._newest
         return 0 if newest is None else newest.membership.epoch
 
-    def wait(self, after: int, received: Callable[[], int], seconds: float | None = None) -> Told | None:
-        """The newest membership, once it is after this epoch; None after so many seconds.
+    def wait(
+        self, after: int, received: Callable[[], int], seconds: float | None = None
+    ) -> MembershipNotice | None:
+        """Wait for a membership after this epoch; None after `seconds`.
 
         Raises:
-            StoppedBySignal: after a signal, of which `received` returns the number.
+            StoppedBySignal: after a signal, whose number `received` returns.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         while True:
@@ -65,15 +67,15 @@ class SupervisorLink:
                 return None
 
     def ready(self, data: str) -> None:
-        """This process is prepared; `data` is the hash of its data."""
+        """Report that this process is prepared; `data` is the hash of its data."""
         self._send(ready=data)
 
     def settled(self, epoch: int, step: int) -> None:
-        """It trains with this membership, from this step on."""
+        """Report that it trains with this membership, from this step on."""
         self._send(settled=epoch, step=step)
 
     def broken(self, epoch: int) -> None:
-        """It has lost a connection to another process of this membership."""
+        """Report that it lost a connection to another process of this membership."""
         self._send(broken=epoch)
 
     def _send(self, **message: Any) -> None:
@@ -88,15 +90,17 @@ class SupervisorLink:
                 if "stop" in message:
                     self.stopping = True
                     continue
-                told = Told(
-                    read_membership(message["membership"]), message["node"], message["store_address"],
+                notice = MembershipNotice(
+                    read_membership(message["membership"]),
+                    message["node"],
+                    message["store_address"],
                     message["interface"],
-                )  # fmt: skip
-                # Before the main thread knows of it and makes new connections, which must not be closed.
-                if told.membership.urgent:
+                )
+                # Before the main thread sees it: the new connections that it makes must not be closed.
+                if notice.membership.urgent:
                     self.abort()
                 with self._changed:
-                    self._newest = told
+                    self._newest = notice
                     self._changed.notify_all()
-        # The supervisor has ended, and the kernel ends this process.
+        # The supervisor ended, so this process must end too.
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Which nodes train together, and whether those that are left may train on."""
+"""Which nodes train together, and whether the remaining ones may train on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_PROCESSES = 4096
 class Member:
     """A node: its processes, and `address`:`port` where its supervisor listens.
 
-    `spawn` counts the starts of its processes: with another number they are other processes.
+    `spawn` identifies the start of its processes: with another number they are other processes.
     """
 
     node: int
@@ -30,12 +30,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The nodes that train from here on. Each has a higher `epoch` than the one before.
+    """The nodes that train from now on. Each membership has a higher `epoch` than the one before.
 
     The first process of the first member has rank 0 and serves torch's store at `store_port`. Members that
-    stay keep their order, so that rank 0 is always one that has trained. `lost` and `joined` are the nodes
-    that have changed, `left` those that leave after a signal. With `urgent` the processes abort the step in
-    progress; else they complete it together.
+    stay keep their order, so that rank 0 always has trained. `lost` and `joined` are the nodes that changed,
+    `left` those that leave after a signal. With `urgent` the processes abort the step in progress; otherwise
+    they complete it together.
     """
 
     epoch: int
@@ -55,7 +55,7 @@ class Membership:
         return sum(member.processes for member in self.members)
 
     def index(self, node: int) -> int:
-        """The node's place among the members; -1 if it is none of them."""
+        """The node's place among the members; -1 if it is not a member."""
         return self.nodes.index(node) if node in self.nodes else -1
 
     def first_rank(self, node: int) -> int:
@@ -65,9 +65,9 @@ class Membership:
         return asdict(self)
 
     def report(self, step: int, seconds: float) -> None:
-        """Log that these nodes train from this step on, so many seconds after the last one."""
+        """Log that these nodes train from this step on, `seconds` after the last step."""
         changes = {"lost": self.lost, "left": self.left, "joined": self.joined}
-        said = [
+        changed = [
             f"node{'s' * (len(nodes) > 1)} {', '.join(map(str, nodes))} {how}"
             for how, nodes in changes.items()
             if nodes
@@ -76,37 +76,52 @@ class Membership:
         text = f"{count} node{'s train' if count > 1 else ' trains'} on at step {step} after {seconds:.1f} s"
         severity = "WARNING" if self.lost else "INFO"
         emit(
-            "phase", ", ".join([*said, text]), phase="training", severity=severity, step=step,
-            seconds=seconds, epoch=self.epoch, nodes=self.nodes, **changes,
-        )  # fmt: skip
+            "phase",
+            ", ".join([*changed, text]),
+            phase="training",
+            severity=severity,
+            step=step,
+            seconds=seconds,
+            epoch=self.epoch,
+            nodes=self.nodes,
+            **changes,
+        )
 
 
 def read_membership(message: Mapping[str, Any]) -> Membership:
-    """The result of `Membership.message`. Raises ProtocolError."""
+    """Parse the result of `Membership.message`. Raises ProtocolError."""
     members = message.get("members")
-    if not isinstance(members, list) or not members or not all(isinstance(each, dict) for each in members):
-        raise ProtocolError("members is no list of nodes")
+    if (
+        not isinstance(members, list)
+        or not members
+        or not all(isinstance(member, dict) for member in members)
+    ):
+        raise ProtocolError("members is not a list of nodes")
     return Membership(
         read_integer(message, "epoch", 1),
-        tuple(_member(each) for each in members),
+        tuple(_member(member) for member in members),
         read_integer(message, "store_port", 1, _MAX_PORT),
         message.get("urgent") is True,
-        _nodes(message, "lost"), _nodes(message, "joined"), _nodes(message, "left"),
-    )  # fmt: skip
+        _nodes(message, "lost"),
+        _nodes(message, "joined"),
+        _nodes(message, "left"),
+    )
 
 
 def _member(message: Mapping[str, Any]) -> Member:
     return Member(
-        read_integer(message, "node", 0, _MAX_NODES), read_integer(message, "processes", 1, _MAX_PROCESSES),
-        read_integer(message, "spawn", 0), read_text(message, "address"),
+        read_integer(message, "node", 0, _MAX_NODES),
+        read_integer(message, "processes", 1, _MAX_PROCESSES),
+        read_integer(message, "spawn", 0),
+        read_text(message, "address"),
         read_integer(message, "port", 1, _MAX_PORT),
-    )  # fmt: skip
+    )
 
 
 def _nodes(message: Mapping[str, Any], name: str) -> tuple[int, ...]:
     nodes = message.get(name)
     if not isinstance(nodes, list):
-        raise ProtocolError(f"{name} is no list of nodes")
+        raise ProtocolError(f"{name} is not a list of nodes")
     return tuple(read_integer({name: node}, name, 0, _MAX_NODES) for node in nodes)
 
 
@@ -115,9 +130,9 @@ def may_train(
 ) -> bool:
     """Whether these nodes may train without the others.
 
-    A node whose connection was closed has ended. One that is only `silent` may train on beyond a broken
-    network, and so may one that has never been reached (`unknown`): there must be more of these nodes than of
-    those. Of two equal halves that have trained together, the one with the lowest node may.
+    A node whose connection was closed has ended. A node that is only `silent`, or was never reached
+    (`unknown`), may train on beyond a network partition: `nodes` must outnumber these. Of two equal halves
+    that trained together, the half with the lowest node may train.
     """
     if len(nodes) < minimum:
         return False

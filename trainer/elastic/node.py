@@ -1,8 +1,8 @@
-"""A node's side of an elastic run: it leads, or it follows the node that leads.
+"""A node's side of an elastic run: it leads, or it follows the leader.
 
-Every supervisor listens. Node 0 leads first. When a leader is lost, the first of the other members takes its
-place, after it has seen that nothing answers there any more; the others come to it. A leader calls the nodes
-that are absent, so that one which comes back, node 0 too, learns where the run goes on.
+Every supervisor listens. Node 0 leads first. When a leader is lost, the first of the other members takes
+over, once nothing answers at the old address; the others connect to it. A leader calls absent nodes, so that
+a node that comes back, node 0 too, learns where the run continues.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 from trainer import exit_codes
 from trainer.elastic import protocol
 from trainer.elastic.context import Address, Event, NodeContext, NodeRefused, RunFinished
-from trainer.elastic.following import FINISH_WAIT, Following, Succession
 from trainer.elastic.leader import Leader, Rules
+from trainer.elastic.leader_client import FINISH_WAIT, LeaderClient, Succession
+from trainer.elastic.leader_server import LeaderServer
 from trainer.elastic.membership import Membership
-from trainer.elastic.serving import LeaderServer
 from trainer.network.addresses import free_port, listen_on, without_prefix
 from trainer.network.messages import MessageStream
 from trainer.network.rejected_connections import RejectionLog
@@ -33,11 +33,11 @@ from trainer.supervision.rendezvous import close_all
 
 _POLL = 0.05
 _MAX_UNIDENTIFIED = 64
-"""Connections that have not said yet what they are; the oldest ones are closed."""
+"""Connections that have not identified themselves yet; the oldest ones are closed."""
 
 
 class ElasticNode:
-    """Implements `Peers`. `poll` many times a second, then see `events`; no call blocks for long."""
+    """Implements `Peers`. Call `poll` many times a second, then read `events`; no call blocks for long."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class ElasticNode:
         """`minimum` is that of --elastic, `peer_timeout` in seconds of `clock`; `more`: see `Rules`."""
         rules = Rules(topology.nodes, minimum, by_operator=topology.minimum > 0, **more)
         self._context = NodeContext(topology, rules, peer_timeout, clock)
-        self._following = Following(self._context)
+        self._following = LeaderClient(self._context)
         self._serving: LeaderServer | None = None
         self._server: socket.socket | None = None
         self._unidentified: list[MessageStream] = []
-        self._strangers = RejectionLog("rendezvous", "it is no node of this run")
+        self._strangers = RejectionLog("rendezvous", "it is not a node of this run")
 
     @property
     def membership(self) -> Membership | None:
-        """The newest one, while this node's processes are in it."""
+        """The newest membership, while this node's processes are in it."""
         return self._context.membership
 
     @property
@@ -67,7 +67,7 @@ class ElasticNode:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it follows, and has found no leader."""
+        """Whether it follows and has found no leader."""
         return not self.leads and not self.is_waited_for
 
     @property
@@ -78,7 +78,7 @@ class ElasticNode:
         return self._following.leader_address is not None
 
     def begin(self, processes: int) -> int:
-        """New processes are started, which are not ready yet; a number for this start."""
+        """Announce new processes, which are not ready yet; return the number of this start."""
         context = self._context
         context.membership = None
         context.events = [event for event in context.events if isinstance(event, RunFinished | NodeRefused)]
@@ -87,33 +87,34 @@ class ElasticNode:
         return spawn
 
     def ready(self, data: str) -> None:
-        """The processes wait for a membership; `data` is the hash of their data."""
+        """Announce that the processes wait for a membership; `data` is the hash of their data."""
         self._tell(ready=True, data=data, store_port=free_port())
 
     def settled(self, epoch: int, step: int) -> None:
-        """The processes train with this membership, from this step on."""
+        """Announce that the processes train with this membership, from this step on."""
         self._tell(settled=epoch, step=step)
 
     def broken(self, epoch: int) -> None:
-        """The processes have lost their connections."""
+        """Announce that the processes lost their connections."""
         self._tell(broken=epoch)
 
     def lost(self) -> None:
-        """A process was killed: the others train on without this node."""
+        """Announce that a process was killed: the others train on without this node."""
         self._context.membership = None
         self._tell(ready=False)
 
     def leaving(self) -> None:
-        """This node got a signal."""
+        """Announce that this node got a signal."""
         self._tell(leaving=True)
 
     def report_failure(self, failure: AttemptFailure) -> None:
-        """A process has failed by an error of its own, which ends the attempt of all members."""
+        """Report that a process failed by an error of its own, which ends the attempt of all members."""
         self._context.membership = None
         (self._serving or self._following).fail(failure)
 
     def leave(self, code: int) -> None:
-        """Tell the others this node's exit code. A leader whose run is done stays until they are done too."""
+        """Tell the others this node's exit code. A leader whose run is done stays until the others are
+        done."""
         serving, deadline = self._serving, time.monotonic() + FINISH_WAIT
         if serving is not None and code == exit_codes.DONE:
             self._context.state = replace(self._context.state, ready=False)
@@ -136,7 +137,7 @@ class ElasticNode:
         return self._following.waits_for()
 
     def poll(self) -> AttemptEnd | None:
-        """Exchange messages; `events` has what they say, also the end of an attempt."""
+        """Exchange messages; `events` returns what they contain, also the end of an attempt."""
         if self._server is None:
             self._listen()
         self._accept()
@@ -153,7 +154,7 @@ class ElasticNode:
         return None
 
     def events(self) -> list[Event]:
-        """What has happened since the last call."""
+        """Events since the last call."""
         events, self._context.events = self._context.events, []
         return events
 
@@ -170,9 +171,9 @@ class ElasticNode:
         emit("phase", text, severity="WARNING", phase="rendezvous", node_rank=context.node)
 
     def _listen(self) -> None:
-        """At the port that the others know. Another port is better than none: then nobody calls this node."""
-        context, wanted = self._context, self._context.topology.own_port
-        for port in (wanted,) if context.node == 0 else dict.fromkeys((wanted, 0)):
+        """Listen at the port that the others know, or at any port: then nobody can call this node."""
+        context, own_port = self._context, self._context.topology.own_port
+        for port in (own_port,) if context.node == 0 else dict.fromkeys((own_port, 0)):
             try:
                 self._server = listen_on(port)
             except OSError as error:
@@ -184,7 +185,7 @@ class ElasticNode:
             return
 
     def _accept(self) -> None:
-        # OSError: none waits, the peer has gone already, or this process has no file descriptor left.
+        # OSError: no connection waits, the peer has gone, or this process has no free file descriptor.
         with contextlib.suppress(OSError):
             while self._server is not None:
                 sock, peer = self._server.accept()
@@ -199,7 +200,7 @@ class ElasticNode:
                 self._admit(stream, messages)
 
     def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
-        """Handle the first messages of a connection, which may not be a node's."""
+        """Handle the first messages of a connection, which may not come from a node."""
         try:
             if not messages:
                 raise ProtocolError(stream.problem)
@@ -223,15 +224,15 @@ class ElasticNode:
         stream.close()
 
     def _on_call(self, address: Address, claim: protocol.Claim) -> None:
-        """Another leader is at this address."""
+        """Handle the call of another leader at this address."""
         if self._serving is not None:
             if claim <= self._serving.claim:
                 return
             self._stand_down(f"the run goes on at {address[0]}", address)
-        self._following.called(address)
+        self._following.on_call(address)
 
     def _stand_down(self, reason: str, address: Address | None = None) -> None:
-        """Lead no longer; another node does, at this address if that is known."""
+        """Stop leading: another node leads, at this address if known."""
         assert self._serving is not None
         self._serving.stand_down(address)
         self._serving = None

@@ -7,15 +7,15 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from trainer.elastic.context import MembershipTold
+from trainer.elastic.context import NewMembership
 from trainer.network.addresses import interface_of
 from trainer.network.messages import MessageStream
 
 
 class RankLinks:
-    """Listens below `folder` for one start of the processes of a node.
+    """Listens below `folder` for one start of a node's processes.
 
-    A process that connects late is told the newest membership.
+    A process that connects late gets the newest membership.
     """
 
     def __init__(self, folder: Path, node: int, processes: int, spawn: int) -> None:
@@ -27,38 +27,38 @@ class RankLinks:
         self._server.setblocking(False)
         self._processes = processes
         self._streams: list[MessageStream] = []
-        self._told: dict[str, Any] | None = None
+        self._announcement: dict[str, Any] | None = None
         self._stopping = False
         self._answers: dict[str, dict[int, dict[str, Any]]] = {"ready": {}, "settled": {}}
         self.data = ""
         """Hash of the data of these processes, once all are ready."""
         self.broken = 0
-        """The newest membership whose connections a process has lost."""
+        """The newest membership whose connections a process lost."""
 
-    def tell(self, led: MembershipTold) -> None:
-        self._told = {
+    def tell(self, led: NewMembership) -> None:
+        self._announcement = {
             "membership": led.membership.message(),
             "node": self._node,
             "store_address": led.store_address,
             "interface": interface_of(led.own_address),
         }
         for stream in self._streams:
-            stream.send(**self._told)
+            stream.send(**self._announcement)
 
     def stop(self) -> None:
-        """Ask the processes to save and stop."""
+        """Tell the processes to save and stop."""
         self._stopping = True
         for stream in self._streams:
             stream.send(stop=True)
 
     def poll(self) -> None:
-        """Read what the processes say."""
+        """Read the messages of the processes."""
         with contextlib.suppress(OSError):
             while True:
                 sock, _ = self._server.accept()
                 self._streams.append(MessageStream(sock))
-                if self._told is not None:
-                    self._streams[-1].send(**self._told)
+                if self._announcement is not None:
+                    self._streams[-1].send(**self._announcement)
                 if self._stopping:
                     self._streams[-1].send(stop=True)
         for stream in self._streams:
@@ -83,7 +83,7 @@ class RankLinks:
 
     @property
     def settled(self) -> tuple[int, int]:
-        """The membership with which all processes train, and the step from which on; (0, 0) before."""
+        """The membership with which all processes train, and their first step with it; (0, 0) before."""
         answers = self._answers["settled"].values()
         if len(answers) < self._processes:
             return 0, 0

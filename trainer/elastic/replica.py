@@ -1,4 +1,4 @@
-"""HSDP whose copies are the nodes of an elastic run: shards within a node, gradients averaged over nodes."""
+"""HSDP over the nodes of an elastic run: shards within a node, gradients averaged over the nodes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from trainer.torch_private import copy_each
 class ReplicaFSDP(FSDP):
     """FSDP2 within each node, whose ranks stay; the groups over the nodes change (`regroup`).
 
-    A forward or backward pass only needs the ranks of its own node. So the loss of another node never ends
-    one; it ends a call between the nodes, and `ModelReplica.agree` tells all ranks of this one.
+    A forward or backward pass needs only the ranks of its own node, so the loss of another node never breaks
+    it. It breaks a call between nodes, and `ModelReplica.agree` tells all ranks of this node.
     """
 
     layout = COPIES
     replica: ModelReplica
     _counterparts: dist.ProcessGroup | None = None
-    """The ranks of all nodes that have the same shards; None while there is one node."""
+    """The ranks of all nodes with the same shards; None for a single node."""
     _agreed = False
     """Whether the ranks of this node are in the same step."""
 
@@ -55,22 +55,24 @@ class ReplicaFSDP(FSDP):
         return loss
 
     def _average_gradients(self) -> None:
-        """Over the nodes, all of them in one call: they are averages over this node's ranks."""
+        """Average all gradients over the nodes, in one call; they are averages over this node's ranks
+        already.
+        """
         if self._counterparts is None:
             return
         gradients = [gradient for _, gradient in self.optimizer.gradients() if gradient.numel()]
         by_type: dict[torch.dtype, list[torch.Tensor]] = {}
         for gradient in gradients:
             by_type.setdefault(gradient.dtype, []).append(gradient)
-        for each in by_type.values():
-            flat = torch.cat([gradient.flatten() for gradient in each])
+        for same_type in by_type.values():
+            flat = torch.cat([gradient.flatten() for gradient in same_type])
             dist.all_reduce(flat, group=self._counterparts)
             flat /= dist.get_world_size(self._counterparts)
-            parts = flat.split([gradient.numel() for gradient in each])
-            copy_each(each, [part.view_as(old) for part, old in zip(parts, each, strict=True)])
+            parts = flat.split([gradient.numel() for gradient in same_type])
+            copy_each(same_type, [part.view_as(old) for part, old in zip(parts, same_type, strict=True)])
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
-        # All shards of this node are updated, or none: its step must be a whole copy of the model's.
+        # All shards of this node are updated, or none: the node must keep one consistent copy of the model.
         self.replica.agree()
         return super().update(rate, norm, keep)
 

@@ -1,4 +1,4 @@
-"""Whether a run is over that a node has come too late for."""
+"""Whether the run is over, for a node that came too late to be told."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 PERIOD = 10.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 class RunEnd:
-    """Asks `is_done` in a thread, as the place of the checkpoints may not answer."""
+    """Calls `is_done` in a thread, as the checkpoint store may not answer."""
 
     def __init__(self, is_done: Callable[[], bool]) -> None:
         self._is_done = is_done
@@ -20,11 +20,11 @@ class RunEnd:
         self._over = False
 
     def is_over(self) -> bool:
-        """What was found by now; looks again where it is time to."""
+        """Whether the run is known to be over; starts the next check when it is due."""
         idle = self._thread is None or not self._thread.is_alive()
         if idle and not self._over and time.monotonic() >= self._next:
             self._next = time.monotonic() + PERIOD
-            self._thread = threading.Thread(target=self._ask, name="look for the last step", daemon=True)
+            self._thread = threading.Thread(target=self._ask, name="check the last step", daemon=True)
             self._thread.start()
         return self._over
 

@@ -1,4 +1,4 @@
-"""A store of torch.distributed whose waits end as soon as another membership is known."""
+"""A store for torch.distributed whose waits end as soon as another membership is known."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import torch.distributed as dist
 _POLL = 0.002
 _CONNECT_POLL = 0.05
 _SERVER_TIMEOUT = timedelta(seconds=10)
-"""For a request of the store, which never waits for a key."""
+"""Timeout of one request, which never waits for a key."""
 
 
 class Superseded(RuntimeError):
-    """The groups of a membership are not made: another one replaces it, or must."""
+    """The process groups of a membership were not created: another membership replaces it."""
 
 
 class AbortableStore(dist.Store):
-    """A TCPStore, whose own waits for a key do not even end with the rank that would set it."""
+    """A TCPStore whose waits can be aborted: its own wait for a key outlives the rank that would set it."""
 
     def __init__(
         self, address: str, port: int, *, serves: bool, superseded: Callable[[], bool], timeout: float
@@ -39,13 +39,13 @@ class AbortableStore(dist.Store):
             address, port, None, serves, _SERVER_TIMEOUT, wait_for_workers=False, multi_tenant=False
         )
 
-    def _wait_until(self, done: Callable[[], bool], what: str, pause: float) -> None:
+    def _wait_until(self, done: Callable[[], bool], awaited: str, pause: float) -> None:
         deadline = time.monotonic() + self._seconds
         while not done():
             if self._superseded():
-                raise Superseded("other nodes train now")
+                raise Superseded("another membership is known")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{what} was not there after {self._seconds:.0f} s")
+                raise TimeoutError(f"{awaited} was not there after {self._seconds:.0f} s")
             time.sleep(pause)
 
     def set(self, key: str, value: str) -> None:

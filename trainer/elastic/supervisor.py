@@ -1,7 +1,7 @@
 """The supervisor of a node in an elastic run.
 
-Each node starts its own processes, which prepare themselves alone. Once they are ready, the node joins those
-that train. A process that is killed costs the others nothing but its node for a while.
+Each node starts its own processes, which prepare themselves alone. Once they are ready, the node joins the
+training nodes. A killed process costs the others only its node for a while.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from trainer import exit_codes
-from trainer.elastic.context import Event, MembershipTold, NodeDropped, NodeRefused, RunFinished, StopTogether
+from trainer.elastic.context import Event, NewMembership, NodeDropped, NodeRefused, RunFinished, StopTogether
 from trainer.elastic.node import ElasticNode
 from trainer.elastic.protocol import LINK
 from trainer.elastic.rank_links import RankLinks
@@ -25,7 +25,7 @@ from trainer.supervision.supervisor import TICK, Before, Supervisor, environment
 _SIGNALLED = 128
 """Exit codes above this one are 128 + the signal that killed the process."""
 LEAVE_SHARE = 0.4
-"""Of the grace period: in this time the others let a node go that got a signal. Else all save and stop."""
+"""Share of the grace period in which the others let a signalled node go; after it all save and stop."""
 
 
 @dataclass(slots=True)
@@ -39,23 +39,23 @@ class _Running:
     end: AttemptEnd | None = None
     killed: bool = False
     deadline: float = float("inf")
-    """When what still runs is killed."""
-    told: tuple[bool, tuple[int, int], int] = (False, (0, 0), 0)
-    """What the node has been told of the links."""
+    """When remaining processes are killed."""
+    reported: tuple[bool, tuple[int, int], int] = (False, (0, 0), 0)
+    """What the node last learned from the links."""
     member: bool = False
     waiting_since: float = field(default_factory=time.monotonic)
     signalled_at: float | None = None
     leaving: bool = False
     """Whether the others are to train on without this node after the signal."""
     stopping: bool = False
-    """Whether the processes are asked to save and stop."""
+    """Whether the processes were asked to save and stop."""
 
 
 class ElasticSupervisor(Supervisor):
-    """An attempt is one start of this node's processes."""
+    """Runs attempts of this node's own: each is one start of its processes."""
 
     _lost_code: int | None = None
-    """Exit code of an attempt that ended because this node was lost; None: it ended otherwise."""
+    """Exit code of an attempt that ended because this node was lost; None if it ended otherwise."""
 
     def _make_peers(self) -> Peers:
         launch = self._program.launch
@@ -64,7 +64,7 @@ class ElasticSupervisor(Supervisor):
         return self._node
 
     def _made_progress(self, before: Before) -> bool:
-        # The run has the steps in the others' memory.
+        # The completed steps are in the others' memory.
         if self._lost_code is not None and self._made_steps(before):
             return True
         return super()._made_progress(before)
@@ -85,7 +85,7 @@ class ElasticSupervisor(Supervisor):
         variables = environments(attempt, alone, failures, self._program.launch.max_restarts)
         own = self._program.variables("") | {LINK: str(links.path)}
         self._record(number, time.time())
-        self._processes.spawn([own | each for each in variables])
+        self._processes.spawn([own | process for process in variables])
         try:
             return number, self._watch_all(number, _Running(links, failures, count))
         finally:
@@ -114,7 +114,7 @@ class ElasticSupervisor(Supervisor):
         return self._attempt_code(number, run.codes, run.end, run.failures)
 
     def _on_exit(self, run: _Running, local_rank: int, code: int) -> None:
-        """A process has failed, was killed, or has left after a signal."""
+        """Handle a process that failed, was killed, or left after a signal."""
         signalled = code > _SIGNALLED and code not in exit_codes.FINAL
         if not signalled or run.failures.has_record(local_rank):
             if run.failures.add(local_rank, code):
@@ -130,11 +130,11 @@ class ElasticSupervisor(Supervisor):
         self._lost_code, run.deadline = code, 0.0
 
     def _pass_on(self, run: _Running) -> None:
-        """Tell the others what this node's processes say."""
+        """Tell the others what this node's processes report."""
         links = run.links
         links.poll()
         ready, settled, broken = links.ready, links.settled, links.broken
-        was_ready, was_settled, was_broken = run.told
+        was_ready, was_settled, was_broken = run.reported
         if ready and not was_ready:
             self._node.ready(links.data)
             run.waiting_since = time.monotonic()
@@ -142,17 +142,17 @@ class ElasticSupervisor(Supervisor):
             self._node.settled(*settled)
         if broken != was_broken:
             self._node.broken(broken)
-        run.told = (ready, settled, broken)
+        run.reported = (ready, settled, broken)
 
     def _on_event(self, run: _Running, event: Event, number: int) -> None:
         match event:
-            case MembershipTold():
+            case NewMembership():
                 run.member = self._node.membership is not None
                 run.links.tell(event)
             case AttemptEnd():
                 run.end, run.deadline = event, 0.0
             case NodeDropped():
-                text = f"this node was lost for the others, and joins them again: {event.reason}"
+                text = f"the other nodes lost this node; it joins them again: {event.reason}"
                 self._report("failed", text, number, "WARNING")
                 self._lose(run, exit_codes.PEER_LOST)
             case StopTogether():
@@ -163,16 +163,16 @@ class ElasticSupervisor(Supervisor):
                 self._finish(run, event.code, number)
 
     def _stop(self, run: _Running) -> None:
-        """All nodes save and stop together."""
+        """Save and stop together with all nodes."""
         if not run.stopping:
             run.stopping = True
             run.deadline = min(run.deadline, time.monotonic() + self._shutdown_seconds())
             run.links.stop()
-            # For one that still prepares itself, and is not connected.
+            # For a process that still prepares and is not connected yet.
             self._processes.signal(signal.SIGTERM)
 
     def _check_signal(self, run: _Running) -> None:
-        """After a signal this node leaves; if too few would be left, all stop."""
+        """After a signal leave the run; if too few nodes would be left, stop all."""
         if not self._signal or run.stopping:
             return
         now = time.monotonic()
@@ -185,17 +185,17 @@ class ElasticSupervisor(Supervisor):
             self._stop(run)
 
     def _finish(self, run: _Running, code: int, number: int) -> None:
-        """The run has ended for the other nodes, with this exit code."""
+        """Handle the end of the run on the other nodes, with this exit code."""
         run.deadline, self._lost_code = 0.0, code
         if code == exit_codes.DONE:
             self._report("stopping", "the run is done, without this node", number)
 
     def _check_timeout(self, run: _Running, number: int) -> None:
         launch, waited = self._program.launch, time.monotonic() - run.waiting_since
-        if not run.told[0] or run.member or run.stopping or self._lost_code is not None:
+        if not run.reported[0] or run.member or run.stopping or self._lost_code is not None:
             return
         if self._node.is_alone and self._run_end.is_over():
-            # The others have gone already: nobody tells this node.
+            # The others have gone already, so no node tells this one.
             self._finish(run, exit_codes.DONE, number)
         elif waited > launch.join_timeout:
             raise RendezvousError(f"{self._node.missing()} within {launch.join_timeout:.0f} s")

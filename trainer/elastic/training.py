@@ -29,7 +29,7 @@ from trainer.distributed.replica_group import Disagreed, ModelReplica
 from trainer.distributed.step_sync import StepOutcome, StepSync
 from trainer.distributed.wait import StoppedBySignal
 from trainer.elastic.group import ElasticGroup
-from trainer.elastic.link import SupervisorLink, Told
+from trainer.elastic.link import MembershipNotice, SupervisorLink
 from trainer.elastic.protocol import SHARDS
 from trainer.elastic.replica import ReplicaFSDP
 from trainer.elastic.store import Superseded
@@ -42,15 +42,15 @@ from trainer.supervision.failure import noticed_a_lost_peer
 from trainer.train import Trainer
 
 _DECISION_MARGIN = 15.0
-"""Seconds beyond --peer-timeout in which the supervisors decide what follows on a broken connection."""
+"""Seconds beyond --peer-timeout for the supervisors' decision after a broken connection."""
 
 
 _NOTICE_SECONDS = 1.0
-"""In which the loss of a node shows that explains an error whose text does not."""
+"""Seconds in which the loss of another node shows, if the error's text does not name it."""
 
 
 class MembershipChanges(Exception):
-    """All ranks have completed this step, and continue with another membership."""
+    """All ranks completed this step and continue with another membership."""
 
 
 class HeldState(Enum):
@@ -58,20 +58,20 @@ class HeldState(Enum):
 
     NONE = 0
     PARTIAL = 1
-    """It was lost while it loaded them: no other rank may take them over."""
+    """Lost while loading: no other rank may take it over."""
     COMPLETE = 2
-    """Those after a step."""
+    """Complete after a step."""
 
 
 class ElasticTrainer(Trainer):
-    """One rank, below `elastic.supervisor`."""
+    """The train loop of one rank below `elastic.supervisor`."""
 
     strategy: DDP | ReplicaFSDP
     group: ElasticGroup
 
     def __init__(self, config: Config, link_path: str) -> None:
         self._epoch, self._changes = 0, False
-        """The membership of this rank, 0 before the first; whether the next one waits for this step's end."""
+        """The membership of this rank, 0 before the first; whether this step is the last one with it."""
         self._profiles = False
         """Whether this rank has the profiler of rank 0."""
         self._held = HeldState.NONE
@@ -87,7 +87,7 @@ class ElasticTrainer(Trainer):
     def _use_ranks(self) -> None:
         config, data = self.config, self.config.data
         if not self._epoch:
-            # Neither the ranks nor their number are known yet.
+            # Neither the ranks nor their number is known yet.
             self.world_size = 1
             self.profiler = StepProfiler(config, 1)
             self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, 1, 0)
@@ -101,15 +101,16 @@ class ElasticTrainer(Trainer):
             self.profiler = StepProfiler(config, 0)
 
     def _asked_to_stop(self) -> bool:
-        """Not by SIGTERM: whoever ends a container may send it to all processes, and the others train on."""
+        """Whether all ranks are to stop. SIGTERM does not count: it may reach one node only, and the others
+        train on."""
         return self._link.stopping
 
     def run(self) -> int:
-        """Prepare, then train with each membership until the end; the exit code."""
+        """Prepare, then train with each membership until the end; return the exit code."""
         self.group.init(self.device, self.config.launch.hang_timeout)
         try:
             data = self._prepare_alone()
-            self._link.ready(self._needed_alike(data))
+            self._link.ready(self._data_signature(data))
             code: int | None = None
             while code is None:
                 code = self._run_epoch(data)
@@ -120,13 +121,13 @@ class ElasticTrainer(Trainer):
             code = exit_codes.PREEMPTED if saved else exit_codes.STOPPED
         return code
 
-    def _needed_alike(self, data: Mapping[str, Any]) -> str:
-        """What all nodes must have the same: a node that comes later with another one is refused."""
+    def _data_signature(self, data: Mapping[str, Any]) -> str:
+        """What all nodes must agree on: a node that joins later with another signature is refused."""
         shards = "" if self.group.replica is None else f"{SHARDS}{self.group.replica.size}"
         return f"{data['samples']} {data['hash']}{shards}"
 
     def _prepare_alone(self) -> dict[str, Any]:
-        """Everything that needs no other node; returns the fingerprint of the data."""
+        """Prepare everything that needs no other node; return the fingerprint of the data."""
         self._local = self._make_workload()
         strategy: Any = build_strategy(self.config, self.plan, self.device, elastic=True)
         self.strategy = strategy
@@ -134,7 +135,7 @@ class ElasticTrainer(Trainer):
             self._begin_replica(strategy)
         self._set_up()
         if self.config.checkpoint.async_save == "on":
-            # The buffers: their first use takes several times as long as later ones.
+            # Allocate the buffers: their first use takes several times as long as later ones.
             self.strategy.warm_up()
         self.group.leave()
         return data_fingerprint(self.workload.train)
@@ -143,7 +144,7 @@ class ElasticTrainer(Trainer):
         replica = self.group.make_replica(self.config.launch.hang_timeout)
         batch, size = self.config.data.batch, replica.size
         if batch % size:
-            # The ranks of a node gather weights together, so they need as many micro-batches.
+            # The ranks of a node gather weights together, so all need the same number of micro-batches.
             raise UsageError(
                 f"--batch {batch} can't be split over the {size} processes of a node, as --elastic needs it "
                 f"with --strategy fsdp; use {max(1, batch // size) * size}"
@@ -153,47 +154,47 @@ class ElasticTrainer(Trainer):
             self._init_weights(self._local.model.init_weights)
 
     def _run_epoch(self, data: Mapping[str, Any]) -> int | None:
-        """Train with the next membership; the exit code, or None if the membership changes."""
+        """Train with the next membership; return the exit code, or None if the membership changes."""
         try:
-            told = self._next_membership()
-            if told.membership.index(told.node) < 0:
+            notice = self._next_membership()
+            if notice.membership.index(notice.node) < 0:
                 return self._left()
-            self._join(told, dict(data))
+            self._join(notice, dict(data))
             return self._train()
         except MembershipChanges:
             pass
-        except Exception as error:  # noqa: BLE001 - what is not about another rank is raised again
+        except Exception as error:  # noqa: BLE001 - an error of this rank's own is raised again
             self._await_decision(error)
         self._release()
         return None
 
-    def _next_membership(self) -> Told:
-        """The newest one; the ranks of a replica continue with the same."""
+    def _next_membership(self) -> MembershipNotice:
+        """Wait for the newest membership; the ranks of a replica continue with the same one."""
         after = self._epoch
         while True:
-            told = self._link.wait(after, self._received_while_waiting)
-            assert told is not None
+            notice = self._link.wait(after, self._received_while_waiting)
+            assert notice is not None
             if self.group.replica is None:
-                return told
-            low, after = self.group.replica.extremes(told.membership.epoch)
+                return notice
+            low, after = self.group.replica.extremes(notice.membership.epoch)
             if low == after:
-                return told
+                return notice
             after -= 1
 
     def _received_while_waiting(self) -> int:
-        """The signal of this rank; one that has trained first saves, with the others."""
+        """The signal of this rank, or 0 if it has trained: then it saves together with the others."""
         return 0 if self._held is HeldState.COMPLETE else self.sync.received_signal
 
     def _await_decision(self, error: Exception) -> None:
-        """Return once another membership is known after an error that another rank's end explains.
+        """Return once another membership follows an error that the end of another rank explains.
 
         Raises:
-            Exception: `error`, if it is one of this rank's own, or if no membership follows on it.
+            Exception: `error`, if it is this rank's own, or if no membership follows.
         """
-        if not self._is_about_others(error):
+        if not self._explained_by_others(error):
             raise error
         if self.group.replica is not None and not isinstance(error, Disagreed):
-            # An error means that the node is lost: its supervisor ends this process.
+            # The error means that the node is lost: its supervisor ends this process.
             with suppress(RuntimeError):
                 self.group.replica.agree(ok=False)
         self._link.broken(self._epoch)
@@ -201,7 +202,7 @@ class ElasticTrainer(Trainer):
         if self._link.wait(self._epoch, lambda: 0, seconds) is None:
             raise error
 
-    def _is_about_others(self, error: Exception) -> bool:
+    def _explained_by_others(self, error: Exception) -> bool:
         if isinstance(error, Superseded | Disagreed) or noticed_a_lost_peer(error):
             return True
         if not isinstance(error, RuntimeError | CheckpointError | TimeoutError):
@@ -214,22 +215,22 @@ class ElasticTrainer(Trainer):
         self.group.leave()
 
     def _left(self) -> int:
-        """This node has left after a signal; the others train on and have its state."""
+        """Leave after a signal; the others train on and have the state."""
         events.left(self.state.step, self.rank)
         self.checkpoints.close()
         return exit_codes.PREEMPTED
 
-    def _join(self, told: Told, data: dict[str, Any]) -> None:
-        """Train with this membership from here on."""
+    def _join(self, notice: MembershipNotice, data: dict[str, Any]) -> None:
+        """Continue with this membership."""
         began = self._stepped_at or time.monotonic()
-        epoch = self._epoch = told.membership.epoch
+        epoch = self._epoch = notice.membership.epoch
         self._changes = False
         timeout = self.config.launch.hang_timeout
-        self.group.join(told, self.device, timeout, lambda: self._link.epoch > epoch)
+        self.group.join(notice, self.device, timeout, lambda: self._link.epoch > epoch)
         self._use_ranks()
         self.step_log.epoch = epoch
         if self.group.replica is not None:
-            _check_sizes(told, self.group.replica)
+            _check_sizes(notice, self.group.replica)
         steps = self._steps_by_rank()
         source = steps.index(max(steps))
         if steps[source] < 0:
@@ -248,31 +249,32 @@ class ElasticTrainer(Trainer):
         self.goodput.seconds["restart" if self.state.begun else "init"] += seconds
         self.goodput.disruptions += bool(self.state.begun)
         if self.rank == 0:
-            told.membership.report(self.state.step, seconds)
+            notice.membership.report(self.state.step, seconds)
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:
-        """The step that each rank has done, or all ranks of its replica; -1 without its state."""
+        """The last step that each rank completed, or all ranks of its replica; -1 without a complete
+        state."""
         steps: list[int] = self.group.all_gather(self.state.step if self._held is HeldState.COMPLETE else -1)
         size = 1 if self.group.replica is None else self.group.replica.size
         lowest = [min(steps[first : first + size]) for first in range(0, len(steps), size)]
         return [step for step in lowest for _ in range(size)]
 
     def _begin_together(self, data: dict[str, Any]) -> None:
-        """No rank has a state: load the newest checkpoint, or begin."""
+        """Load the newest checkpoint or begin at step 0, if no rank has a state."""
         self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
-        found = self.checkpoints.find(same_data(data, self.group))
-        if found is not None:
-            self._resume(found)
+        checkpoint = self.checkpoints.find(same_data(data, self.group))
+        if checkpoint is not None:
+            self._resume(checkpoint)
         elif self._held is HeldState.PARTIAL:
             raise RuntimeError("the nodes with the state of the run were lost, and there is no checkpoint")
         elif self._local.model.init_weights and self.group.replica is None:
             self._init_weights(self._local.model.init_weights)
-        self.checkpoints.attach(self.strategy, found)
+        self.checkpoints.attach(self.strategy, checkpoint)
         self._held = HeldState.COMPLETE
 
     def _take_over(self, source: int, steps: list[int], data: dict[str, Any]) -> None:
-        """Give the state of rank `source`, which has done the most steps, to all that lack it."""
+        """Send the state of rank `source`, which completed the most steps, to all ranks that lack it."""
         is_new = steps[self.rank] < 0
         if is_new:
             self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
@@ -302,7 +304,8 @@ class ElasticTrainer(Trainer):
         self._held = HeldState.COMPLETE
 
     def _wants_change(self) -> bool:
-        """Whether another membership waits; a save in progress ends first, as its ranks do so together."""
+        """Whether a new membership waits. A save in progress ends first: its ranks must complete it
+        together."""
         return self._link.epoch > self._epoch and not self.checkpoints.saving
 
     def _handle(self, outcome: StepOutcome) -> None:
@@ -328,11 +331,11 @@ class ElasticTrainer(Trainer):
         self._held = held if held is HeldState.COMPLETE else HeldState.NONE
 
 
-def _check_sizes(told: Told, replica: ModelReplica) -> None:
-    """Raises UsageError if the nodes have other numbers of processes."""
-    for member in told.membership.members:
+def _check_sizes(notice: MembershipNotice, replica: ModelReplica) -> None:
+    """Raise UsageError if the nodes have different numbers of processes."""
+    for member in notice.membership.members:
         if member.processes != replica.size:
             raise UsageError(
-                f"node {member.node} has {member.processes} processes and node {told.node} {replica.size}: "
-                "--elastic with --strategy fsdp needs as many on each, for the same shards of the model"
+                f"node {member.node} has {member.processes} processes and node {notice.node} {replica.size}: "
+                "--elastic with --strategy fsdp needs the same number on each, for the same shards"
             )

@@ -65,9 +65,10 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
     waiting = tuple((rank, heads[rank]) for rank in sorted(heads))
     absent = {rank: _absent(records, head, heads, background=background) for rank, head in heads.items()}
     unwell = [
-        record for record in records
+        record
+        for record in records
         if record.state in (ENDED, *STOPPED) and any(record.rank in ranks for ranks in absent.values())
-    ]  # fmt: skip
+    ]
     if unwell:
         return _found(_cause_of(unwell[0]), unwell, heads, absent, waiting)
     differing = _mismatch(records, heads, waiting, background=background)
@@ -108,9 +109,10 @@ def _absent(
         if record.rank not in members:
             continue
         begun = [
-            one.seq for one in record.known(background=True)
+            one.seq
+            for one in record.known(background=True)
             if one.group == head.group and one.p2p == head.p2p
-        ]  # fmt: skip
+        ]
         behind = max(begun, default=0) < head.seq
         # One that can't answer may have begun it.
         if behind or (not record.answered and record.rank not in heads):
@@ -176,9 +178,11 @@ def _deviating(
         else:
             right = [rank for rank in begun if rank not in wrong]
     instead = begun[wrong[0]]
-    missed = begun[right[0]] if right else next(
-        (one for one in begun.values() if one.signature != instead.signature), None
-    )  # fmt: skip
+    missed = (
+        begun[right[0]]
+        if right
+        else next((one for one in begun.values() if one.signature != instead.signature), None)
+    )
     expected = usual.get(wrong[0])
     skipped = expected is not None and len(expected) > 1 and expected[1] == _key(instead)
     others = tuple(one for one in waiting if one[0] not in wrong)

@@ -66,10 +66,21 @@ def collect(
 def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
     pid = beat.pid
     record: dict[str, Any] = {
-        "rank": rank, "pid": pid, "phase": beat.phase, "step": beat.step, "exit_code": code, "threads": [],
-        "workers": [], "answered": False, "groups": {}, "problem": "", "stacks_by": "",
-        "running": 0.0, "calls": 0, "io_rate": 0.0,
-    }  # fmt: skip
+        "rank": rank,
+        "pid": pid,
+        "phase": beat.phase,
+        "step": beat.step,
+        "exit_code": code,
+        "threads": [],
+        "workers": [],
+        "answered": False,
+        "groups": {},
+        "problem": "",
+        "stacks_by": "",
+        "running": 0.0,
+        "calls": 0,
+        "io_rate": 0.0,
+    }
     before = ProcessState(ENDED) if code is not None or not pid else process_state(pid)
     record |= {"state": before.state, "wait": before.wait, "cpu_seconds": 0.0}
     if before.state == ENDED:
@@ -203,6 +214,8 @@ def _with_code_of_calls(groups: dict[str, Any]) -> dict[str, Any]:
 
 def _as_json(thread: Thread) -> dict[str, Any]:
     return {
-        "id": thread.id, "main": thread.main, "owns_gil": thread.owns_gil,
+        "id": thread.id,
+        "main": thread.main,
+        "owns_gil": thread.owns_gil,
         "frames": [[frame.file, frame.line, frame.function, frame.code] for frame in thread.frames],
-    }  # fmt: skip
+    }

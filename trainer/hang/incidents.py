@@ -57,9 +57,15 @@ class Incidents:
     """One node's part; `poll` is called many times a second and does not block."""
 
     def __init__(
-        self, node: int, nodes: int, channel: Channel, folder: Path, floor: float,
-        *, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        node: int,
+        nodes: int,
+        channel: Channel,
+        folder: Path,
+        floor: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`folder` is for the reports; `floor` is that of `limits`."""
         self._node, self._nodes, self._channel, self._folder = node, nodes, channel, folder
         self._floor, self._clock = floor, clock
@@ -204,9 +210,13 @@ class Incidents:
         return min(self._floor, max(left, default=0.0))
 
     def _report(
-        self, incident: _Incident, finding: HangFinding, dump: Sequence[Mapping[str, Any]],
-        records: Sequence[RankRecord], seconds: float,
-    ) -> None:  # fmt: skip
+        self,
+        incident: _Incident,
+        finding: HangFinding,
+        dump: Sequence[Mapping[str, Any]],
+        records: Sequence[RankRecord],
+        seconds: float,
+    ) -> None:
         said, fields = report.message(finding, records), report.fields(finding, records)
         stall, asked = incident.stall, incident.trigger == SIGNAL
         usual = f" (usually {stall.usual:.3g} s)" if stall.usual else ""
@@ -216,10 +226,15 @@ class Incidents:
         step = max(record.step for record in records)
         silent = sorted(incident.waiting)
         fields |= {
-            "state": "asked" if asked else "found", "trigger": incident.trigger, "step": step,
-            "seconds": seconds, "usual_seconds": stall.usual or None, "phase": stall.phase or None,
-            "attempt": self._attempt, "silent_nodes": silent,
-        }  # fmt: skip
+            "state": "asked" if asked else "found",
+            "trigger": incident.trigger,
+            "step": step,
+            "seconds": seconds,
+            "usual_seconds": stall.usual or None,
+            "phase": stall.phase or None,
+            "attempt": self._attempt,
+            "silent_nodes": silent,
+        }
         culprit = next((record for record in records if record.rank in finding.ranks), None)
         fields["stack"] = report.stack(culprit) if culprit else []
         heading = f"{begin}: {said}"
@@ -227,9 +242,12 @@ class Incidents:
         emit("hang", heading, severity="INFO" if asked else "ERROR", **fields)
 
     def _write(
-        self, heading: str, fields: Mapping[str, Any], dump: Sequence[Mapping[str, Any]],
+        self,
+        heading: str,
+        fields: Mapping[str, Any],
+        dump: Sequence[Mapping[str, Any]],
         records: Sequence[RankRecord],
-    ) -> str | None:  # fmt: skip
+    ) -> str | None:
         """Write the incident as JSON and as text; the path of the JSON, None if it can't be written."""
         name = time.strftime("hang-%Y%m%dT%H%M%SZ", time.gmtime()) + f"-{self._attempt}-{self._count}"
         path = self._folder / f"{name}.json"

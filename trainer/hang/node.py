@@ -28,9 +28,14 @@ class NodeRanks:
     """Their heartbeats, in files below `folder`."""
 
     def __init__(
-        self, folder: Path, attempt: int, ranks: range, limits: Limits,
-        *, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        folder: Path,
+        attempt: int,
+        ranks: range,
+        limits: Limits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`ranks` are those of this node. No heartbeat is written if the folder takes no file."""
         self._clock, self.codes = clock, dict[int, int]()
         """Exit codes of local ranks that have ended."""

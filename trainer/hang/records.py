@@ -112,18 +112,26 @@ def read_record(record: Mapping[str, Any], node: int) -> RankRecord:
     seconds = float(record.get("seconds") or 0.0)
     code = record["exit_code"]
     return RankRecord(
-        int(record["rank"]), node, str(record["state"]), bool(record["answered"]),
-        None if code is None else int(code), str(record["phase"]), int(record["step"]),
+        int(record["rank"]),
+        node,
+        str(record["state"]),
+        bool(record["answered"]),
+        None if code is None else int(code),
+        str(record["phase"]),
+        int(record["step"]),
         _frames(main["frames"]) if main else (),
         tuple(_frames(_main(worker["threads"])["frames"]) for worker in record["workers"]),
         tuple(sorted(collectives, key=lambda one: one.order)),
         {str(name): tuple(int(rank) for rank in group["ranks"]) for name, group in groups.items()},
         {str(name): str(group["title"]) for name, group in groups.items()},
-        str(record["problem"]), str(record["wait"]),
+        str(record["problem"]),
+        str(record["wait"]),
         float(record["cpu_seconds"]) / seconds if seconds else 0.0,
-        float(record["running"]), int(record["calls"]), float(record["io_rate"]),
+        float(record["running"]),
+        int(record["calls"]),
+        float(record["io_rate"]),
         float(record["seconds_left"]),
-    )  # fmt: skip
+    )
 
 
 def _main(threads: list[Any]) -> Any:
@@ -136,11 +144,17 @@ def _frames(frames: list[Any]) -> tuple[Frame, ...]:
 
 def _collective(group: str, entry: Mapping[str, Any]) -> Collective:
     return Collective(
-        group, int(entry["seq"]), str(entry["kind"]),
-        tuple(tuple(int(n) for n in size) for size in entry["sizes"]), str(entry["dtype"]),
-        bool(entry["done"]), int(entry["order"]), bool(entry["background"]), bool(entry["p2p"]),
+        group,
+        int(entry["seq"]),
+        str(entry["kind"]),
+        tuple(tuple(int(n) for n in size) for size in entry["sizes"]),
+        str(entry["dtype"]),
+        bool(entry["done"]),
+        int(entry["order"]),
+        bool(entry["background"]),
+        bool(entry["p2p"]),
         _frames(entry["frames"]),
-    )  # fmt: skip
+    )
 
 
 def group_words(records: list[RankRecord], name: str) -> str:

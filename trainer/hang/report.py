@@ -129,9 +129,11 @@ def _others(finding: HangFinding, records: Sequence[RankRecord]) -> str:
         if rank in finding.ranks or rank not in by_rank:
             continue
         place = place_of(by_rank[rank])
-        what = "in it" if collective and finding.missed and _same(collective, finding.missed) else (
-            f"in {collective.words}" if collective else ""
-        )  # fmt: skip
+        what = (
+            "in it"
+            if collective and finding.missed and _same(collective, finding.missed)
+            else (f"in {collective.words}" if collective else "")
+        )
         text = " ".join(filter(None, ["wait", what, f"at {place.place}" if place else ""]))
         places.setdefault(text, []).append(rank)
     shown = []
@@ -178,9 +180,12 @@ def _collective_fields(one: Collective | None, records: Sequence[RankRecord]) ->
     if one is None:
         return None
     return {
-        "kind": one.kind, "seq": one.seq, "sizes": [list(size) for size in one.sizes], "dtype": one.dtype,
+        "kind": one.kind,
+        "seq": one.seq,
+        "sizes": [list(size) for size in one.sizes],
+        "dtype": one.dtype,
         "group": group_words(list(records), one.group),
-    }  # fmt: skip
+    }
 
 
 def text(heading: str, dump: Sequence[Mapping[str, Any]], records: Sequence[RankRecord]) -> str:

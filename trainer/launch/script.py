@@ -136,10 +136,17 @@ def parse(words: Sequence[str]) -> ScriptProgram:
         LaunchConfig(), **{i.name: given[i.name] for i in fields(LaunchConfig) if i.name in given}
     )
     return ScriptProgram(
-        given["script"], tuple(given["args"]), given["module"], launch, given["grace"],
-        _checkpoint_dir(given["checkpoint_dir"]), tuple(filter(None, given["preload"].split(","))),
-        given["fork"] == "on", _nodes(given), tuple(words),
-    )  # fmt: skip
+        given["script"],
+        tuple(given["args"]),
+        given["module"],
+        launch,
+        given["grace"],
+        _checkpoint_dir(given["checkpoint_dir"]),
+        tuple(filter(None, given["preload"].split(","))),
+        given["fork"] == "on",
+        _nodes(given),
+        tuple(words),
+    )
 
 
 def _parser() -> _Parser:
@@ -157,19 +164,24 @@ def _parser() -> _Parser:
         elif item.name not in {"hang_timeout", "elastic"}:
             add(name, type=type(item.default), default=item.default, help=about)
     add(
-        "--grace", type=float, default=25.0,
+        "--grace",
+        type=float,
+        default=25.0,
         help="seconds between SIGTERM, which the script gets, and SIGKILL",
-    )  # fmt: skip
+    )
     add(
-        "--checkpoint-dir", default="",
+        "--checkpoint-dir",
+        default="",
         help="where the script saves, for it in $CHECKPOINT_DIR: only restarts without anything new in it "
         "count against --max-restarts; default: $CHECKPOINT_DIR, else a mounted $AIP_CHECKPOINT_DIR/<job>",
-    )  # fmt: skip
+    )
     add("--preload", default="", help="modules to import once, before the fork: a,b.c")
     add(
-        "--fork", default="on", choices=ON_OFF,
+        "--fork",
+        default="on",
+        choices=ON_OFF,
         help="off: torch is imported by each process, which may set variables for it before",
-    )  # fmt: skip
+    )
     add("--nnodes", default="", help="number of nodes, where no variable has it; MIN:MAX: as many as come")
     add("--node-rank", default="", help="with --nnodes: which of the nodes this one is, from 0")
     add("--master-addr", "--rdzv-endpoint", default="", help="with --nnodes: HOST or HOST:PORT of node 0")
@@ -213,7 +225,10 @@ def _nodes(given: Mapping[str, str]) -> dict[str, str]:
         raise UsageError(f"--nnodes {given['nnodes']} needs --node-rank: which of them this node is, from 0")
     host, _, port = given["master_addr"].partition(":")
     found = {
-        "PET_NNODES": given["nnodes"], "PET_NODE_RANK": given["node_rank"], "PET_MASTER_ADDR": host,
-        "PET_MASTER_PORT": given["master_port"] or port, "PET_RDZV_ID": given["rdzv_id"],
-    }  # fmt: skip
+        "PET_NNODES": given["nnodes"],
+        "PET_NODE_RANK": given["node_rank"],
+        "PET_MASTER_ADDR": host,
+        "PET_MASTER_PORT": given["master_port"] or port,
+        "PET_RDZV_ID": given["rdzv_id"],
+    }
     return {name: value for name, value in found.items() if value}

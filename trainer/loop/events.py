@@ -22,10 +22,14 @@ def phase(name: str, text: str, rank: int, world_size: int, **fields: Any) -> No
 def resumed(found: FoundCheckpoint, position: int) -> None:
     step = found.manifest.step
     emit(
-        "resumed", f"resumed from step {step} ({', '.join((found.source, *found.restored))})", step=step,
-        path=found.source, restored=list(found.restored), position=position,
+        "resumed",
+        f"resumed from step {step} ({', '.join((found.source, *found.restored))})",
+        step=step,
+        path=found.source,
+        restored=list(found.restored),
+        position=position,
         world_size_before=found.manifest.world_size,
-    )  # fmt: skip
+    )
 
 
 def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) -> None:
@@ -33,15 +37,22 @@ def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) 
     emit(
         "step",
         f"step {number}/{total}  loss {metrics['loss']:.4f}  {metrics['tokens_per_second']:,.0f} tok/s",
-        step=number, total_steps=total, **metrics, goodput=goodput.report(number),
-    )  # fmt: skip
+        step=number,
+        total_steps=total,
+        **metrics,
+        goodput=goodput.report(number),
+    )
 
 
 def rank_step(rank: int, number: int, seconds: float, waited: float) -> None:
     emit(
-        "rank", f"rank {rank} at step {number}, {seconds:.3f} s a step",
-        rank=rank, step=number, step_seconds=seconds, data_seconds=waited,
-    )  # fmt: skip
+        "rank",
+        f"rank {rank} at step {number}, {seconds:.3f} s a step",
+        rank=rank,
+        step=number,
+        step_seconds=seconds,
+        data_seconds=waited,
+    )
 
 
 def evaluated(number: int, loss: float, accuracy: float | None) -> None:
@@ -63,9 +74,13 @@ def skipped(guard: LossGuard, number: int) -> None:
         "guard",
         f"step {number} is skipped: {guard.reason}; the weights are unchanged, and training continues with "
         "the next batch",
-        severity="WARNING", action="skip", step=number, reason=guard.reason,
-        in_a_row=guard.skipped, skipped=guard.total,
-    )  # fmt: skip
+        severity="WARNING",
+        action="skip",
+        step=number,
+        reason=guard.reason,
+        in_a_row=guard.skipped,
+        skipped=guard.total,
+    )
 
 
 def rolled_back(guard: LossGuard, found: FoundCheckpoint, reason: str, position: int) -> None:
@@ -74,16 +89,24 @@ def rolled_back(guard: LossGuard, found: FoundCheckpoint, reason: str, position:
         "guard",
         f"{reason}: rolled back to step {number} ({found.source}); training continues with the batches that "
         "follow",
-        severity="WARNING", action="rollback", step=number, reason=reason, path=found.source,
-        position=position, skipped=guard.total,
-    )  # fmt: skip
+        severity="WARNING",
+        action="rollback",
+        step=number,
+        reason=reason,
+        path=found.source,
+        position=position,
+        skipped=guard.total,
+    )
 
 
 def no_checkpoint(number: int) -> None:
     emit(
-        "guard", f"no checkpoint at step {number}, because that step was skipped",
-        severity="WARNING", action="no checkpoint", step=number,
-    )  # fmt: skip
+        "guard",
+        f"no checkpoint at step {number}, because that step was skipped",
+        severity="WARNING",
+        action="no checkpoint",
+        step=number,
+    )
 
 
 def left(number: int, rank: int) -> None:
@@ -96,10 +119,14 @@ def preempted(number: int, at: int, ending: Ending, goodput: Goodput) -> None:
     """After signal `number`, at a step."""
     name = signal.Signals(number).name
     emit(
-        "preempted", f"{name} at step {at}: {ending.loss or 'checkpoint saved, exiting'}",
-        severity="ERROR" if ending.loss else "WARNING", step=at, signal=name, **ending.fields,
+        "preempted",
+        f"{name} at step {at}: {ending.loss or 'checkpoint saved, exiting'}",
+        severity="ERROR" if ending.loss else "WARNING",
+        step=at,
+        signal=name,
+        **ending.fields,
         goodput=goodput.report(at),
-    )  # fmt: skip
+    )
 
 
 def preempted_at_start(number: int) -> None:
@@ -111,9 +138,14 @@ def preempted_at_start(number: int) -> None:
 def not_saved(number: int, ending: Ending, seconds: float, goodput: Goodput) -> None:
     """At the end of a run of that many steps and seconds whose last checkpoint is lost."""
     emit(
-        "save_failed", f"the run has reached step {number}, but {ending.loss}", severity="ERROR",
-        step=number, **ending.fields, seconds=seconds, goodput=goodput.report(number),
-    )  # fmt: skip
+        "save_failed",
+        f"the run has reached step {number}, but {ending.loss}",
+        severity="ERROR",
+        step=number,
+        **ending.fields,
+        seconds=seconds,
+        goodput=goodput.report(number),
+    )
 
 
 def done(
@@ -125,7 +157,12 @@ def done(
     if skipped_steps:
         text += f", {skipped_steps} steps skipped"
     emit(
-        "done", f"done: {number} steps in {seconds:.0f} s, loss {text}",
-        step=number, loss_first=first, loss_last=last, seconds=seconds, skipped=skipped_steps,
+        "done",
+        f"done: {number} steps in {seconds:.0f} s, loss {text}",
+        step=number,
+        loss_first=first,
+        loss_last=last,
+        seconds=seconds,
+        skipped=skipped_steps,
         goodput=goodput.report(number),
-    )  # fmt: skip
+    )

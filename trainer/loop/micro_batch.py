@@ -73,8 +73,10 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
             "phase",
             f"--micro-batch auto: {samples}, by {found.fixed / GIB:.2f} GiB and {found.per_sample / GIB:.3f} "
             f"GiB a sample of {found.usable / GIB:.2f} GiB" + (", which may be too little" if tight else ""),
-            severity="WARNING" if tight else "INFO", phase="starting", micro_batch=samples,
-        )  # fmt: skip
+            severity="WARNING" if tight else "INFO",
+            phase="starting",
+            micro_batch=samples,
+        )
     return samples
 
 

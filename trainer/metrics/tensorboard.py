@@ -42,6 +42,8 @@ class TensorBoardSink:
     def _give_up(self, error: Exception) -> None:
         self._failed = True
         emit(
-            "phase", f"no metrics for TensorBoard in {self._folder}: {error}", severity="WARNING",
+            "phase",
+            f"no metrics for TensorBoard in {self._folder}: {error}",
+            severity="WARNING",
             phase="metrics",
-        )  # fmt: skip
+        )

@@ -23,9 +23,14 @@ class WandbWriter:
         import wandb  # noqa: PLC0415 - optional
 
         self._run = wandb.init(
-            project=self._project, id=self._id, name=self._id, resume="allow", mode=self._mode,
-            config=dict(self._settings), settings=wandb.Settings(console="off", silent=True),
-        )  # fmt: skip
+            project=self._project,
+            id=self._id,
+            name=self._id,
+            resume="allow",
+            mode=self._mode,
+            config=dict(self._settings),
+            settings=wandb.Settings(console="off", silent=True),
+        )
         # By default W&B drops the steps that are repeated after a restart: its own counter never goes back.
         self._run.define_metric("*", step_metric="step")
 

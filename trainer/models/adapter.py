@@ -33,13 +33,26 @@ def adapter_config(
     targets = _last_names(adapter) if ALL_LINEAR in targets else list(targets)
     first = next(tensor for name, tensor in adapter.items() if name.endswith(".lora_A.weight"))
     return {
-        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": base, "revision": None,
-        "inference_mode": True, "r": len(first), "lora_alpha": int(alpha) if alpha == int(alpha) else alpha,
-        "lora_dropout": dropout, "target_modules": targets, "bias": "none",
-        "fan_in_fan_out": False, "init_lora_weights": True, "use_rslora": False, "use_dora": False,
-        "modules_to_save": None, "layers_to_transform": None, "layers_pattern": None, "rank_pattern": {},
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "revision": None,
+        "inference_mode": True,
+        "r": len(first),
+        "lora_alpha": int(alpha) if alpha == int(alpha) else alpha,
+        "lora_dropout": dropout,
+        "target_modules": targets,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "init_lora_weights": True,
+        "use_rslora": False,
+        "use_dora": False,
+        "modules_to_save": None,
+        "layers_to_transform": None,
+        "layers_pattern": None,
+        "rank_pattern": {},
         "alpha_pattern": {},
-    }  # fmt: skip
+    }
 
 
 def _last_names(adapter: Iterable[str]) -> list[str]:

@@ -116,9 +116,11 @@ def gpt(config: Config) -> Workload:
     sizes = preset["layers"], preset["heads"], preset["width"], context
     with torch.device("meta"):
         model = GPT(
-            *sizes, config.model.dropout, vocabulary=data.info.vocabulary,
+            *sizes,
+            config.model.dropout,
+            vocabulary=data.info.vocabulary,
             logits_memory=config.parallel.logits_memory,
-        )  # fmt: skip
+        )
     weights = sum(p.numel() for p in model.parameters())
     attention = 12 * preset["layers"] * preset["width"] * context
     return Workload(

@@ -53,9 +53,12 @@ class LossHead(nn.Linear):
         kind = hidden.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
         total: torch.Tensor = _ChunkedCrossEntropy.apply(
-            hidden, self.weight, self.bias, targets,
+            hidden,
+            self.weight,
+            self.bias,
+            targets,
             _Settings(rows, dtype, self.of_layer, torch.is_grad_enabled()),
-        )  # fmt: skip
+        )
         return total / (targets != IGNORED).sum().clamp(min=1)
 
 
@@ -74,9 +77,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0917 - autograd passes no keywords
-        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None,
-        targets: torch.Tensor, settings: _Settings,
-    ) -> torch.Tensor:  # fmt: skip
+        ctx: Any,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        targets: torch.Tensor,
+        settings: _Settings,
+    ) -> torch.Tensor:
         rows, dtype, of_layer = settings.rows, settings.dtype, settings.of_layer
         wants = [settings.with_gradients and wanted for wanted in ctx.needs_input_grad[:3]]
         low, low_bias = weight.to(dtype), None if bias is None else bias.to(dtype)

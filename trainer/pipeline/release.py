@@ -46,13 +46,18 @@ class Baseline:
     def model(self) -> dict[str, Any]:
         """The Model to upload."""
         container = {
-            "image_uri": self.image, "command": ["python", "-m", "trainer.serving"],
-            "predict_route": "/predict", "health_route": "/health", "ports": [{"container_port": 8080}],
-        }  # fmt: skip
+            "image_uri": self.image,
+            "command": ["python", "-m", "trainer.serving"],
+            "predict_route": "/predict",
+            "health_route": "/health",
+            "ports": [{"container_port": 8080}],
+        }
         return {
-            "display_name": self.name, "artifact_uri": self.checkpoint, "container_spec": container,
+            "display_name": self.name,
+            "artifact_uri": self.checkpoint,
+            "container_spec": container,
             "version_aliases": [STABLE],
-        }  # fmt: skip
+        }
 
 
 def prepared_endpoint(

@@ -69,13 +69,23 @@ def from_mpi(env: Mapping[str, str], read_file: ReadFile) -> Topology:
     port = read_integer(env, "MASTER_PORT", 29500)
     per_process = local_size > 1
     variables = {
-        "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(local_rank),
-        "LOCAL_WORLD_SIZE": str(local_size), "MASTER_ADDR": address, "MASTER_PORT": str(port),
-    }  # fmt: skip
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(local_size),
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+    }
     return Topology(
-        names.source, node_rank=rank, nodes=size, address=address, port=port, per_process=per_process,
-        job=job_id(env, size, port), variables=variables if per_process else {},
-    )  # fmt: skip
+        names.source,
+        node_rank=rank,
+        nodes=size,
+        address=address,
+        port=port,
+        per_process=per_process,
+        job=job_id(env, size, port),
+        variables=variables if per_process else {},
+    )
 
 
 def _local(env: Mapping[str, str], names: _Names, size: int) -> tuple[int, int]:

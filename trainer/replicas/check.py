@@ -45,9 +45,16 @@ class ReplicaCheck:
     """All ranks call each method at the same step."""
 
     def __init__(
-        self, every: int, strategy: Strategy, group: ProcessGroup, device: torch.device, *,
-        folder: Path, run: str, step: int,
-    ) -> None:  # fmt: skip
+        self,
+        every: int,
+        strategy: Strategy,
+        group: ProcessGroup,
+        device: torch.device,
+        *,
+        folder: Path,
+        run: str,
+        step: int,
+    ) -> None:
         """`folder` is that of the checkpoints, `step` the one at which the run begins or continues.
 
         Raises:
@@ -189,9 +196,15 @@ class ReplicaCheck:
         back = f"the last checkpoint, of step {saved}" if saved >= 0 else "step 0, as there is no checkpoint"
         text = f"{begin}. Nothing of it is saved: the steps since are repeated from {back}"
         self._emit(
-            "found", text, step, found.ranks, severity="ERROR", tensors=names[:_MAX_FIELDS],
-            majority=found.has_majority, saved_step=saved if saved >= 0 else None,
-        )  # fmt: skip
+            "found",
+            text,
+            step,
+            found.ranks,
+            severity="ERROR",
+            tensors=names[:_MAX_FIELDS],
+            majority=found.has_majority,
+            saved_step=saved if saved >= 0 else None,
+        )
         raise ReplicaError(begin)
 
     def _judge(self, earlier: Record, step: int, values: list[int], distance: float) -> None:
@@ -234,9 +247,15 @@ class ReplicaCheck:
             nodes = sorted({self._places[rank][0] for rank in ranks})
             hosts = sorted({self._places[rank][1] for rank in ranks})
             emit(
-                "replicas", text, state=state, step=step, ranks=list(ranks), node_ranks=nodes, hosts=hosts,
+                "replicas",
+                text,
+                state=state,
+                step=step,
+                ranks=list(ranks),
+                node_ranks=nodes,
+                hosts=hosts,
                 **fields,
-            )  # fmt: skip
+            )
 
 
 def _parts(owned: Sequence[Sequence[tuple[str, str]]]) -> list[_Part]:

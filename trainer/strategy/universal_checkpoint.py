@@ -36,9 +36,14 @@ def to_universal(path: Path) -> Path:
     from deepspeed.checkpoint import ds_to_universal
 
     args = argparse.Namespace(
-        input_folder=str(path / TAG), output_folder=str(folder / TAG), num_extract_workers=1,
-        num_merge_workers=1, keep_temp_folder=False, strict=True, inject_missing_state=True,
-    )  # fmt: skip
+        input_folder=str(path / TAG),
+        output_folder=str(folder / TAG),
+        num_extract_workers=1,
+        num_merge_workers=1,
+        keep_temp_folder=False,
+        strict=True,
+        inject_missing_state=True,
+    )
     try:
         # It reports every weight on standard output, which is for structured lines only.
         with (

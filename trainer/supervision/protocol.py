@@ -50,9 +50,12 @@ class AttemptEnd:
 def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
     """The first message of a connection, and the one that joins the next attempt."""
     return {
-        "protocol": VERSION, "job": topology.job, "rank": topology.node_rank, "join": number,
+        "protocol": VERSION,
+        "job": topology.job,
+        "rank": topology.node_rank,
+        "join": number,
         "processes": processes,
-    }  # fmt: skip
+    }
 
 
 def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
@@ -76,9 +79,12 @@ def read_join(message: Mapping[str, Any]) -> tuple[int, int]:
 
 def start(attempt: Attempt, attempt_id: int) -> dict[str, Any]:
     return {
-        "start": attempt.number, "address": attempt.address, "port": attempt.port,
-        "processes": attempt.processes, "attempt_id": attempt_id,
-    }  # fmt: skip
+        "start": attempt.number,
+        "address": attempt.address,
+        "port": attempt.port,
+        "processes": attempt.processes,
+        "attempt_id": attempt_id,
+    }
 
 
 def read_start(message: Mapping[str, Any], topology: Topology, own_address: str) -> tuple[Attempt, int]:
@@ -88,9 +94,12 @@ def read_start(message: Mapping[str, Any], topology: Topology, own_address: str)
         raise ProtocolError(f"processes is not a list of {topology.nodes} numbers")
     counts = [read_integer({"processes": each}, "processes", 1, _MAX_PROCESSES) for each in processes]
     attempt = Attempt(
-        read_integer(message, "start", 0), read_text(message, "address"),
-        read_integer(message, "port", 1, 65535), tuple(counts), own_address,
-    )  # fmt: skip
+        read_integer(message, "start", 0),
+        read_text(message, "address"),
+        read_integer(message, "port", 1, 65535),
+        tuple(counts),
+        own_address,
+    )
     return attempt, read_integer(message, "attempt_id", 1)
 
 
@@ -133,9 +142,11 @@ def read_leave(message: Mapping[str, Any]) -> int:
 def write_failure(failure: AttemptFailure) -> dict[str, Any]:
     """For a message."""
     return {
-        "message": failure.message[:_MAX_TEXT], "time": float(failure.time), "code": failure.code,
+        "message": failure.message[:_MAX_TEXT],
+        "time": float(failure.time),
+        "code": failure.code,
         "follower": failure.follower,
-    }  # fmt: skip
+    }
 
 
 def read_failure(message: Mapping[str, Any], name: str) -> AttemptFailure:

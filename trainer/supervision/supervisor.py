@@ -71,9 +71,12 @@ class Supervisor:
         timeout = JoinTimeout(self._program.launch.join_timeout, lambda: bool(self._signal))
         self._rendezvous = make_rendezvous(self._topology, timeout, self._program.launch.peer_timeout)
         self._hangs = Incidents(
-            self._topology.node_rank, self._topology.nodes, self._rendezvous, self._program.hang_folder,
+            self._topology.node_rank,
+            self._topology.nodes,
+            self._rendezvous,
+            self._program.hang_folder,
             self._program.launch.hang_floor,
-        )  # fmt: skip
+        )
         return self._rendezvous
 
     def run(self) -> int:
@@ -171,9 +174,9 @@ class Supervisor:
         limits = Limits(launch.hang_factor, launch.hang_floor)
         self._ranks = NodeRanks(self._errors, attempt.number, range(first, first + count), limits)
         common = self._program.variables(attempt.own_address)
-        self._processes.spawn([
-            common | own | self._ranks.variables(local) for local, own in enumerate(variables)
-        ])  # fmt: skip
+        self._processes.spawn(
+            [common | own | self._ranks.variables(local) for local, own in enumerate(variables)]
+        )
         if self._hangs is not None:
             self._hangs.begin(self._ranks, attempt.number)
         return attempt.number, self._watch(attempt.number, count, failures)
@@ -277,10 +280,14 @@ class Supervisor:
     def _record(self, number: int, began: float, code: int | None = None) -> None:
         """Write the attempt's number, start and exit code to attempt.json in the working directory."""
         record = {
-            "attempt": number, "node_rank": self._topology.node_rank, "nodes": self._topology.nodes,
-            "started": began, "exit_code": code, "ended": None if code is None else time.time(),
+            "attempt": number,
+            "node_rank": self._topology.node_rank,
+            "nodes": self._topology.nodes,
+            "started": began,
+            "exit_code": code,
+            "ended": None if code is None else time.time(),
             "checkpoint_step": self._program.newest_step(),
-        }  # fmt: skip
+        }
         with contextlib.suppress(OSError):
             Path("attempt.json").write_text(json.dumps(record))
 
@@ -296,13 +303,20 @@ def environments(
     node = topology.node_rank
     first, count, world = sum(attempt.processes[:node]), attempt.processes[node], str(sum(attempt.processes))
     common = {
-        "MASTER_ADDR": attempt.address, "MASTER_PORT": str(attempt.port),
-        "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": str(count), "ROLE_WORLD_SIZE": world, "ROLE_NAME": "default",
-        "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": str(len(attempt.processes)),
-        "TORCHELASTIC_RUN_ID": topology.job or "none", "TORCHELASTIC_USE_AGENT_STORE": "False",
-        "TORCHELASTIC_RESTART_COUNT": str(attempt.number), "TORCHELASTIC_MAX_RESTARTS": str(max_restarts),
+        "MASTER_ADDR": attempt.address,
+        "MASTER_PORT": str(attempt.port),
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": str(count),
+        "ROLE_WORLD_SIZE": world,
+        "ROLE_NAME": "default",
+        "GROUP_RANK": str(node),
+        "GROUP_WORLD_SIZE": str(len(attempt.processes)),
+        "TORCHELASTIC_RUN_ID": topology.job or "none",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_RESTART_COUNT": str(attempt.number),
+        "TORCHELASTIC_MAX_RESTARTS": str(max_restarts),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
-    }  # fmt: skip
+    }
     interface = interface_of(attempt.own_address)
     if interface and "GLOO_SOCKET_IFNAME" not in os.environ:
         # Else gloo takes the address of this machine's own name, which may be that of the loopback.

@@ -108,8 +108,12 @@ class PeerCopies:
             "peer_copy",
             f"checkpoint {manifest.step} restored from node {copy.holder}'s memory in {seconds:.1f} s, "
             f"{manifest.size / 1e6:.1f} MB",
-            step=manifest.step, node=copy.holder, seconds=seconds, bytes=manifest.size, path=str(folder),
-        )  # fmt: skip
+            step=manifest.step,
+            node=copy.holder,
+            seconds=seconds,
+            bytes=manifest.size,
+            path=str(folder),
+        )
         return None
 
     def _receive(self, copy: HeldCopy, partial: Path) -> None:

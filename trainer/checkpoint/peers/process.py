@@ -54,8 +54,9 @@ class StoreProcess:
                 self._listener = listen_on(0)
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "trainer.checkpoint.peers.server", str(self._listener.fileno())],
-                stdin=subprocess.PIPE, pass_fds=[self._listener.fileno()],
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                pass_fds=[self._listener.fileno()],
+            )
         except OSError as error:
             text = f"this node keeps no copies of another node's checkpoints: {error.strerror or error}"
             emit("phase", text, severity="WARNING", phase="checkpoint")

@@ -79,8 +79,10 @@ class Sender:
             f"checkpoint {step} is not copied to node {target.node}'s memory yet: {problem}. Without a copy "
             "there, it is lost with this node's disk unless it is uploaded; the trainer tries again, and "
             "--peer-copies 0 makes no copies",
-            severity="WARNING", step=step, node=target.node,
-        )  # fmt: skip
+            severity="WARNING",
+            step=step,
+            node=target.node,
+        )
 
 
 def _report(manifest: Manifest, target: StoreAddress, seconds: float) -> None:
@@ -88,8 +90,11 @@ def _report(manifest: Manifest, target: StoreAddress, seconds: float) -> None:
         "peer_copy",
         f"checkpoint {manifest.step} copied to node {target.node}'s memory in {seconds:.1f} s, "
         f"{manifest.size / 1e6:.1f} MB",
-        step=manifest.step, node=target.node, seconds=seconds, bytes=manifest.size,
-    )  # fmt: skip
+        step=manifest.step,
+        node=target.node,
+        seconds=seconds,
+        bytes=manifest.size,
+    )
 
 
 def send_part(folder: Path, manifest: Manifest, target: StoreAddress) -> bool:

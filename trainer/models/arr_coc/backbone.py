@@ -89,11 +89,14 @@ def select_attention(
         return "flash_attention_2: flash-attn is installed, and this GPU has it"
     model.set_attn_implementation("sdpa")
     reason = (
-        "there is no GPU" if capability is None
-        else "the weights have 32 bits" if not half
-        else "flash-attn needs a GPU of compute capability 8.0" if capability < (8, 0)
+        "there is no GPU"
+        if capability is None
+        else "the weights have 32 bits"
+        if not half
+        else "flash-attn needs a GPU of compute capability 8.0"
+        if capability < (8, 0)
         else "flash-attn is not installed"
-    )  # fmt: skip
+    )
     return f"sdpa: {reason}"
 
 

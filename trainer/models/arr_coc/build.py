@@ -98,9 +98,12 @@ def build_parts(config: Config) -> ModelParts:
         emit("phase", f"attention by {attention}", phase="starting", attention=attention.partition(":")[0])
     fewest, most_selected = selected_range(config.model.selected_tokens)
     model = ArrCoc(
-        Backbone(qwen), stage=config.model.stage, answer_tokens=config.answer_tokens, min_tokens=fewest,
+        Backbone(qwen),
+        stage=config.model.stage,
+        answer_tokens=config.answer_tokens,
+        min_tokens=fewest,
         max_tokens=most_selected,
-    )  # fmt: skip
+    )
     # A smaller image is enlarged: it then has as many tokens as are selected at least.
     limits = ImageLimits(token_side(qwen), min(fewest, most), most)
     return ModelParts(model, _prompts(config, where, qwen.config), limits, deferred)
@@ -141,9 +144,13 @@ def _prompts(config: Config, where: str, qwen: Any) -> Prompts:
             f"--tokenizer {spec} has {tokenizer.vocabulary} tokens, {where} has {qwen.text_config.vocab_size}"
         )
     return Prompts(
-        tokenizer.encode, tokenizer.decode, template, image_token=image_token,
-        length=config.model.context, identity=tokenizer.identity,
-    )  # fmt: skip
+        tokenizer.encode,
+        tokenizer.decode,
+        template,
+        image_token=image_token,
+        length=config.model.context,
+        identity=tokenizer.identity,
+    )
 
 
 def _questions(config: Config, prompts: Prompts, limits: ImageLimits) -> tuple[Dataset, Dataset | None]:

@@ -49,9 +49,15 @@ class ArrCoc(nn.Module):
     """
 
     def __init__(
-        self, backbone: Backbone, *, stage: str = "adapter", rank: int = RANK,
-        min_tokens: int = MIN_TOKENS, max_tokens: int = MAX_TOKENS, answer_tokens: int = 16,
-    ) -> None:  # fmt: skip
+        self,
+        backbone: Backbone,
+        *,
+        stage: str = "adapter",
+        rank: int = RANK,
+        min_tokens: int = MIN_TOKENS,
+        max_tokens: int = MAX_TOKENS,
+        answer_tokens: int = 16,
+    ) -> None:
         super().__init__()
         self.answer_tokens = answer_tokens
         self.backbone, self.min_tokens, self.max_tokens = backbone, min_tokens, max_tokens
@@ -68,9 +74,13 @@ class ArrCoc(nn.Module):
             self.get_submodule(name).requires_grad_(name in STAGES[stage])
 
     def forward(
-        self, pixels: torch.Tensor, sides: torch.Tensor, tokens: torch.Tensor, spans: torch.Tensor,
+        self,
+        pixels: torch.Tensor,
+        sides: torch.Tensor,
+        tokens: torch.Tensor,
+        spans: torch.Tensor,
         targets: torch.Tensor | None = None,
-    ) -> torch.Tensor:  # fmt: skip
+    ) -> torch.Tensor:
         images = [image / 255 for image in images_of(pixels, sides)]
         words = self.backbone.embed(tokens.clamp_min(0))
         visual = self.look(images, words, spans)
@@ -152,8 +162,9 @@ class ArrCoc(nn.Module):
         if not seen.images:
             return {}
         return {
-            "visual_tokens": seen.selected / seen.images, "visual_tokens_in_all": seen.tokens / seen.images
-        }  # fmt: skip
+            "visual_tokens": seen.selected / seen.images,
+            "visual_tokens_in_all": seen.tokens / seen.images,
+        }
 
     def _answers(self, tokens: torch.Tensor, visual: Visual) -> torch.Tensor:
         """The answers to prompts [B, T].

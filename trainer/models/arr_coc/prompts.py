@@ -54,9 +54,15 @@ class Prompts:
     """
 
     def __init__(
-        self, encode: Callable[[str], Sequence[int]], decode: Callable[[Sequence[int]], str],
-        template: ChatTemplate, *, image_token: int, length: int, identity: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        encode: Callable[[str], Sequence[int]],
+        decode: Callable[[Sequence[int]], str],
+        template: ChatTemplate,
+        *,
+        image_token: int,
+        length: int,
+        identity: str = "",
+    ) -> None:
         """`identity` is that of the tokenizer.
 
         Raises:

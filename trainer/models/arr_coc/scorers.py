@@ -100,9 +100,12 @@ class Balance(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weigh = nn.Sequential(
-            Linear32(9 + width, _BALANCE), nn.ReLU(), Linear32(_BALANCE, _BALANCE), nn.ReLU(),
+            Linear32(9 + width, _BALANCE),
+            nn.ReLU(),
+            Linear32(_BALANCE, _BALANCE),
+            nn.ReLU(),
             Linear32(_BALANCE, 3),
-        )  # fmt: skip
+        )
 
     def forward(self, maps: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
         flat = maps.flatten(2)

@@ -49,13 +49,22 @@ def texture_array(images: torch.Tensor) -> torch.Tensor:
     batch = images.shape[0]
     return torch.stack(
         (
-            red, green, blue, light / 100, (a + 128) / 255,
-            min_max(across), min_max(down), min_max(edge),
-            y.expand(batch, -1, -1), x.expand(batch, -1, -1), eccentricity.expand(batch, -1, -1),
-            (b + 128) / 255, min_max(contrast),
+            red,
+            green,
+            blue,
+            light / 100,
+            (a + 128) / 255,
+            min_max(across),
+            min_max(down),
+            min_max(edge),
+            y.expand(batch, -1, -1),
+            x.expand(batch, -1, -1),
+            eccentricity.expand(batch, -1, -1),
+            (b + 128) / 255,
+            min_max(contrast),
         ),
         1,
-    )  # fmt: skip
+    )
 
 
 def min_max(maps: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""A node that follows: it seeks the leader, and when that is lost, the one that succeeds it."""
+"""A node that follows: it finds the leader, and after its loss the successor."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ CONNECT_TIMEOUT = 1.0
 RETRY = 0.25
 """Seconds between two attempts to find a leader."""
 ANSWER_WAIT = 2.0
-"""Seconds in which a leader answers."""
+"""Seconds in which a leader must answer."""
 SUCCESSION_LIMIT = 10.0
 """Seconds after which a node that finds no new leader ends its processes."""
 FINISH_WAIT = 10.0
-"""Seconds in which a leader, after the last step, stays for the others."""
+"""Seconds for which a leader stays for the others after the last step."""
 
 
 @dataclass(slots=True)
 class Succession:
-    """The leader `lost` is gone. `candidates` are the nodes that may lead now, in their order."""
+    """The search for a successor of the leader `lost`. `candidates` are the nodes that may lead now, in
+    order."""
 
     lost: int
     reason: str
@@ -39,7 +40,7 @@ class Succession:
     until: float
 
 
-class Following:
+class LeaderClient:
     """The follower's side of the network."""
 
     def __init__(self, context: NodeContext) -> None:
@@ -48,12 +49,12 @@ class Following:
         self._welcomed, self._leader_node, self._address = False, -1, ("", 0)
         self._connected_at, self._next_try, self._tries = 0.0, 0.0, 0
         self.redirect: Address | None = None
-        """Where somebody has said that the leader is."""
+        """Address of the leader, as another node sent it."""
         self._succession: Succession | None = None
 
     @property
     def seeks_its_first(self) -> bool:
-        """Whether it has heard of no leader at all."""
+        """Whether it knows of no leader."""
         return self.stream is None and self._succession is None and self.redirect is None
 
     @property
@@ -61,7 +62,7 @@ class Following:
         return self._address if self._welcomed else None
 
     def exchange(self) -> Succession | None:
-        """Read messages, or seek a leader; the succession if this node must lead now."""
+        """Read messages, or look for a leader; return the succession if this node must lead now."""
         if self.stream is None:
             return self._seek()
         self._follow(self.stream)
@@ -72,12 +73,12 @@ class Following:
             self.stream.send(**protocol.hello(self._context.topology, self._context.state))
 
     def fail(self, failure: AttemptFailure) -> None:
-        """A process of this node has failed."""
+        """Report that a process of this node failed."""
         if self.stream is not None:
             self.stream.send(**rendezvous_protocol.failed(failure, self._context.state.epoch))
 
-    def called(self, address: Address) -> None:
-        """A leader has called from there."""
+    def on_call(self, address: Address) -> None:
+        """Handle a call of a leader from this address."""
         if self.stream is None or not self._welcomed:
             self.redirect, self._next_try = address, 0.0
 
@@ -85,7 +86,7 @@ class Following:
         return local_address(self.stream.sock) if self.stream is not None else ""
 
     def waits_for(self) -> str:
-        """In words."""
+        """What this node waits for, in words."""
         if self._welcomed:
             return f"node {self._leader_node} did not get enough nodes together"
         top = self._context.topology
@@ -116,10 +117,10 @@ class Following:
         if "welcome" in message:
             self._on_welcome(read_integer(message, "welcome", 0))
         elif "membership" in message:
-            said, address = message["membership"], message.get("leader_address")
-            if not isinstance(said, dict) or not isinstance(address, str):
-                raise ProtocolError("it is no membership")
-            context.enter(read_membership(said), self._leader_node, address, self.own_address())
+            membership, address = message["membership"], message.get("leader_address")
+            if not isinstance(membership, dict) or not isinstance(address, str):
+                raise ProtocolError("it is not a membership")
+            context.enter(read_membership(membership), self._leader_node, address, self.own_address())
             self.send_state()
         elif "end" in message:
             context.membership = None
@@ -144,7 +145,8 @@ class Following:
             self._context.drop("the leader had lost its connection to this node")
 
     def _on_redirect(self, leader: MessageStream, target: Address) -> None:
-        """In a succession it is the lost leader: the other node has not noticed yet."""
+        """Follow the redirect. In a succession it names the lost leader: that node has not noticed the loss
+        yet."""
         self._leave_leader(leader)
         if self._succession is None:
             self.redirect = target
@@ -156,13 +158,13 @@ class Following:
         self._leave_leader(leader)
         if "wait" in message:
             return
-        taken = f"another node {context.node} has joined"
-        context.problem = taken if "rank_taken" in message else read_text(message, "refused")
+        problem = f"another node {context.node} has joined"
+        context.problem = problem if "rank_taken" in message else read_text(message, "refused")
         if welcomed:
             context.events.append(NodeRefused(context.problem))
 
     def _on_leave(self, leader: MessageStream, code: int) -> None:
-        """The leader ends. After the last step the run is over; else another node leads."""
+        """Handle the leader's exit: after the last step the run is over; otherwise another node leads."""
         context = self._context
         membership = context.membership
         if membership is None and code in {exit_codes.DONE, exit_codes.USAGE}:
@@ -184,13 +186,13 @@ class Following:
         leader, was_welcome, membership = self.stream, self._welcomed, self._context.membership
         assert leader is not None
         if not leader.closed:
-            # One that only slept reads it when it wakes.
+            # A leader that was only suspended reads this when it resumes.
             leader.send(abandoned=True)
         self._leave_leader(leader)
         self.redirect = None
         if not was_welcome or membership is None:
             return
-        # A closed connection is made once more: it may have been only that one.
+        # Reconnect to the leader first: it may have lost only this connection.
         others = [node for node in membership.nodes if node != self._leader_node]
         candidates = others if silent else [self._leader_node, *others]
         until = self._context.clock() + SUCCESSION_LIMIT
@@ -227,10 +229,8 @@ class Following:
             return
         top = self._context.topology
         targets = [
-            address
-            for node, address in enumerate(top.addresses)
-            if node != top.node_rank and address[1]
-        ]  # fmt: skip
+            address for node, address in enumerate(top.addresses) if node != top.node_rank and address[1]
+        ]
         self._tries += 1
         if targets:
             self._connect(targets[self._tries % len(targets)])

@@ -1,4 +1,4 @@
-"""A node that leads: its connections to the others, and what `Leader` decides for them."""
+"""A node that leads: its connections to the other nodes, and the decisions of `Leader` for them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ CALL_PERIOD = 1.0
 CALL_TIMEOUT = 1.0
 
 
-class NodeConnection:
-    """Tells absent nodes where the run goes on, in a thread: to connect to an unused address takes long."""
+class AbsentNodeCaller:
+    """Tells absent nodes where the run continues, in a thread: connecting to an unused address takes long."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -36,7 +36,7 @@ class NodeConnection:
         self._thread: threading.Thread | None = None
 
     def call(self, addresses: list[Address], claim: protocol.Claim, port: int) -> None:
-        """Call these from now on, with the leader's claim; it listens at `port`."""
+        """Call these addresses from now on, with the leader's claim; it listens at `port`."""
         with self._changed:
             self._to, self._claim, self._port = addresses, claim, port
         if self._to and self._thread is None:
@@ -52,7 +52,7 @@ class NodeConnection:
                 addresses = list(self._to)
                 message = protocol.call(self._topology, self._claim, self._port)
             for address in addresses:
-                # Nobody is there yet.
+                # OSError: no node listens there yet.
                 with (
                     contextlib.suppress(OSError),
                     socket.create_connection(address, timeout=CALL_TIMEOUT) as sock,
@@ -68,12 +68,12 @@ class LeaderServer:
         lead.epoch = max(lead.epoch, context.state.epoch)
         self.followers: dict[int, MessageStream] = {}
         self.abandoned = False
-        """Whether a follower has found this node silent, and follows another one."""
-        self._caller = NodeConnection(context.topology)
+        """Whether a follower found this node silent and follows another leader."""
+        self._caller = AbsentNodeCaller(context.topology)
         self._update_own()
 
     def serve(self) -> None:
-        """Read messages, decide, send heartbeats."""
+        """Read messages, decide, and send heartbeats."""
         context, lead = self._context, self.lead
         for node, stream in list(self.followers.items()):
             self._handle_all(node, stream, stream.receive())
@@ -93,11 +93,11 @@ class LeaderServer:
 
     @property
     def claim(self) -> Claim:
-        """Of this leader, against another one."""
+        """This leader's claim against another leader."""
         return Claim(self.lead.membership is not None, self.lead.epoch, -self._context.node)
 
     def admit(self, stream: MessageStream, state: NodeState, messages: list[dict[str, Any]]) -> None:
-        """A node has come; `messages` follow its first one."""
+        """Take a node in; `messages` follow its first one."""
         node, current = state.node, self.followers.get(state.node)
         taken = current is not None and current.silent_seconds() < REPLACE_AFTER
         if taken or node == self._context.node:
@@ -112,11 +112,11 @@ class LeaderServer:
         self._handle_all(node, stream, messages)
 
     def fail(self, failure: AttemptFailure) -> None:
-        """A process of this node has failed."""
+        """Handle the failure of a process of this node."""
         self._carry_out(self.lead.fail(self._context.node, failure))
 
     def stand_down(self, address: Address | None = None) -> None:
-        """Another node leads, at this address if that is known: send the followers there."""
+        """Give up the lead: another node leads, at this address if known. Send the followers there."""
         for stream in self.followers.values():
             if address is not None:
                 stream.send(follow=list(address))
@@ -124,18 +124,18 @@ class LeaderServer:
         self._caller.close()
 
     def close(self) -> list[MessageStream]:
-        """The connections, for the last message."""
+        """Stop calling absent nodes; return the connections, for the last message."""
         self._caller.close()
         return list(self.followers.values())
 
     def is_done(self) -> bool:
-        """After this node has done all steps: whether the other members have left too."""
+        """Whether the other members have left too, after this node completed all steps."""
         self.lead.remove(self._context.node, "it is done", code=exit_codes.DONE)
         membership = self.lead.membership
         return membership is None or not any(node in self.followers for node in membership.nodes)
 
     def own_address(self) -> str:
-        """As the others reach this node."""
+        """The address at which the others reach this node."""
         addresses = (local_address(stream.sock) for stream in self.followers.values())
         return next(filter(None, addresses), LOOPBACK)
 
@@ -143,7 +143,7 @@ class LeaderServer:
         self.lead.update(self._context.state, self.own_address())
 
     def _absent(self) -> list[Address]:
-        """Addresses of the nodes that are not here, as far as they are known."""
+        """Known addresses of the nodes that are not connected."""
         lead = self.lead
         known = dict(enumerate(self._context.topology.addresses))
         for node, address in lead.addresses.items():
@@ -170,7 +170,7 @@ class LeaderServer:
     def _drop(self, node: int, reason: str, *, silent: bool = False, code: int | None = None) -> None:
         stream = self.followers.pop(node, None)
         if stream is not None:
-            # One that only slept reads it when it wakes.
+            # A node that was only suspended reads this when it resumes.
             stream.send(dropped=reason)
             stream.close()
         self.lead.remove(node, reason, silent=silent, code=code)
@@ -178,7 +178,7 @@ class LeaderServer:
     def _carry_out(self, decision: Decision | None) -> None:
         if decision is None:
             return
-        for node in decision.told:
+        for node in decision.recipients:
             stream = self.followers.get(node)
             if node == self._context.node:
                 self._apply(decision)
@@ -195,7 +195,7 @@ class LeaderServer:
                 stream.send(stop=True)
 
     def _apply(self, decision: Decision) -> None:
-        """What is decided for this node itself."""
+        """Apply a decision to this node itself."""
         context = self._context
         if decision.membership is not None:
             context.enter(decision.membership, context.node, "", self.own_address())
