@@ -1,4 +1,4 @@
-"""`python -m trainer.task`: a supervisor in the container, the training loop in its processes."""
+"""`python -m trainer.task`: the supervisor in the container, the training loop in its processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from trainer.structured_log import emit
 
 
 def main() -> int:
-    """The exit code: one of `trainer.exit_codes` for this platform, else the failed process's own."""
+    """Run the command; return an exit code of `trainer.exit_codes` for this platform, or the failed process's
+    own."""
     try:
         config = parse()
         topology = find_topology(os.environ)
@@ -28,7 +29,7 @@ def main() -> int:
             return exit_codes.DONE
         if topology.variables:
             return _run_for_mpirun(config, topology)
-        # Under torchrun, or if the fork server could not fork.
+        # Below torchrun, or if the fork server could not fork.
         if topology.per_process:
             return run_rank(config)
         flags = [*sys.argv[1:], *elastic_flags(config, sys.argv[1:], topology)]
@@ -39,7 +40,7 @@ def main() -> int:
 
 
 def _run_for_mpirun(config: Config, topology: Topology) -> int:
-    """One of its processes of this machine. mpirun ends with the code of the first one that fails."""
+    """Run one of mpirun's processes on this machine. mpirun ends with the code of the first that fails."""
     platform = dict(os.environ)
     os.environ.update(topology.variables)
     return run_rank(config, lambda code: exit_codes.for_platform(code, platform))

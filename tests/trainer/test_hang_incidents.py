@@ -61,9 +61,9 @@ class Ranks(NodeRanks):
 class Nobody:
     """A rendezvous of one node."""
 
-    def tell(self, message: dict[str, Any]) -> None: ...
+    def send_about_hang(self, message: dict[str, Any]) -> None: ...
 
-    def told(self) -> list[tuple[int, dict[str, Any]]]:
+    def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
         return []
 
 

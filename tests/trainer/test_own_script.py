@@ -105,7 +105,7 @@ def test_what_is_wrong_with_the_command_line_is_one_sentence(
     assert found.launch.nproc == 2 and found.preload == ("json", "os")
     monkeypatch.chdir(tmp_path)
     for words, said in (
-        (["nowhere.py"], "there is no script nowhere.py"),
+        (["nowhere.py"], "no script nowhere.py"),
         (["--max-restarts=-1", "-m", "x"], "--max-restarts must be at least 0, not -1"),
         (["--nprocs=2", "-m", "x"], "--nprocs"),
         ([], "script"),

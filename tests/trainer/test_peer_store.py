@@ -105,7 +105,7 @@ def test_what_is_sent_in_part_is_not_there(tmp_path: Path, store: Store, client:
     with pytest.raises(PeerError, match=r"rank-0\.pt does not match its checksum"):
         send_part(tmp_path / "step-20", bad, store.address)
     assert store.steps() == [10]
-    assert "not in memory" in str(client.fetch(HeldCopy(1, bad), tmp_path / "new" / "step-20"))
+    assert "no longer in memory" in str(client.fetch(HeldCopy(1, bad), tmp_path / "new" / "step-20"))
     # Nor is what comes back damaged.
     other = replace(good, files={name: file | {"crc32": 1} for name, file in good.files.items()})
     assert "other files" in str(client.fetch(HeldCopy(1, other), tmp_path / "new" / "step-10"))
@@ -205,7 +205,7 @@ def test_a_part_that_is_not_that_of_the_node_before_is_refused(
     manifest = replace(part(tmp_path, 10), **changes)  # type: ignore[arg-type]
     with (
         connect(store.address) as connection,
-        pytest.raises(PeerError, match=r"part of node|name of a file|no size"),
+        pytest.raises(PeerError, match=r"part of node|name of a checkpoint file|no size"),
     ):
         connection.send(request="put", manifest=manifest.to_json())
         connection.answer()

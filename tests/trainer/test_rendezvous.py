@@ -267,7 +267,8 @@ def test_a_node_of_another_job_or_version_is_refused_by_name(
     ):
         turn.result()
     assert (
-        "127.0.0.1 is closed, it is no node of this run: it belongs to job another" in capfd.readouterr().out
+        "127.0.0.1 is closed, it is not a node of this run: it belongs to job another"
+        in capfd.readouterr().out
     )
     monkeypatch.setattr(protocol, "VERSION", 99)
     with pytest.raises(protocol.ProtocolError, match="version 1 of the protocol, not 99"):

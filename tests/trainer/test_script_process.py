@@ -120,7 +120,7 @@ def test_a_module_has_its_package_and_a_missing_one_is_a_sentence(tmp_path: Path
         (missing,) = run(tmp_path, "-m", name)
         record = read_record(missing.record)
         assert missing.code == 2 and missing.err == "" and record is not None
-        assert record.message.startswith(f"there is no module {name} in {tmp_path}")
+        assert record.message.startswith(f"no module {name} in {tmp_path}")
     (importing,) = run(tmp_path, "-m", "mine")
     assert importing.code == 1 and "No module named 'not_there'" in importing.err, "an error in the script"
 

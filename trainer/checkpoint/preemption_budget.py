@@ -1,8 +1,8 @@
 """Whether a save and its upload fit between SIGTERM and SIGKILL, and what a preemption costs if not.
 
-The notice is about 25 to 30 seconds (vertex facts 3.8). In that time a checkpoint must be written and, if the
-machine's disk is lost, uploaded. If that takes longer, a preemption loses the steps since the last periodic
-checkpoint. A run that would never have a checkpoint is refused at the start.
+The notice is about 25 to 30 seconds (docs/facts/vertex.md 3.8). In that time a checkpoint must be written
+and, if the machine's disk is lost, uploaded. If that takes longer, a preemption loses the steps since the
+last periodic checkpoint. A run that would never have a checkpoint is refused at the start.
 """
 
 from __future__ import annotations

@@ -114,12 +114,13 @@ def _matched(model: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, st
         raise UsageError(reason[0].strip()) from error
     # Tied weights and buffers that are never saved are already in the model.
     for names, problem in (
-        ([n for n in own if n in missing], "missing:"),
-        (unknown, "unknown to the model:"),
+        ([n for n in own if n in missing], "missing"),
+        (unknown, "unknown to the model"),
     ):
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            raise UsageError(f"{problem} {names[0]}{more}")
+            verb = "are" if more else "is"
+            raise UsageError(f"{names[0]}{more} {verb} {problem}")
     loaded = {**dict(probe.named_parameters(remove_duplicate=False)), **dict(probe.named_buffers())}
     known = [*own, *(name for name, _ in model.named_buffers())]
     return {name: saved_as[id(loaded[name])] for name in known if id(loaded[name]) in saved_as}

@@ -236,7 +236,7 @@ class Leader:
             text = f"{why}; no step has ended since {self._without_step} such losses"
             return self._end(AttemptEnd(_failure(text), hangs=True))
         joined = tuple(node for node in nodes if node in ready)
-        return self._new(nodes, urgent=True, lost=tuple(lost), joined=joined, also_told=waiting)
+        return self._new(nodes, urgent=True, lost=tuple(lost), joined=joined, also_tell=waiting)
 
     def _why(self, lost: list[int]) -> str:
         if not lost:
@@ -253,7 +253,7 @@ class Leader:
         most = self._rules.most(len(left))
         if may_train(left[:most], self._rules.minimum):
             self._leaving_since = None
-            return self._new(left[:most], left=tuple(leaving), also_told=[*leaving, *left[most:]])
+            return self._new(left[:most], left=tuple(leaving), also_tell=[*leaving, *left[most:]])
         self._stopped = True
         return Decision(frozenset(now.nodes), stop=True)
 
@@ -265,7 +265,7 @@ class Leader:
         lost: tuple[int, ...] = (),
         joined: tuple[int, ...] = (),
         left: tuple[int, ...] = (),
-        also_told: Collection[int] = (),
+        also_tell: Collection[int] = (),
     ) -> Decision:
         """Train with these nodes, in this order."""
         members = tuple(self._member(node) for node in nodes)
@@ -275,7 +275,7 @@ class Leader:
         self._broken_since, self._enough_since, self._joining_since = None, None, None
         for node in lost:
             self._reasons.pop(node, None)
-        return Decision(frozenset([*nodes, *also_told]), membership=self.membership)
+        return Decision(frozenset([*nodes, *also_tell]), membership=self.membership)
 
     def _member(self, node: int) -> Member:
         state = self.states[node]

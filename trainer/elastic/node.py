@@ -54,7 +54,7 @@ class ElasticNode:
         self._serving: LeaderServer | None = None
         self._server: socket.socket | None = None
         self._unidentified: list[MessageStream] = []
-        self._strangers = RejectionLog("rendezvous", "it is not a node of this run")
+        self._rejections = RejectionLog("rendezvous", "it is not a node of this run")
 
     @property
     def membership(self) -> Membership | None:
@@ -214,7 +214,7 @@ class ElasticNode:
         except ProtocolError as error:
             stream.send(refused=str(error))
             stream.close()
-            self._strangers.report(stream.peer, str(error))
+            self._rejections.report(stream.peer, str(error))
             return
         if self._serving is not None:
             self._serving.admit(stream, state, messages[1:])

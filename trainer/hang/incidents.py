@@ -34,10 +34,10 @@ SIGNAL, STALL, TIMEOUT = "signal", "stall", "timeout"
 class Channel(Protocol):
     """The rendezvous, as far as it carries these messages."""
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send_about_hang(self, message: dict[str, Any]) -> None:
         """As node 0 to all others, else to node 0."""
 
-    def told(self) -> list[tuple[int, dict[str, Any]]]:
+    def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
         """Messages since the last call, with the node that sent each."""
 
 
@@ -85,7 +85,7 @@ class Incidents:
         """A new attempt with these ranks."""
         self._ranks, self._attempt = ranks, attempt
         self._open, self._collects_for, self._reported_at, self._quiet_until = None, None, None, 0.0
-        self._channel.told()
+        self._channel.received_about_hang()
 
     def ask(self) -> None:
         """Somebody wants a report now; may be called by a signal handler."""
@@ -97,13 +97,13 @@ class Incidents:
         if ranks is None or now < self._next_poll:
             return
         self._next_poll = now + _POLL
-        for node, message in self._channel.told():
+        for node, message in self._channel.received_about_hang():
             self._handle(node, message)
         self._look(ranks, now)
         collected = ranks.collected()
         if collected is not None and self._collects_for is not None:
             for message in exchange.answers(self._collects_for, collected):
-                self._channel.tell(message)
+                self._channel.send_about_hang(message)
             self._collects_for = None
         elif collected is not None and self._open is not None:
             self._add(self._node, collected)
@@ -129,7 +129,7 @@ class Incidents:
         if self._node != 0:
             if trigger != SIGNAL:
                 self._reported_at = self._clock()
-            self._channel.tell(exchange.request(trigger, stall.seconds, stall.usual, stall.phase))
+            self._channel.send_about_hang(exchange.request(trigger, stall.seconds, stall.usual, stall.phase))
             return
         if self._open is not None:
             return
@@ -138,7 +138,7 @@ class Incidents:
         self._open = _Incident(self._count, trigger, stall, self._clock() + NODES_SECONDS, everyone)
         assert self._ranks is not None
         self._ranks.begin_collecting()
-        self._channel.tell(exchange.collect(self._count))
+        self._channel.send_about_hang(exchange.collect(self._count))
 
     def _handle(self, node: int, message: Mapping[str, Any]) -> None:
         """A message that is none of these has no effect."""

@@ -1,1 +1,1 @@
-"""Start of the training: PID 1, a node's supervisor, the rendezvous, the ranks' processes."""
+"""Start of the training on a node: PID 1, the fork server, the processes of the trainer or of a script."""

@@ -15,13 +15,13 @@ from trainer.structured_log import emit
 
 
 def main() -> int:
-    """The exit code: as that of `trainer.task`, or the script's own."""
+    """Run the script; return the exit code of `trainer.task`'s kind, or the script's own."""
     try:
         program = script.parse(sys.argv[1:])
         topology = find_topology(program.environment(os.environ))
         if topology.per_process:
             by = "mpirun starts a process for each slot" if topology.variables else "LOCAL_RANK is set"
-            text = f"{by}: trainer.launch takes torchrun's place, start it once on each node"
+            text = f"{by}: trainer.launch replaces torchrun; start it once on each node"
             raise UsageError(text)
         return start(program, topology)
     except (UsageError, TopologyError) as error:

@@ -1,10 +1,9 @@
-"""The first process of a container: it forwards signals, reaps orphans, and starts a killed supervisor again.
+"""The first process of a container: it forwards signals, reaps orphans, and restarts a killed supervisor.
 
-The kernel ignores a signal for which PID 1 has no handler, and makes orphans (DataLoader workers, processes
-of a killed supervisor) its children. So the first process does only this, above the supervisor. The end of
-the first process is the end of the container, which Vertex AI may take for that of the job
-(docs/facts/vertex.md 3.8): a supervisor that is killed alone costs an attempt instead, as a killed process
-does.
+The kernel ignores signals for which PID 1 has no handler, and makes orphans (DataLoader workers, processes of
+a killed supervisor) its children. So the first process does only this, above the supervisor. Its end is the
+end of the container, which Vertex AI may take for the end of the job (docs/facts/vertex.md 3.8): so a killed
+supervisor costs only an attempt, as a killed process does.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from trainer.structured_log import emit
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 _MOST_IN_A_ROW = 3
-"""Restarts of a supervisor that was killed each time within `_LIVES_SECONDS`; then the container ends."""
+"""Restarts in a row of a supervisor that is killed within `_LIVES_SECONDS`; then the container ends."""
 _LIVES_SECONDS = 30.0
 
 
 def run_as_init() -> int | None:
-    """In the first process: fork, and return the exit code of the child. In the child and elsewhere: None.
+    """Fork in the first process, and return the child's exit code. Return None in the child and elsewhere.
 
-    The first process is PID 1, or below Vertex AI's variables the caller: the emulator has no namespaces of
-    processes, and in a container a shell may be PID 1.
+    The first process is PID 1, or below Vertex AI's variables the caller: the emulator has no process
+    namespaces, and in a container a shell may be PID 1.
     """
     if os.getpid() != 1 and "CLOUD_ML_JOB_ID" not in os.environ:
         return None
@@ -55,7 +54,7 @@ class _Init:
             emit("phase", text, severity="WARNING", phase="restarting", signal=name)
 
     def _fork(self) -> bool:
-        """True in the child, which has no handler of ours."""
+        """Fork; True in the child, which has none of our handlers."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
         parent, self._child = os.getpid(), os.fork()
         if self._child == 0:
@@ -66,7 +65,7 @@ class _Init:
         return self._child == 0
 
     def _wait(self) -> int:
-        """The child's exit code, -n for signal n; orphans are reaped meanwhile."""
+        """The child's exit code, -n for signal n. Reaps orphans meanwhile."""
         while True:
             try:
                 pid, status = os.wait()

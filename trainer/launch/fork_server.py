@@ -1,8 +1,8 @@
-"""The process that forks training processes: it imports torch once, so that an attempt need not.
+"""The process that forks training processes. It imports torch once, so that an attempt need not.
 
 It starts while the supervisor joins the rendezvous, and ends with the supervisor. It computes nothing and
 opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a GPU or failed, each
-process starts as a Python of its own, which is slower and always works.
+process starts as a new Python, which is slower and always works.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _CHUNK = 65536
 
 
 def main() -> int:
-    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, `argv`."""
+    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, then
+    `argv`."""
     die_with_parent()
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -43,7 +44,7 @@ def main() -> int:
     sock.set_inheritable(False)
     kind, *argv = sys.argv[2:]
     program = _PROGRAMS[kind]
-    # Modules are never garbage: collecting would take a fifth of the time.
+    # Modules are never garbage: collection would take a fifth of the time.
     gc.disable()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -55,10 +56,10 @@ def main() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Forked:
-    """What runs in the forked processes: all take the arguments.
+    """A program of the forked processes; each function takes the arguments.
 
     `preload` imports what a process needs before its first step, and nothing that opens a GPU; `run` returns
-    the exit code; `command` is for a process that can't be forked, because the module `needed` is missing.
+    the exit code; `command` starts a process that can't be forked because the module `needed` is missing.
     """
 
     preload: Callable[[Sequence[str]], None]
@@ -108,7 +109,7 @@ class ForkServer:
     def __init__(self, sock: socket.socket, program: _Forked, argv: list[str]) -> None:
         self._stream, self._program, self._argv = MessageStream(sock), program, argv
         self._local_ranks: dict[int, int] = {}
-        """By process id."""
+        """Local ranks by process id."""
         self._wakeup: int
         self._wakeup, wakeup_write = os.pipe()
         os.set_blocking(self._wakeup, False)
@@ -117,7 +118,7 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def serve(self) -> int:
-        """0 after the supervisor has ended; in a forked process its exit code."""
+        """Serve; return 0 after the supervisor ended, or in a forked process its exit code."""
         while not self._stream.closed:
             select.select([self._stream.sock.fileno(), self._wakeup], [], [])
             with contextlib.suppress(BlockingIOError):
@@ -136,7 +137,7 @@ class ForkServer:
         return 0
 
     def _fork(self, local_rank: int) -> bool:
-        """True in the new process, where signals are blocked until it has handlers."""
+        """Fork; True in the child, where signals stay blocked until it has handlers."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         parent = os.getpid()
         pid = os.fork()
@@ -158,7 +159,7 @@ class ForkServer:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
                 return
-            # Before the process id is free again: nobody reads from its DataLoader workers now.
+            # Before the process id can be reused: nothing reads from its DataLoader workers any more.
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)
             local_rank = self._local_ranks.pop(ended.si_pid, None)
@@ -175,7 +176,7 @@ class ForkServer:
 
 
 def _run_forked(program: _Forked, environment: Mapping[str, str], argv: list[str]) -> int:
-    """In a forked process: train."""
+    """Run the program in a forked process; return its exit code."""
     os.environ.update(environment)
     if not _can_fork(program.needed):
         command = program.command(argv)
@@ -196,7 +197,7 @@ def _can_fork(needed: str) -> bool:
 
 
 def _count_gpus() -> int:
-    """GPUs that torch sees, counted in another process: counting may open them."""
+    """GPUs that torch sees, counted in another process because counting may open them."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

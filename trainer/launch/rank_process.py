@@ -1,4 +1,4 @@
-"""One training process (a rank), from its first import of torch to its exit code."""
+"""One training process (a rank), from its import of torch to its exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainer.supervision.failure import ERROR_FILE, report_error
 
 
 def run_rank_with(argv: Sequence[str]) -> int:
-    """Train with these flags, in a forked process."""
+    """Train with these flags in a forked process; return the exit code."""
     try:
         return run_rank(parse(argv))
     except UsageError as error:
@@ -29,16 +29,16 @@ def run_rank_with(argv: Sequence[str]) -> int:
 
 
 def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
-    """Train. An error becomes one record (`supervision.failure`) and an exit code.
+    """Train; an error becomes one record (`supervision.failure`) and an exit code.
 
-    `exit_code` is what the process ends with for an outcome, where no supervisor reads it.
+    Without a supervisor, `exit_code` maps the outcome to the code that the process ends with.
     """
     die_with_parent()
     agent.start()
     warnings.filterwarnings("ignore")
     trainer: Any = None
     try:
-        # torch is imported only here: the launcher reports a wrong flag at once, without it.
+        # Imports torch only now: the launcher reports a wrong flag at once, without it.
         from trainer.elastic.training import ElasticTrainer
         from trainer.train import Trainer
 
@@ -47,18 +47,18 @@ def run_rank(config: Config, exit_code: Callable[[int], int] = int) -> int:
             raise UsageError("--elastic needs trainer.task on each node, and does not work below torchrun")
         trainer = ElasticTrainer(config, link) if link else Trainer(config)
         code = int(trainer.run())
-    except Exception as error:  # noqa: BLE001 - every error becomes one entry of the log
+    except Exception as error:  # noqa: BLE001 - every error becomes one log entry
         code = report_error(error, _where(trainer))
     code = exit_code(code)
     if code:
-        # At once: threads that save or upload may wait for a lost rank or for a bucket.
+        # Exit at once: threads that save or upload may wait for a lost rank or for a bucket.
         sys.stderr.flush()
         os._exit(code)
     return code
 
 
 def _where(trainer: Any) -> dict[str, Any]:
-    """Where the training was; nothing rather than another error than the one that is reported."""
+    """The place in the training; empty rather than a second error."""
     with contextlib.suppress(Exception):
         return trainer.where() if trainer is not None else {}
     return {}

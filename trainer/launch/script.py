@@ -1,7 +1,7 @@
-"""Somebody's own training script below the supervisor: `python -m trainer.launch [options] script.py …`.
+"""A user's own training script below the supervisor: `python -m trainer.launch [options] script.py …`.
 
 The script gets torchrun's variables and knows nothing of this package. Its processes are forked from one that
-has torch imported, as the trainer's are.
+has imported torch, as the trainer's are.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ CHECKPOINT_DIR = "CHECKPOINT_DIR"
 """Variable with the absolute path of --checkpoint-dir, for the script."""
 _DESCRIPTION = (
     "Run a training script on this node, one process for each GPU, together with the other nodes of the job. "
-    "It gets torchrun's variables. A failed attempt starts again on all nodes at once; a signal is handed on."
+    "It gets torchrun's variables. A failed attempt starts again on all nodes at once; signals are passed on."
 )
 _CLUSTER_VARIABLES = ("CLUSTER_SPEC", "TF_CONFIG", "PET_NNODES", "PET_NODE_RANK", "RANK", "WORLD_SIZE")
-"""What names this node's place; --nnodes replaces all of it."""
+"""Variables that name this node's place; --nnodes replaces all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptProgram:
     """Implements `Program` for a script, or with `is_module` for a module, and its arguments.
 
-    `checkpoint_dir` is where it saves its checkpoints, as far as it says; `preload` are modules to import
-    before the fork, and without `fork` there is none. `nodes` are variables that name this node's place.
+    `checkpoint_dir` is where it saves its checkpoints, if known; `preload` are modules to import before the
+    fork, `fork` is false for new processes. `nodes` are variables that name this node's place.
     """
 
     name: str
@@ -72,22 +72,22 @@ class ScriptProgram:
         return {CHECKPOINT_DIR: str(Path(self.checkpoint_dir).absolute())} if self.checkpoint_dir else {}
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The environment that says which node this is: that of --nnodes, else `env`."""
+        """The environment that names this node's place: that of --nnodes, else `env`."""
         if not self.nodes:
             return dict(env)
         return {k: v for k, v in env.items() if k not in _CLUSTER_VARIABLES} | dict(self.nodes)
 
     def saves(self) -> frozenset[tuple[str, int]]:
-        """The files and folders in its folder of checkpoints, two levels deep."""
-        found = set[tuple[str, int]]()
+        """The files and folders in its checkpoint folder, two levels deep."""
+        paths = set[tuple[str, int]]()
         if self.checkpoint_dir:
             for path in (*Path(self.checkpoint_dir).glob("*"), *Path(self.checkpoint_dir).glob("*/*")):
                 try:
-                    found.add((str(path), path.stat().st_mtime_ns))
+                    paths.add((str(path), path.stat().st_mtime_ns))
                 except OSError:
-                    # Deleted in this moment.
+                    # Deleted just now.
                     continue
-        return frozenset(found)
+        return frozenset(paths)
 
     def newest_step(self) -> int:
         return -1
@@ -105,11 +105,11 @@ class ScriptProgram:
         return True
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
-        """After a signal any end is one; else a process that a SIGTERM of its own ended is a failed one."""
+        """After a signal any end is final; otherwise a process that SIGTERM ended has failed."""
         return exit_codes.FINAL if signalled else frozenset({exit_codes.DONE, exit_codes.USAGE})
 
     def outcome(self, code: int, *, signalled: bool) -> int:
-        """A script that saves and exits with 0 after SIGTERM has not finished: a restart continues."""
+        """A script that exits with 0 after SIGTERM has saved but not finished: a restart continues."""
         if signalled and code in {exit_codes.DONE, exit_codes.STOPPED}:
             return exit_codes.PREEMPTED if self.has_checkpoint() else exit_codes.STOPPED
         return code
@@ -123,28 +123,28 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(words: Sequence[str]) -> ScriptProgram:
-    """The program of this command line. Raises UsageError."""
-    given = vars(_parser().parse_args(list(words)))
+    """Parse this command line. Raises UsageError."""
+    options = vars(_parser().parse_args(list(words)))
     for name in ("nproc", "max_restarts", "join_timeout", "peer_timeout", "grace", "hang_factor"):
-        if not 0 <= given[name] < float("inf"):
-            raise UsageError(f"--{name.replace('_', '-')} must be at least 0, not {given[name]}")
-    if not 1 <= given["hang_floor"] < float("inf"):
-        raise UsageError(f"--hang-floor must be at least 1, not {given['hang_floor']}")
-    if not given["module"] and not Path(given["script"]).is_file():
-        raise UsageError(f"there is no script {given['script']} on this node")
+        if not 0 <= options[name] < float("inf"):
+            raise UsageError(f"--{name.replace('_', '-')} must be at least 0, not {options[name]}")
+    if not 1 <= options["hang_floor"] < float("inf"):
+        raise UsageError(f"--hang-floor must be at least 1, not {options['hang_floor']}")
+    if not options["module"] and not Path(options["script"]).is_file():
+        raise UsageError(f"no script {options['script']} on this node")
     launch = replace(
-        LaunchConfig(), **{i.name: given[i.name] for i in fields(LaunchConfig) if i.name in given}
+        LaunchConfig(), **{i.name: options[i.name] for i in fields(LaunchConfig) if i.name in options}
     )
     return ScriptProgram(
-        given["script"],
-        tuple(given["args"]),
-        given["module"],
+        options["script"],
+        tuple(options["args"]),
+        options["module"],
         launch,
-        given["grace"],
-        _checkpoint_dir(given["checkpoint_dir"]),
-        tuple(filter(None, given["preload"].split(","))),
-        given["fork"] == "on",
-        _nodes(given),
+        options["grace"],
+        _checkpoint_dir(options["checkpoint_dir"]),
+        tuple(filter(None, options["preload"].split(","))),
+        options["fork"] == "on",
+        _nodes(options),
         tuple(words),
     )
 
@@ -154,7 +154,9 @@ def _parser() -> _Parser:
 
     def add(name: str, *more: str, **settings: Any) -> None:
         # torchrun takes both spellings.
-        spellings = [each for one in (name, *more) for each in (one, f"--{one[2:].replace('-', '_')}")]
+        spellings = [
+            spelling for flag in (name, *more) for spelling in (flag, f"--{flag[2:].replace('-', '_')}")
+        ]
         parser.add_argument(*dict.fromkeys(spellings), **settings)
 
     for item in fields(LaunchConfig):
@@ -167,68 +169,70 @@ def _parser() -> _Parser:
         "--grace",
         type=float,
         default=25.0,
-        help="seconds between SIGTERM, which the script gets, and SIGKILL",
+        help="seconds between SIGTERM and SIGKILL of the script",
     )
     add(
         "--checkpoint-dir",
         default="",
-        help="where the script saves, for it in $CHECKPOINT_DIR: only restarts without anything new in it "
-        "count against --max-restarts; default: $CHECKPOINT_DIR, else a mounted $AIP_CHECKPOINT_DIR/<job>",
+        help="where the script saves ($CHECKPOINT_DIR in its environment): only restarts without new "
+        "files there count against --max-restarts; default: $CHECKPOINT_DIR, else a mounted $AIP_CHECKPOINT_DIR/<job>",
     )
     add("--preload", default="", help="modules to import once, before the fork: a,b.c")
     add(
         "--fork",
         default="on",
         choices=ON_OFF,
-        help="off: torch is imported by each process, which may set variables for it before",
+        help="off: each process imports torch itself, and may set variables before",
     )
-    add("--nnodes", default="", help="number of nodes, where no variable has it; MIN:MAX: as many as come")
-    add("--node-rank", default="", help="with --nnodes: which of the nodes this one is, from 0")
+    add("--nnodes", default="", help="number of nodes, if no variable has it; MIN:MAX: elastic")
+    add("--node-rank", default="", help="with --nnodes: rank of this node, from 0")
     add("--master-addr", "--rdzv-endpoint", default="", help="with --nnodes: HOST or HOST:PORT of node 0")
     add("--master-port", default="", help="with --nnodes: a free port of node 0; default: 29500")
-    add("--rdzv-id", default="", help="with --nnodes: a name that only this job has")
-    add("--rdzv-backend", default="", help="of torchrun: has no effect")
-    add("--standalone", action="store_true", help="one node, whatever the variables say")
-    parser.add_argument("-m", "--module", action="store_true", help="the script is a module's name")
+    add("--rdzv-id", default="", help="with --nnodes: a unique name of the job")
+    add("--rdzv-backend", default="", help="accepted for torchrun; has no effect")
+    add("--standalone", action="store_true", help="one node; ignores the variables")
+    parser.add_argument("-m", "--module", action="store_true", help="the script is the name of a module")
     parser.add_argument("script", help="the script, or with -m the module")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
     return parser
 
 
 def _processes(text: str) -> int:
-    """As torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
+    """The number of processes, as for torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
     named = {"gpu": 0, "auto": 0, "cpu": os.cpu_count() or 1}
     if text not in named and not text.removeprefix("-").isdigit():
         raise argparse.ArgumentTypeError(f"{text} is neither a number nor gpu, auto or cpu")
     return named[text] if text in named else int(text)
 
 
-def _checkpoint_dir(given: str) -> str:
-    given = given or os.environ.get(CHECKPOINT_DIR, "")
-    if not given and buckets_mounted():
-        given = upload_uri("", os.environ)
-    if problem := problem_of(given):
-        raise UsageError(f"--checkpoint-dir {given}: {problem}")
-    return str(local_path(given)) if given else ""
+def _checkpoint_dir(folder: str) -> str:
+    folder = folder or os.environ.get(CHECKPOINT_DIR, "")
+    if not folder and buckets_mounted():
+        folder = upload_uri("", os.environ)
+    if problem := problem_of(folder):
+        raise UsageError(f"--checkpoint-dir {folder}: {problem}")
+    return str(local_path(folder)) if folder else ""
 
 
-def _nodes(given: Mapping[str, str]) -> dict[str, str]:
-    """Variables, as Kubeflow sets them, for --nnodes and --standalone; empty without either."""
-    if given["standalone"]:
+def _nodes(options: Mapping[str, str]) -> dict[str, str]:
+    """Variables as Kubeflow sets them, from --nnodes and --standalone; empty without these flags."""
+    if options["standalone"]:
         return {"PET_NNODES": "1", "PET_NODE_RANK": "0"}
-    if not given["nnodes"]:
+    if not options["nnodes"]:
         for name in ("node_rank", "master_addr", "master_port"):
-            if given[name]:
+            if options[name]:
                 raise UsageError(f"--{name.replace('_', '-')} needs --nnodes")
         return {}
-    if given["nnodes"] != "1" and not given["node_rank"]:
-        raise UsageError(f"--nnodes {given['nnodes']} needs --node-rank: which of them this node is, from 0")
-    host, _, port = given["master_addr"].partition(":")
-    found = {
-        "PET_NNODES": given["nnodes"],
-        "PET_NODE_RANK": given["node_rank"],
+    if options["nnodes"] != "1" and not options["node_rank"]:
+        raise UsageError(
+            f"--nnodes {options['nnodes']} needs --node-rank: which of them this node is, from 0"
+        )
+    host, _, port = options["master_addr"].partition(":")
+    variables = {
+        "PET_NNODES": options["nnodes"],
+        "PET_NODE_RANK": options["node_rank"],
         "PET_MASTER_ADDR": host,
-        "PET_MASTER_PORT": given["master_port"] or port,
-        "PET_RDZV_ID": given["rdzv_id"],
+        "PET_MASTER_PORT": options["master_port"] or port,
+        "PET_RDZV_ID": options["rdzv_id"],
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in variables.items() if value}

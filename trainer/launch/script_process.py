@@ -1,6 +1,6 @@
-"""A process of somebody's script: it runs as `python script.py` would, and its error is recorded.
+"""A process of a user's script: it runs as `python script.py` would, and records its error.
 
-It is forked from the fork server, or a Python of its own: `python -m trainer.launch.script_process WORDS`.
+It is forked from the fork server, or a new Python: `python -m trainer.launch.script_process WORDS`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.
 _TEARDOWN_SECONDS = 10.0
 """Longest that a process lives after an error: threads of its libraries may wait for a lost rank."""
 _OURS = "trainer"
-"""This package, of which the script may have one of the same name."""
+"""This package; the script may have a package of the same name."""
 _NOT_THE_SCRIPTS = (__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
 
 
 def preload(words: Sequence[str]) -> None:
-    """Import what the script needs, in the fork server; what is missing is the script's to report."""
+    """Import in the fork server what the script needs; the script itself reports what is missing."""
     program = parse(words)
     for name in (*_PRELOADED, *program.preload) if program.fork else ():
         try:
@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt as error:
         _print(error)
         return 128 + signal.SIGINT
-    except BaseException as error:  # noqa: BLE001 - any error of the script's; torch has such that are no Exception
+    except BaseException as error:  # noqa: BLE001 - any error of the script; some of torch's are no Exception
         return _failed(error)
     return exit_codes.DONE
 
@@ -86,7 +86,7 @@ def _failed(error: BaseException) -> int:
 
 
 def _print(error: BaseException) -> None:
-    """As Python does, by the script's own hook if it has set one, and without the frames of this module."""
+    """Print as Python does, with the script's own hook if there is one, without the frames of this module."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in _NOT_THE_SCRIPTS:
         trace = trace.tb_next
@@ -95,7 +95,7 @@ def _print(error: BaseException) -> None:
 
 
 def _run_file(name: str) -> None:
-    """Execute it as `__main__`, which stays so for what the script pickles and runs at exit."""
+    """Execute the file as `__main__`, which stays so for what the script pickles and runs at exit."""
     path = Path(name).absolute()
     _set_path(str(path.resolve().parent))
     main = types.ModuleType("__main__")
@@ -112,24 +112,24 @@ def _run_file(name: str) -> None:
 def _run_module(name: str) -> None:
     _set_path(str(Path.cwd()))
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        found = None
-    if found is None:
-        raise UsageError(f"there is no module {name} in {Path.cwd()} or on the PYTHONPATH of this node")
+        spec = None
+    if spec is None:
+        raise UsageError(f"no module {name} in {Path.cwd()} or on the PYTHONPATH of this node")
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _set_path(folder: str) -> None:
-    """Look for modules in this folder first; a package there that is called as ours is then the script's."""
+    """Search modules in this folder first; a package there with our name is then the script's."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
     elif "PYTHONSAFEPATH" not in os.environ:
         sys.path.insert(0, folder)
-    found, ours = PathFinder.find_spec(_OURS), sys.modules[_OURS]
-    if found is not None and found.origin != ours.__file__:
+    spec, ours = PathFinder.find_spec(_OURS), sys.modules[_OURS]
+    if spec is not None and spec.origin != ours.__file__:
         for name in [name for name in sys.modules if f"{name}.".startswith(f"{_OURS}.")]:
             del sys.modules[name]
 
@@ -143,7 +143,7 @@ def _make_folder(name: str) -> None:
 
 
 def _seed() -> None:
-    """Draw new seeds: what was imported before the fork has the same state in all processes."""
+    """Draw new seeds: modules imported before the fork have the same state in all processes."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None:
         numpy.random.seed()
@@ -159,7 +159,8 @@ def _exit_code(ending: SystemExit) -> int:
 
 
 def _use_one_thread() -> None:
-    """As torchrun does where several processes share a machine and nobody has said how many threads."""
+    """Use one thread, as torchrun does where several processes share a machine and OMP_NUM_THREADS is
+    unset."""
     if "OMP_NUM_THREADS" in os.environ or os.environ.get("LOCAL_WORLD_SIZE", "1") == "1":
         return
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -1,4 +1,4 @@
-"""The start of a node: what is its part, PID 1, the supervisor, and the exit code of the container."""
+"""Start a node: its part in the job, PID 1, the supervisor, and the exit code of the container."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def start(program: Program, topology: Topology) -> int:
     outcome = _supervisor(program, topology).run()
     code = exit_codes.for_platform(outcome, os.environ)
     if code != outcome:
-        text = f"exit code {code} for {outcome} ({exit_codes.NAMES[outcome]}), which this platform restarts"
+        text = (
+            f"exit code {code} for {outcome} ({exit_codes.NAMES[outcome]}), so that this platform restarts it"
+        )
         emit("phase", text, phase="stopping", exit_code=code, outcome=outcome)
     return code
 
@@ -52,7 +54,8 @@ def _supervisor(program: Program, topology: Topology) -> Supervisor:
 
 
 def elastic_flags(config: Config, flags: Sequence[str], topology: Topology) -> list[str]:
-    """`--elastic` for a job whose operator may change its number of nodes, if its processes can stay then."""
+    """The `--elastic` flag for a job whose operator may change its number of nodes, if its processes can
+    stay."""
     if not topology.minimum or config.launch.elastic:
         return []
     added = [f"--elastic={topology.minimum}"]

@@ -28,16 +28,16 @@ class TrainerProgram:
 
     def __init__(self, config: Config, flags: Sequence[str]) -> None:
         self._upload_dir, self._flags = config.checkpoint.upload_dir, list(flags)
-        given = config.checkpoint.checkpoint_dir
-        self._folder = checkpoint_folder(given)
-        self._is_usable = bucket_path(given) is None or buckets_mounted()
-        """Whether the folder can be on this node; if not, its processes refuse it."""
+        checkpoint_dir = config.checkpoint.checkpoint_dir
+        self._folder = checkpoint_folder(checkpoint_dir)
+        self._is_usable = bucket_path(checkpoint_dir) is None or buckets_mounted()
+        """Whether this node can have the folder; if not, its processes refuse it."""
         self._hold: LaunchHold | None = None
         self._run_id = launch_id(os.environ)
-        """Of this launch, for its processes: by it a restart finds its own run."""
+        """Id of this launch, by which its processes find their own run after a restart."""
         self.launch, self.grace = config.launch, config.checkpoint.grace
         self.uses_gpus = config.parallel.device != "cpu"
-        # In an elastic run each node has the whole state.
+        # In an elastic run every node has the whole state.
         self._peer_copies = 0 if config.launch.elastic else config.checkpoint.peer_copies
         self._copies: StoreProcess | None = None
         self.hang_folder = self._folder.parent / HANG_FOLDER
@@ -49,7 +49,7 @@ class TrainerProgram:
 
     def open(self, topology: Topology) -> None:
         if self._is_usable:
-            # Between two attempts too, no other job may take it.
+            # Also between two attempts: no other job may take the folder.
             self._hold = LaunchHold(self._folder, self._run_id)
         if self._peer_copies and topology.nodes > 1 and not topology.minimum:
             self._copies = StoreProcess(topology, self._peer_copies)
@@ -74,7 +74,7 @@ class TrainerProgram:
         return -1
 
     def has_checkpoint(self) -> bool:
-        # The resume checks it for damage; there is no time now.
+        # Resuming checks it for damage; now there is no time.
         if self.saves():
             return True
         with contextlib.suppress(RemoteStoreError):
@@ -88,7 +88,7 @@ class TrainerProgram:
         uri = upload_uri(self._upload_dir, os.environ)
         if not uri:
             return self.newest_step() >= self._steps
-        # What is not uploaded yet is the next start's to upload.
+        # The next start uploads what is not uploaded yet.
         with contextlib.suppress(RemoteStoreError, OSError):
             return max(open_store(uri).steps(), default=-1) >= self._steps
         return False

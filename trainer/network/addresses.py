@@ -14,21 +14,21 @@ _LISTENERS = range(20_000, 30_000)
 
 
 def local_address(sock: socket.socket) -> str:
-    """This machine's end of a connection: the address that the peer's packets arrive at."""
+    """This machine's end of a connection: the address at which the peer's packets arrive."""
     try:
         return without_prefix(str(sock.getsockname()[0]))
     except (OSError, IndexError):
-        # Closed, or no connection of a network.
+        # Closed, or not a network connection.
         return ""
 
 
 def without_prefix(address: str) -> str:
-    """An address as IPv4, if it is one that a socket for both versions shows as IPv6."""
+    """An IPv4 address as such, if a dual-stack socket shows it as IPv6."""
     return address.removeprefix("::ffff:")
 
 
 def interface_of(address: str) -> str:
-    """The network interface with this IPv4 address; empty if there is none."""
+    """The network interface with this IPv4 address, or ""."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):
@@ -49,12 +49,12 @@ def listen_on(port: int) -> socket.socket:
 def free_port() -> int:
     """A port that is free now, below those that Linux gives to outgoing connections (from 32,768).
 
-    A connection of any process would else take it before its listener does. If a listener takes it first, the
-    attempt fails and the next one has another. Raises OSError if none is free.
+    Otherwise an outgoing connection could take it before its listener does. If another listener takes it
+    first, the attempt fails and the next one uses another port. Raises OSError if none is free.
     """
     for port in random.SystemRandom().choices(_LISTENERS, k=1000):
         with socket.socket() as probe, contextlib.suppress(OSError):
-            # As torch's store does; a port of a connection that has just ended counts as free.
+            # As torch's store does: a port of a connection that just ended counts as free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("", port))
             return port

@@ -1,4 +1,4 @@
-"""Messages between two supervisors, or between one and its fork server: a JSON object a line on a socket.
+"""Messages between two supervisors, or a supervisor and its fork server: one JSON object per line.
 
 Nothing here blocks: the caller also serves signals and other sockets.
 """
@@ -15,30 +15,30 @@ from typing import Any
 _MAX_BYTES = 1 << 20
 """Longest line. A peer that sends a longer one is not part of this run."""
 _MAX_UNSENT = 16 << 20
-"""Bytes that wait for a peer to read. One that lets more wait counts as lost."""
+"""Bytes that may wait for the peer to read them; a peer with more counts as lost."""
 _SHOWN = 60
-"""Bytes of a line that can't be read, for the log."""
+"""Bytes shown in the log of a line that can't be read."""
 
 
 class MessageStream:
-    """One end of a connection. `closed` is set once either side has closed it."""
+    """One end of a connection. `closed` is set once either side closes it."""
 
     def __init__(
         self, sock: socket.socket, clock: Callable[[], float] = time.monotonic, peer: str = ""
     ) -> None:
-        """`peer` is the address of the other end, for the log."""
+        """`peer` is the peer's address, for the log."""
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock, self.closed, self.peer = sock, False, peer
         self.problem = ""
-        """What it sent that is no message, after which it is closed."""
+        """The invalid message that it sent, after which the connection is closed."""
         self._clock, self._last_received = clock, clock()
         self._partial = b""
         self._unsent = b""
 
     def send(self, **message: Any) -> None:
-        """Send a message. What the peer's receive buffer does not take is sent by the next `receive`."""
+        """Send a message. If the peer's receive buffer is full, the next `receive` sends the rest."""
         if self.closed:
             return
         self._unsent += json.dumps(message).encode() + b"\n"
@@ -56,7 +56,7 @@ class MessageStream:
             self._unsent = b""
 
     def receive(self) -> list[dict[str, Any]]:
-        """All messages that have arrived; the end of the connection sets `closed`."""
+        """All messages that arrived; the end of the connection sets `closed`."""
         if self._unsent and not self.closed:
             self._flush()
         while not self.closed:

@@ -1,4 +1,4 @@
-"""Connections that do not belong to this run: closed, and reported once for each address."""
+"""The log of connections that do not belong to this run: closed, and reported once per address."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ _MAX_ADDRESSES = 20
 
 
 class RejectionLog:
-    """Reports closed connections of one listener.
+    """Reports rejected connections of one listener.
 
     Args:
         phase: What the listener is for, as the goodput lines name it.
-        why: What the connection is not, or may not do; the end of the sentence before its reason.
+        reason: What the connection lacks; the part of the sentence before the details.
     """
 
-    def __init__(self, phase: str, why: str) -> None:
-        self._phase, self._why = phase, why
+    def __init__(self, phase: str, reason: str) -> None:
+        self._phase, self._why = phase, reason
         self._reported: set[str] = set()
 
     def report(self, address: str, problem: str) -> None:
-        """Warn of a closed connection; one without a problem is a probe that sent nothing."""
+        """Warn of a closed connection. Without a problem it was a probe that sent nothing."""
         if not problem or address in self._reported or len(self._reported) >= _MAX_ADDRESSES:
             return
         self._reported.add(address)

@@ -10,8 +10,7 @@ from trainer.placement.variables import job_id, read_integer, read_json
 
 
 def from_cluster_spec(env: Mapping[str, str]) -> Topology:
-    """Pools 0 and 1 train; node rank is 0 for the primary and i + 1 for worker i (docs/facts/vertex.md
-    3.1)."""
+    """Pools 0 and 1 train; rank 0 is the primary, i + 1 is worker i (docs/facts/vertex.md 3.1)."""
     spec = read_json(env, "CLUSTER_SPEC")
     cluster, task = spec.get("cluster") or {}, spec.get("task") or {}
     kind, index = str(task.get("type", "")), int(task.get("index", 0))

@@ -1,8 +1,8 @@
-"""Why an attempt ended: the error that a process records before it exits, and the first one of a node.
+"""Why an attempt ended: the error that a process records before it exits, and the first error of a node.
 
-Each process has a file for its error, in the format of torch's elastic launcher with our fields beside it, so
-that a script with torch's `@record` and a run below torchrun work too. The supervisor reads the files, picks
-the first error, and writes it to the log as one entry.
+Each process has a file for its error, in the format of torch's elastic launcher with our own fields beside
+it, so that scripts with torch's `@record` and runs below torchrun work too. The supervisor reads the files,
+picks the first error, and writes it to the log as one entry.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from trainer.prctl import parent_id
 from trainer.structured_log import emit
 
 ERROR_FILE = "VXTUI_ERROR_FILE"
-"""Variable with the path of the process's record. Where our supervisor sets it, the supervisor reports."""
+"""Variable with the path of the process's record. Our supervisor sets it, and then reports the error."""
 TORCH_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-"""The same of torchrun, which reports the record itself."""
+"""torchrun's variable for the same; torchrun reports the record itself."""
 _PEER_IS_GONE = (
     "Connection reset by peer", "Connection closed by peer", "Broken pipe", "Connection was likely closed",
     "failed to recv, got 0 bytes", "remote process exited or there was a network error",
     "NCCL communicator was aborted",
 )  # fmt: skip
-"""Texts in the errors of gloo, NCCL and torch's store after the process at the other end has died."""
+"""Texts in the errors of gloo, NCCL and torch's store after the peer process died."""
 _PEER_ERRORS = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "DistError")
 _EXPECTED: dict[type[Exception], int] = {
     UsageError: exit_codes.USAGE,
@@ -43,7 +43,7 @@ _EXPECTED: dict[type[Exception], int] = {
     PlaceUnavailableError: exit_codes.STORE_UNAVAILABLE,
     ReplicaError: exit_codes.REPLICAS_DIFFER,
 }
-"""Exit codes of the errors whose text says it all, without a traceback."""
+"""Exit codes of errors whose text is complete without a traceback."""
 _FIRST_SECONDS = 2.0
 """Longest that a process without a supervisor waits for local rank 0 to report the same error."""
 _MAX_TRACEBACK = 32_000
@@ -52,9 +52,9 @@ _MAX_TRACEBACK = 32_000
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """Why an attempt ended, in a sentence; `time` is in seconds since the epoch.
+    """Why an attempt ended, in one sentence; `time` is in seconds since the epoch.
 
-    `follower`: the process only noticed that another one is gone. `code` is an exit code.
+    `follower`: the process only noticed that another process is gone. `code` is an exit code.
     """
 
     message: str
@@ -63,13 +63,13 @@ class AttemptFailure:
     follower: bool = False
 
     def precedes(self, other: AttemptFailure | None) -> bool:
-        """Whether this one rather than `other` is the cause."""
+        """Whether this failure rather than `other` is the cause."""
         return other is None or (self.follower, self.time) < (other.follower, other.time)
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """What a process has recorded of its error: the sentence, and fields of the log's entry."""
+    """The error that a process recorded: the sentence, and fields of the log entry."""
 
     message: str
     time: float
@@ -78,9 +78,9 @@ class ErrorRecord:
 
 
 def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
-    """Record this process's error, in the log too if no supervisor does so; return the exit code.
+    """Record this process's error, and log it if no supervisor does; return the exit code.
 
-    `where` are fields that say where in the training it happened.
+    `where` are fields that locate the error in the training.
     """
     expected = next((code for kind, code in _EXPECTED.items() if isinstance(error, kind)), 0)
     message, follower = _sentence(error), not expected and noticed_a_lost_peer(error)
@@ -101,19 +101,19 @@ def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
 
 
 def read_record(path: Path) -> ErrorRecord | None:
-    """The record of a process; None if it left none. Also reads one of torch's `@record`."""
+    """The record of a process; None if it left none. Also reads a record of torch's `@record`."""
     try:
         content = json.loads(path.read_text())
         changed = path.stat().st_mtime
     except (OSError, ValueError):
         return None
-    said = content.get("message") if isinstance(content, dict) else None
-    if isinstance(said, str):
-        said = {"message": said}
-    if not isinstance(said, dict):
+    error = content.get("message") if isinstance(content, dict) else None
+    if isinstance(error, str):
+        error = {"message": error}
+    if not isinstance(error, dict):
         return None
-    own, extra = content.get("vxtui"), said.get("extraInfo")
-    message = str(said.get("message") or "no reason was given")
+    own, extra = content.get("vxtui"), error.get("extraInfo")
+    message = str(error.get("message") or "no reason was given")
     if isinstance(own, dict):
         try:
             return ErrorRecord(message, float(own["time"]), bool(own["follower"]), dict(own["fields"]))
@@ -145,30 +145,30 @@ class NodeFailures:
         self._records: dict[int, ErrorRecord] = {}
         self._cause_rank = -1
         self.cause: AttemptFailure | None = None
-        """The first failure of this node; of followers only if there is no other."""
+        """The first failure of this node; a follower's only if there is no other failure."""
 
     def file(self, local_rank: int) -> Path:
-        """Where this process records its error."""
+        """The file in which this process records its error."""
         return self._folder / f"attempt-{self.attempt}-rank-{local_rank}.json"
 
     def has_record(self, local_rank: int) -> bool:
-        """Whether the process has recorded an error."""
+        """Whether the process recorded an error."""
         return read_record(self.file(local_rank)) is not None
 
     def add(self, local_rank: int, code: int, ended_before: float = math.inf) -> bool:
-        """Add a process that ended with `code`; True if it is the new cause.
+        """Add a process that ended with `code`; return whether it is the new cause.
 
         Errors after `ended_before` (epoch seconds), when another node ended the attempt, are consequences.
         """
         record = read_record(self.file(local_rank))
         if record is None:
-            message = f"{self._who(local_rank, code)}{_exit_text(code)}"
+            message = f"{self._prefix(local_rank, code)}{_exit_text(code)}"
             follower = code not in self._final() and math.isfinite(ended_before)
             failure = AttemptFailure(message, time.time(), code, follower)
         else:
             self._records[local_rank] = record
             follower = record.follower or record.time > ended_before
-            message = f"{self._who(local_rank, code)}{record.message}"
+            message = f"{self._prefix(local_rank, code)}{record.message}"
             failure = AttemptFailure(message, record.time, code, follower)
         if not failure.precedes(self.cause):
             return False
@@ -176,11 +176,11 @@ class NodeFailures:
         return True
 
     def others_finish(self, code: int) -> bool:
-        """Whether the others finish their part after this code: its process has reported what it did."""
+        """Whether the others finish their part after this code; the process itself reported its end then."""
         return code in self._final() - {exit_codes.USAGE}
 
     def report(self, *, is_cause: bool) -> None:
-        """Write this node's cause and its followers to the log; `is_cause`: that is the cause of the run."""
+        """Log this node's cause and its followers; `is_cause`: this node's cause is the run's."""
         cause, record = self.cause, self._records.get(self._cause_rank)
         fields: dict[str, Any] = {"node_rank": self._node, "attempt": self.attempt}
         shown = cause is not None and (is_cause or not cause.follower)
@@ -190,13 +190,13 @@ class NodeFailures:
             if record is None:
                 emit("phase", cause.message, severity="ERROR", phase="failed", **entry)
             else:
-                # The place of an error of the user's, which mostly all ranks have, is in the fields.
+                # The place of an error in the user's code, which most ranks share, is in the fields.
                 text = record.message if cause.code in self._final() else cause.message
                 emit("error", text, severity="ERROR", **{**record.fields, **entry})
         followers = [
             self._rank(rank)
-            for rank, one in sorted(self._records.items())
-            if one.follower and not (shown and rank == self._cause_rank)
+            for rank, record_of_rank in sorted(self._records.items())
+            if record_of_rank.follower and not (shown and rank == self._cause_rank)
         ]
         if followers:
             names = (
@@ -208,8 +208,8 @@ class NodeFailures:
     def _rank(self, local_rank: int) -> int:
         return sum(self._processes[: self._node]) + local_rank
 
-    def _who(self, local_rank: int, code: int) -> str:
-        """The beginning of the sentence, where there is more than one node or process."""
+    def _prefix(self, local_rank: int, code: int) -> str:
+        """The beginning of the sentence, if there is more than one node or process."""
         node = f"node {self._node}: " if len(self._processes) > 1 else ""
         if code in self._final() or sum(self._processes) == 1:
             return node
@@ -225,17 +225,17 @@ def _exit_text(code: int) -> str:
 
 
 def _sentence(error: BaseException) -> str:
-    """The error in one sentence; that of a DataLoader's worker without the traceback around it."""
+    """The error in one sentence; an error of a DataLoader's worker without the traceback around it."""
     kind, text = type(error).__name__, str(error) or "no reason was given"
     if "\nOriginal Traceback" in text:
-        # torch raises an error of the same type, whose text is the worker's traceback.
+        # torch raises an error of the same type whose text is the worker's traceback.
         name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
         text = text.rpartition(f"\n{name}: ")[2].strip() or text
     return text if isinstance(error, tuple(_EXPECTED)) else f"{kind}: {text}"
 
 
 def noticed_a_lost_peer(error: BaseException) -> bool:
-    """Whether this error of a process only says that another one is gone."""
+    """Whether the error only shows that another process is gone."""
     return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
 
 
@@ -251,7 +251,8 @@ def _clipped(text: str) -> str:
 
 
 def _write(path: Path, record: ErrorRecord) -> None:
-    """Under another name first: the supervisor reads no half of it. A full disk costs the record only."""
+    """Write the record, then rename it: the supervisor never reads half of it. A full disk loses only the
+    record."""
     stack = str(record.fields.get("traceback", ""))
     content = {
         "message": {
@@ -269,7 +270,7 @@ def _write(path: Path, record: ErrorRecord) -> None:
 def _another_reports(message: str) -> bool:
     """Whether another process of this node has the same error and reports it.
 
-    Below torchrun no supervisor picks one: local rank 0 reports its own, the others what it has not.
+    Below torchrun no supervisor picks one: local rank 0 reports its own error, the others those that differ.
     """
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     try:

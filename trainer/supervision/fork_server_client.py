@@ -1,4 +1,4 @@
-"""The supervisor's side of the fork server: starts, signals and watches this node's processes."""
+"""The supervisor's side of the fork server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.network.messages import MessageStream
 
 
 class ForkServerClient:
-    """The supervisor's side: starts, signals and watches this node's processes, by local rank."""
+    """Starts, signals and watches this node's processes, by local rank."""
 
     def __init__(self, argv: Sequence[str]) -> None:
         """`argv` are `task` and the run's flags, or `script` and its command line."""
@@ -28,7 +28,7 @@ class ForkServerClient:
         self.start()
 
     def start(self) -> None:
-        """Start it unless it runs; it imports in parallel what the processes need."""
+        """Start the fork server unless it runs; it imports in parallel what the processes need."""
         if self._process is not None and self._process.poll() is None and not self._stream.closed:
             return
         self.close()
@@ -48,10 +48,10 @@ class ForkServerClient:
         self._stream = MessageStream(ours)
 
     def gpu_count(self, wait: float) -> int | None:
-        """GPUs of this node; None if that is unknown after `wait` seconds.
+        """GPUs of this node; None if the number is unknown after `wait` seconds.
 
         Raises:
-            RuntimeError: if the fork server has ended.
+            RuntimeError: if the fork server ended.
         """
         if self._gpus is None:
             self.start()
@@ -73,7 +73,7 @@ class ForkServerClient:
         """Local ranks that ended within `wait` seconds, with their exit codes: 128 + n for signal n."""
         ended = [(message["ended"], message["code"]) for message in self._poll(wait) if "ended" in message]
         if self._stream.closed:
-            # The kernel kills its forked processes.
+            # The kernel kills the forked processes of an ended fork server.
             ended += [(rank, 128 + signal.SIGKILL) for rank in self._running - {rank for rank, _ in ended}]
         self._running -= {rank for rank, _ in ended}
         return ended
@@ -83,7 +83,7 @@ class ForkServerClient:
         self._stream.send(signal=number)
 
     def close(self) -> None:
-        """End it and all running processes."""
+        """End the fork server and all running processes."""
         if self._process is not None:
             self._stream.close()
             with contextlib.suppress(subprocess.TimeoutExpired):

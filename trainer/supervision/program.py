@@ -1,4 +1,4 @@
-"""What a supervisor runs and restarts: the trainer, or a user's own script."""
+"""The interface of a program that a supervisor runs and restarts: the trainer, or a user's own script."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trainer.metrics.goodput import RecordedStep
 from trainer.placement.topology import Topology
 
 HANG_FOLDER = "hangs"
-"""Beside the checkpoints."""
+"""Name of the folder of hang reports, beside the checkpoints."""
 
 
 class Program(Protocol):
-    """A program as its supervisor sees it. `launch` has processes and timeouts; times are in seconds."""
+    """A program, as its supervisor sees it. `launch` has processes and timeouts; times are in seconds."""
 
     @property
     def launch(self) -> LaunchConfig: ...
@@ -25,24 +25,24 @@ class Program(Protocol):
 
     @property
     def uses_gpus(self) -> bool:
-        """Whether a node with GPUs gets a process for each."""
+        """Whether a node with GPUs gets one process per GPU."""
 
     @property
     def prints_text(self) -> bool:
-        """Whether its processes print what they like, also a line without its end."""
+        """Whether its processes print free text, possibly lines without a newline."""
 
     @property
     def hang_folder(self) -> Path:
-        """Where the reports of hangs are written."""
+        """Folder of the hang reports."""
 
     def arguments(self) -> list[str]:
-        """The command line of the fork server, without its first two words."""
+        """Arguments of the fork server."""
 
     def open(self, topology: Topology) -> None:
-        """Start what goes with its processes on this node for all attempts."""
+        """Start what its processes need on this node for all attempts."""
 
     def close(self) -> None:
-        """End what `open` has started."""
+        """Stop what `open` started."""
 
     def variables(self, address: str) -> dict[str, str]:
         """Variables of its processes, besides those of torchrun; other nodes reach this one at `address`."""
@@ -51,22 +51,22 @@ class Program(Protocol):
         """Its checkpoints on this node's disk: the name of each, and when it was completed (epoch ns)."""
 
     def newest_step(self) -> int:
-        """Highest step of a checkpoint on this node's disk; -1 if there is none, or it is not known."""
+        """Highest step of a checkpoint on this node's disk; -1 if there is none, or if it is unknown."""
 
     def has_checkpoint(self) -> bool:
         """Whether a restart would continue from a checkpoint."""
 
     def is_done(self) -> bool:
-        """Whether its last step is saved, and a start would only find that; False where that is not known."""
+        """Whether its last step is saved, so that a start would only find that; False if unknown."""
 
     def last_step(self) -> RecordedStep | None:
-        """The last step that its processes recorded; None if there is none."""
+        """The last step that its processes recorded, or None."""
 
     def can_use(self, processes: int) -> bool:
-        """Whether it runs with so many processes in all."""
+        """Whether it can run with this number of processes in all."""
 
     def final_codes(self, *, signalled: bool) -> frozenset[int]:
         """Exit codes of its processes after which another attempt is pointless."""
 
     def outcome(self, code: int, *, signalled: bool) -> int:
-        """What the exit code of its processes means; `signalled`: after a signal to the supervisor."""
+        """The meaning of its processes' exit code; `signalled`: after a signal to the supervisor."""

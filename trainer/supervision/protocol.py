@@ -1,4 +1,4 @@
-"""The messages of the rendezvous, and their check: anything may connect to node 0's port.
+"""The messages of the rendezvous, validated, because anything may connect to node 0's port.
 
 A node begins with `hello`: the protocol's version, the job and its rank. Everything else is closed without
 effect on the run.
@@ -26,10 +26,10 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt. `processes` are the numbers of processes, by node rank.
+    """One attempt. `processes` are the numbers of processes, by node rank.
 
-    `address`:`port` is where this node's processes reach rank 0 of torch.distributed. No message has
-    `own_address`: each node sets it itself, its own address on the same network.
+    `address`:`port` is where this node's processes reach rank 0 of torch.distributed. `own_address` is this
+    node's address on the same network; each node sets it itself, no message carries it.
     """
 
     number: int
@@ -41,14 +41,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """Why the attempt has ended for this node. `hangs`: its processes would not notice."""
+    """Why the attempt ended for this node. `hangs`: its processes would not notice the end."""
 
     failure: AttemptFailure
     hangs: bool = False
 
 
 def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
-    """The first message of a connection, and the one that joins the next attempt."""
+    """The first message of a connection, which also joins the next attempt."""
     return {
         "protocol": VERSION,
         "job": topology.job,
@@ -59,9 +59,9 @@ def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
 
 
 def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
-    """The node's rank. Raises ProtocolError if it is none of this run's other nodes."""
+    """The node's rank. Raises ProtocolError if it is not another node of this run."""
     if "protocol" not in message:
-        raise ProtocolError("it does not begin as a node does")
+        raise ProtocolError("it did not send the hello of a node")
     version, job = read_integer(message, "protocol", 0), read_text(message, "job")
     if version != VERSION:
         raise ProtocolError(f"it has version {version} of the protocol, not {VERSION}")
@@ -73,7 +73,7 @@ def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
 
 
 def read_join(message: Mapping[str, Any]) -> tuple[int, int]:
-    """How many attempts the node has seen, and its number of processes. Raises ProtocolError."""
+    """The number of attempts that the node has seen, and of its processes. Raises ProtocolError."""
     return read_integer(message, "join", 0), read_integer(message, "processes", 1, _MAX_PROCESSES)
 
 
@@ -88,11 +88,11 @@ def start(attempt: Attempt, attempt_id: int) -> dict[str, Any]:
 
 
 def read_start(message: Mapping[str, Any], topology: Topology, own_address: str) -> tuple[Attempt, int]:
-    """The attempt and its id. Raises ProtocolError."""
+    """Parse the attempt and its id. Raises ProtocolError."""
     processes = message.get("processes")
     if not isinstance(processes, list) or len(processes) != topology.nodes:
         raise ProtocolError(f"processes is not a list of {topology.nodes} numbers")
-    counts = [read_integer({"processes": each}, "processes", 1, _MAX_PROCESSES) for each in processes]
+    counts = [read_integer({"processes": count}, "processes", 1, _MAX_PROCESSES) for count in processes]
     attempt = Attempt(
         read_integer(message, "start", 0),
         read_text(message, "address"),
@@ -108,7 +108,7 @@ def failed(failure: AttemptFailure, attempt_id: int) -> dict[str, Any]:
 
 
 def read_failed(message: Mapping[str, Any]) -> tuple[AttemptFailure, int]:
-    """The failure and the attempt's id. Raises ProtocolError."""
+    """Parse the failure and the attempt's id. Raises ProtocolError."""
     return read_failure(message, "failed"), read_integer(message, "attempt_id", 0)
 
 
@@ -117,7 +117,7 @@ def end(ended: AttemptEnd, attempt_id: int) -> dict[str, Any]:
 
 
 def read_end(message: Mapping[str, Any]) -> tuple[AttemptEnd, int]:
-    """The end and the attempt's id. Raises ProtocolError."""
+    """Parse the end and the attempt's id. Raises ProtocolError."""
     ended = AttemptEnd(read_failure(message, "end"), message.get("hangs") is True)
     return ended, read_integer(message, "attempt_id", 0)
 
@@ -127,20 +127,20 @@ def about_hang(message: dict[str, Any], attempt_id: int) -> dict[str, Any]:
 
 
 def read_about_hang(message: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """What `hang.exchange` reads, and the attempt's id. Raises ProtocolError."""
+    """Parse a message for `hang.exchange`, and the attempt's id. Raises ProtocolError."""
     about = message["hang"]
     if not isinstance(about, dict):
-        raise ProtocolError("hang is no object")
+        raise ProtocolError("hang is not an object")
     return about, read_integer(message, "attempt_id", 1)
 
 
 def read_leave(message: Mapping[str, Any]) -> int:
-    """The node's exit code. Raises ProtocolError."""
+    """Parse the node's exit code. Raises ProtocolError."""
     return read_integer(message, "leave", 0, 255)
 
 
 def write_failure(failure: AttemptFailure) -> dict[str, Any]:
-    """For a message."""
+    """The failure as a message field."""
     return {
         "message": failure.message[:_MAX_TEXT],
         "time": float(failure.time),
@@ -150,30 +150,33 @@ def write_failure(failure: AttemptFailure) -> dict[str, Any]:
 
 
 def read_failure(message: Mapping[str, Any], name: str) -> AttemptFailure:
-    """The result of `write_failure` in this field. Raises ProtocolError."""
-    said = message[name]
-    if not isinstance(said, dict):
-        raise ProtocolError(f"{name} is no object")
-    time = said.get("time")
+    """Parse the result of `write_failure` in this field. Raises ProtocolError."""
+    fields = message[name]
+    if not isinstance(fields, dict):
+        raise ProtocolError(f"{name} is not an object")
+    time = fields.get("time")
     if not isinstance(time, float) or not math.isfinite(time):
-        raise ProtocolError("time is no number")
+        raise ProtocolError("time is not a number")
     return AttemptFailure(
-        read_text(said, "message"), time, read_integer(said, "code", 0, 255), said.get("follower") is True
+        read_text(fields, "message"),
+        time,
+        read_integer(fields, "code", 0, 255),
+        fields.get("follower") is True,
     )
 
 
 def read_integer(message: Mapping[str, Any], name: str, low: int, high: int = _MAX_COUNT) -> int:
-    """Raises ProtocolError."""
+    """Return an integer field. Raises ProtocolError."""
     value = message.get(name)
-    # True is an int in Python.
+    # In Python True is an int.
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ProtocolError(f"{name} is no number from {low} to {high}")
+        raise ProtocolError(f"{name} is not a number from {low} to {high}")
     return value
 
 
 def read_text(message: Mapping[str, Any], name: str) -> str:
-    """Raises ProtocolError."""
+    """Return a text field. Raises ProtocolError."""
     value = message.get(name)
     if not isinstance(value, str) or len(value) > _MAX_TEXT:
-        raise ProtocolError(f"{name} is no text")
+        raise ProtocolError(f"{name} is not a text")
     return value

@@ -1,12 +1,12 @@
-"""Rendezvous: how the nodes start an attempt together, and notice together that it has ended.
+"""Rendezvous: the nodes start an attempt together, and notice together that it ended.
 
-Node 0's supervisor is the leader and listens until it ends; each other one is a follower and keeps a
-connection to it. When all nodes have joined, the leader picks a free port and starts the attempt. During
-training each end sends a heartbeat every second. An attempt ends for all nodes when processes of a node fail,
-when its connection breaks, or when it is silent for --peer-timeout: a machine without power or network closes
-no connection. So no node joins an attempt that is about to end, and a message names the missing nodes.
+Node 0's supervisor is the leader and listens until it ends; the others are followers and keep a connection to
+it. When all nodes have joined, the leader picks a free port and starts the attempt. During training each end
+sends a heartbeat every second. An attempt ends for all nodes when processes of a node fail, when its
+connection breaks, or when it is silent for --peer-timeout: a machine without power or network closes no
+connection. So no node joins an attempt that is about to end, and a message names the missing nodes.
 
-Torch is not imported here: a node that comes back joins while its fork server still loads it.
+This module does not import torch: a node that comes back joins while its fork server still imports it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ REPLACE_AFTER = 3.0
 PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_UNAVAILABLE})
 """Exit codes after which the other nodes finish their own part."""
 _MAX_UNIDENTIFIED = 64
-"""Connections that have not said yet what they are; the oldest ones are closed."""
+"""Connections that have not identified themselves yet; the oldest ones are closed."""
 _LOOPBACK = "127.0.0.1"
 
 Clock = Callable[[], float]
 
 
 class RendezvousError(Exception):
-    """The nodes did not join in time, and the message has the missing ones; `code` is the exit code."""
+    """The nodes did not join in time; the message names the missing ones, `code` is the exit code."""
 
     def __init__(self, message: str, code: int = exit_codes.RENDEZVOUS_FAILED) -> None:
         super().__init__(message)
@@ -60,9 +60,9 @@ class Peers(Protocol):
     """The other nodes, as one node's supervisor sees them."""
 
     def poll(self) -> AttemptEnd | None:
-        """Exchange messages, many times a second; return the end if another node has ended the attempt.
+        """Exchange messages, many times a second; return the end if another node ended the attempt.
 
-        Its failure may change to the cause when a node that noticed it later reports it.
+        The failure in it may change to the cause when a node that noticed it later reports it.
         """
 
     def report_failure(self, failure: AttemptFailure) -> None:
@@ -76,18 +76,19 @@ class Rendezvous(Peers, Protocol):
     """One node's side of attempts that all nodes begin together."""
 
     def join(self, number: int, processes: int) -> Attempt:
-        """The next attempt, after all nodes have joined; `number` is how many this node has seen.
+        """Return the next attempt after all nodes have joined; `number` counts the attempts that this node
+        has seen.
 
         Raises:
-            RendezvousError: if they have not joined within the timeout.
+            RendezvousError: if they do not join within the timeout.
             ShutdownRequested: if the supervisor gets a signal.
         """
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send this about a hang, as node 0 to all others, else to node 0."""
+    def send_about_hang(self, message: dict[str, Any]) -> None:
+        """Send a message about a hang: node 0 to all others, another node to node 0."""
 
-    def told(self) -> list[tuple[int, dict[str, Any]]]:
-        """What others have told of the running attempt since the last call, with their node ranks."""
+    def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
+        """Messages of other nodes about the running attempt since the last call, with their node ranks."""
 
 
 class JoinTimeout:
@@ -101,12 +102,12 @@ class JoinTimeout:
         self._deadline = time.monotonic() + self.seconds
 
     def check(self, missing: str, exit_codes_of_left: Iterable[int] = ()) -> None:
-        """Raises RendezvousError after the timeout or a final exit, ShutdownRequested after a signal."""
+        """Raise RendezvousError after the timeout or a final exit, ShutdownRequested after a signal."""
         if self._shutdown_requested():
             raise ShutdownRequested
         if exit_codes.USAGE in exit_codes_of_left:
             raise RendezvousError(
-                f"{missing} again: it left with exit code {exit_codes.USAGE}, and its log says why",
+                f"{missing} again: it left with exit code {exit_codes.USAGE}; see its log",
                 exit_codes.USAGE,
             )
         if time.monotonic() > self._deadline:
@@ -116,7 +117,7 @@ class JoinTimeout:
 def make_rendezvous(
     topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock = time.monotonic
 ) -> Rendezvous:
-    """This node's side. `peer_timeout` is in seconds; `clock` measures it and the heartbeats."""
+    """Create this node's side. `peer_timeout` is in seconds; `clock` measures it and the heartbeats."""
     if topology.nodes == 1:
         return SingleNode()
     side = RendezvousLeader if topology.node_rank == 0 else Follower
@@ -135,10 +136,10 @@ class SingleNode:
     def report_failure(self, failure: AttemptFailure) -> None:
         return
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send_about_hang(self, message: dict[str, Any]) -> None:
         return
 
-    def told(self) -> list[tuple[int, dict[str, Any]]]:
+    def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
         return []
 
     def leave(self, code: int) -> None:
@@ -154,20 +155,20 @@ class RendezvousLeader:
         self._server: socket.socket | None = None
         self._followers: dict[int, MessageStream] = {}
         self._unidentified: list[MessageStream] = []
-        self._strangers = RejectionLog("rendezvous", "it is no node of this run")
-        """Addresses that have been reported."""
+        self._rejections = RejectionLog("rendezvous", "it is not a node of this run")
+        """Addresses that were reported."""
         self._joined: dict[int, tuple[int, int]] = {}
-        """Node rank to the attempts it has seen and its processes."""
+        """By node rank, the attempts that the node has seen and its processes."""
         self._left: dict[int, int] = {}
-        """Exit codes by node, of nodes that have left."""
+        """Exit codes of nodes that left, by node."""
         self._running = False
         self._last_id = 0
         """Id of the running attempt, or of the last one."""
         self._cause: AttemptFailure | None = None
         """Why the last attempt ended."""
         self._end: AttemptEnd | None = None
-        """Its end, if it is by another node."""
-        self._told: list[tuple[int, dict[str, Any]]] = []
+        """Its end, if another node caused it."""
+        self._hang_messages: list[tuple[int, dict[str, Any]]] = []
         self._last_heartbeat = 0.0
 
     def join(self, number: int, processes: int) -> Attempt:
@@ -183,11 +184,11 @@ class RendezvousLeader:
         return self._start()
 
     def _start(self) -> Attempt:
-        """Start the attempt; each node gets the address at which it has reached this one.
+        """Start the attempt; each node gets the address at which it reached this one.
 
         On Vertex the name of node 0 is a service with a few declared ports, and the packets arrive at the
-        pod's own address, which accepts any port (docs/facts/vertex.md 3.3). A name may also be that of the
-        loopback or of another interface.
+        pod's own address, which accepts any port (docs/facts/vertex.md 3.3). The name may also resolve to the
+        loopback or to another interface.
         """
         processes = tuple(self._joined[rank][1] for rank in range(self._topology.nodes))
         number = max(seen for seen, _ in self._joined.values())
@@ -209,13 +210,13 @@ class RendezvousLeader:
     def report_failure(self, failure: AttemptFailure) -> None:
         self._end_attempt(AttemptEnd(failure), informed=0)
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send_about_hang(self, message: dict[str, Any]) -> None:
         for follower in self._followers.values():
             follower.send(**protocol.about_hang(message, self._last_id))
 
-    def told(self) -> list[tuple[int, dict[str, Any]]]:
-        said, self._told = self._told, []
-        return said
+    def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
+        messages, self._hang_messages = self._hang_messages, []
+        return messages
 
     def leave(self, code: int) -> None:
         if self._server is not None:
@@ -223,7 +224,7 @@ class RendezvousLeader:
         close_all([*self._followers.values(), *self._unidentified], code)
 
     def _end_attempt(self, end: AttemptEnd, *, informed: int) -> None:
-        """End the attempt for all nodes, or tell them its cause; the node `informed` knows already."""
+        """End the attempt for all nodes, or send them its cause; the node `informed` already knows."""
         if not self._running and (self._cause is None or not end.failure.precedes(self._cause)):
             return
         self._running, self._cause = False, end.failure
@@ -252,7 +253,7 @@ class RendezvousLeader:
                 follower.send(heartbeat=True)
 
     def _accept(self, server: socket.socket) -> None:
-        # OSError: none waits, the peer has gone already, or this process has no file descriptor left.
+        # OSError: no connection waits, the peer has gone, or this process has no free file descriptor.
         with contextlib.suppress(OSError):
             while True:
                 sock, peer = server.accept()
@@ -261,7 +262,7 @@ class RendezvousLeader:
                     self._unidentified.pop(0).close()
 
     def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
-        """Handle the first messages of a connection, which may not be a node's."""
+        """Handle the first messages of a connection, which may not come from a node."""
         if stream.closed or not messages:
             self._refuse(stream, stream.problem)
             return
@@ -286,8 +287,8 @@ class RendezvousLeader:
             self._drop(rank, f"node {rank} is gone", hangs=False)
 
     def _refuse(self, stream: MessageStream, problem: str) -> None:
-        """Close a connection that is no node's."""
-        self._strangers.report(stream.peer, problem)
+        """Close a connection that does not belong to a node."""
+        self._rejections.report(stream.peer, problem)
         stream.close()
 
     def _read(self, rank: int, follower: MessageStream) -> None:
@@ -315,7 +316,7 @@ class RendezvousLeader:
         elif "hang" in message:
             about, attempt_id = protocol.read_about_hang(message)
             if attempt_id == self._last_id and self._running:
-                self._told.append((rank, about))
+                self._hang_messages.append((rank, about))
         elif "leave" in message:
             self._left[rank] = protocol.read_leave(message)
             self._followers[rank].close()
@@ -350,17 +351,17 @@ class Follower:
         self._leader: MessageStream | None = None
         self._running = False
         self._last_id = 0
-        """Id of the running attempt, or of the last one, from the leader; 0 before the first."""
+        """Id of the running attempt or of the last one, from the leader; 0 before the first."""
         self._end: AttemptEnd | None = None
         self._attempt: Attempt | None = None
-        self._told: list[tuple[int, dict[str, Any]]] = []
+        self._hang_messages: list[tuple[int, dict[str, Any]]] = []
         self._last_heartbeat = 0.0
         self.rank_taken = False
-        """Whether the leader has answered that another process has this node's rank."""
+        """Whether the leader answered that another process has this node's rank."""
         self._refused = ""
-        """Why the leader does not take this node for one of its run."""
+        """Why the leader refuses this node."""
         self._leader_left: int | None = None
-        """Exit code of the leader that has left."""
+        """Exit code of a leader that left."""
 
     def join(self, number: int, processes: int) -> Attempt:
         request = protocol.hello(self._topology, number, processes)
@@ -379,7 +380,7 @@ class Follower:
     def _missing(self) -> str:
         top = self._topology
         if self.rank_taken:
-            return f"another node {top.node_rank} has joined, this one was not needed"
+            return f"another node {top.node_rank} has joined; this one was not needed"
         if self._refused:
             return f"node 0 at {top.address}:{top.port} did not take this node: {self._refused}"
         if self._leader is not None:
@@ -395,13 +396,13 @@ class Follower:
             self._leader.send(**protocol.failed(failure, self._last_id))
         self._running = False
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def send_about_hang(self, message: dict[str, Any]) -> None:
         if self._leader is not None and self._last_id:
             self._leader.send(**protocol.about_hang(message, self._last_id))
 
-    def told(self) -> list[tuple[int, dict[str, Any]]]:
-        said, self._told = self._told, []
-        return said
+    def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
+        messages, self._hang_messages = self._hang_messages, []
+        return messages
 
     def leave(self, code: int) -> None:
         if self._leader is not None:
@@ -453,7 +454,7 @@ class Follower:
         elif "hang" in message:
             about, attempt_id = protocol.read_about_hang(message)
             if attempt_id == self._last_id:
-                self._told.append((0, about))
+                self._hang_messages.append((0, about))
         elif "leave" in message:
             self._leader_left = protocol.read_leave(message)
             self._running = False if self._leader_left in PART_DONE else self._running
@@ -486,7 +487,7 @@ def _wait_readable(sockets: Iterable[socket.socket], wait: float) -> None:
     poll = select.poll()
     for sock in sockets:
         if sock.fileno() < 0:
-            # Closed on this side; the caller drops it now.
+            # Closed on this side; the caller drops the connection now.
             return
         poll.register(sock, select.POLLIN)
     poll.poll(wait * 1000)

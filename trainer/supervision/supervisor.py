@@ -40,16 +40,16 @@ from trainer.supervision.rendezvous import (
 
 TICK = 0.05
 FAILURE_GRACE = 3.0
-"""Seconds in which processes can notice and report that another is lost."""
+"""Seconds in which processes can notice and report that another process is lost."""
 MIN_SHUTDOWN = 30.0
-"""Fewest seconds that processes have to save and exit after a signal."""
+"""Minimum of seconds that processes have to save and exit after a signal."""
 CAUSE_SECONDS = 1.0
-"""Seconds to wait for the cause from another node, after processes of this one have only noticed it."""
+"""Seconds to wait for the cause from another node, if this node's processes only noticed the failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What there was when an attempt began; what is new at its end is the attempt's."""
+    """Checkpoints and last step at the start of an attempt; anything new at its end is its progress."""
 
     saves: frozenset[tuple[str, int]]
     step: RecordedStep | None
@@ -124,25 +124,25 @@ class Supervisor:
                 self._report("stopping", text, number, "ERROR")
                 return code
             number += 1
-            # The delay is for a program that fails at once, and for a disk that takes no checkpoint; another
-            # cause ended an attempt that trained.
+            # The delay is for a program that fails at once, and for a disk without space for a checkpoint; in
+            # other cases the attempt trained.
             trained = self._made_steps(before) and code != exit_codes.SAVE_FAILED
             self._delay(number, 0 if trained else without_progress, time.monotonic() - began_at)
             if self._signal:
                 return self._stopped_code()
 
     def _made_progress(self, before: Before) -> bool:
-        """Whether there is a checkpoint that was not there before the attempt."""
+        """Whether the attempt completed a new checkpoint."""
         return not self._program.saves() <= before.saves
 
     def _made_steps(self, before: Before) -> bool:
-        """Whether the attempt has completed a step."""
+        """Whether the attempt completed a step."""
         return self._program.last_step() not in {None, before.step}
 
     def _delay(self, number: int, failures: int, lasted: float) -> None:
-        """Wait, longer after each attempt in a row that did not train; a signal ends the wait."""
+        """Wait, longer after each attempt in a row without a step; a signal ends the wait."""
         seconds = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**failures) if failures else 0.0
-        text = f"attempt {number} in {seconds:.1f} s (the last one took {lasted:.0f} s)"
+        text = f"attempt {number} in {seconds:.1f} s (the previous one took {lasted:.0f} s)"
         self._report("restarting", text, number, "WARNING")
         until = time.monotonic() + seconds
         while not self._signal and time.monotonic() < until:
@@ -152,13 +152,13 @@ class Supervisor:
     def _on_signal(self, number: int, _: object) -> None:
         self._signal = number
 
-    def _on_request(self, number: int, _: object) -> None:
-        """Somebody wants to know where the ranks are."""
+    def _on_report_request(self, number: int, _: object) -> None:
+        """Report where the ranks are, on SIGUSR1."""
         if self._hangs is not None:
             self._hangs.ask()
 
     def _run_attempt(self, number: int) -> tuple[int, int]:
-        """The attempt's number, the same on all nodes, and its exit code."""
+        """Run an attempt; return its number, the same on all nodes, and its exit code."""
         top, self._cause = self._topology, None
         self._report("rendezvous", f"node {top.node_rank} of {top.nodes} waits for the others", number)
         try:
@@ -183,9 +183,9 @@ class Supervisor:
 
     def _process_count(self) -> int:
         """Number of processes of this node."""
-        given = self._program.launch.nproc or self._topology.processes
-        if given or not self._program.uses_gpus:
-            return given or 1
+        processes = self._program.launch.nproc or self._topology.processes
+        if processes or not self._program.uses_gpus:
+            return processes or 1
         while (gpus := self._processes.gpu_count(TICK)) is None:
             if self._signal:
                 raise ShutdownRequested
@@ -201,7 +201,7 @@ class Supervisor:
                 running -= 1
                 codes.add(code)
                 self._ranks.codes[local_rank] = code
-                # Those that this supervisor kills are no cause.
+                # Processes that this supervisor kills are not a cause.
                 if code and not killed and failures.add(local_rank, code, ended_at):
                     deadline = min(deadline, self._on_failure(failures))
             reported = self._peers.poll()
@@ -220,7 +220,8 @@ class Supervisor:
         return self._attempt_code(number, codes, self._wait_for_cause(end, failures), failures)
 
     def _wait_for_cause(self, end: AttemptEnd | None, failures: NodeFailures) -> AttemptEnd | None:
-        """The end by another node: its report comes later than the broken connections between processes."""
+        """Wait for the end from another node: it arrives later than the broken connections between
+        processes."""
         until = time.monotonic() + CAUSE_SECONDS
         while self._topology.nodes > 1 and time.monotonic() < until and not self._signal:
             other = None if end is None else end.failure
@@ -246,7 +247,8 @@ class Supervisor:
         if self._cause is not None and self._cause.code == exit_codes.USAGE:
             return exit_codes.USAGE
         if self._cause is own or codes <= self._final():
-            # Without a cause too they may have failed: this supervisor has killed what did not end in time.
+            # Processes may have failed without a cause too: this supervisor kills those that do not end in
+            # time.
             return max(codes) if own is None else own.code
         return exit_codes.PEER_LOST
 
@@ -263,7 +265,7 @@ class Supervisor:
 
     @staticmethod
     def _on_attempt_end(end: AttemptEnd) -> float:
-        """Handle an end by another node; return the deadline of this node's processes."""
+        """Handle an end caused by another node; return the deadline of this node's processes."""
         return time.monotonic() + (0 if end.hangs else FAILURE_GRACE)
 
     def _shutdown_seconds(self) -> float:
@@ -319,7 +321,7 @@ def environments(
     }
     interface = interface_of(attempt.own_address)
     if interface and "GLOO_SOCKET_IFNAME" not in os.environ:
-        # Else gloo takes the address of this machine's own name, which may be that of the loopback.
+        # Otherwise gloo takes the address of this machine's own name, which may be the loopback's.
         common["GLOO_SOCKET_IFNAME"] = interface
     return [
         common

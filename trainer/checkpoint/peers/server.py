@@ -54,7 +54,7 @@ class Server:
         self._before = (settings.node - 1) % settings.nodes
         """The node whose copies are here."""
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        self._strangers = RejectionLog("checkpoint", "it may not see the peer copies")
+        self._rejections = RejectionLog("checkpoint", "it may not see the peer copies")
         self._receives: PeerConnection | None = None
         """The connection that sends a copy now."""
 
@@ -91,7 +91,7 @@ class Server:
             if not connection.check_hello(self._settings.job, self._settings.key):
                 return
         except PeerError as error:
-            self._strangers.report(connection.peer, str(error))
+            self._rejections.report(connection.peer, str(error))
             connection.send(refused=str(error))
             return
         request = connection.receive() or {}
