@@ -1,4 +1,4 @@
-"""Paths in Cloud Storage on this machine. Without torch: the supervisor needs it at once."""
+"""Paths in Cloud Storage on this machine. Imports no torch: the supervisor needs it at once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def local_path(uri: str) -> Path:
 
 
 def bucket_path(uri: str) -> str | None:
-    """BUCKET/OBJECT of a path in Cloud Storage, None for any other."""
+    """BUCKET/OBJECT of a path in Cloud Storage; None for any other path."""
     return next((uri.removeprefix(prefix) for prefix in _PREFIXES if uri.startswith(prefix)), None)
 
 
 def problem_of(uri: str) -> str:
-    """Why this address can't be used, or "": as a path it would be a folder of this node."""
+    """Why this address is unusable, or ""; taken as a path, it would be a folder on this node."""
     scheme, separator, rest = uri.partition("://")
     if not separator or not scheme.isalnum():
         return ""

@@ -34,7 +34,7 @@ PRESETS: dict[str, dict[str, int]] = {
 }
 ON_OFF = ("off", "on")
 AUTO = "auto"
-"""A micro-batch that is computed from the device's memory."""
+"""Value of --micro-batch: compute it from the device's memory."""
 SCHEDULES = ("cosine", "wsd", "linear", "constant")
 
 
@@ -55,9 +55,9 @@ class ModelConfig:
 
     model: str = _flag(
         "gpt",
-        f"one of {', '.join(MODELS)}, or my.module:build, a function of your own: see trainer/README.md",
+        f"one of {', '.join(MODELS)}, or my.module:build, your own function: see trainer/README.md",
     )
-    model_args: str = _flag("", "of your own model: NAME=VALUE,… are further arguments of its function")
+    model_args: str = _flag("", "own model: NAME=VALUE,…, further arguments of its function")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
     context: int = _flag(0, "tokens per sequence; 0: the preset's")
     dropout: float = _flag(0.0, "0 to 1; causal-lm: replaces the rates of the model's configuration")
@@ -67,24 +67,24 @@ class ModelConfig:
     init_weights: str = _flag(
         "", "a .safetensors, a folder of them or a checkpoint: initial weights of a run without a checkpoint"
     )
-    lora_rank: int = _flag(0, "causal-lm: train low-rank updates of this rank only; 0: all weights")
-    lora_alpha: float = _flag(0.0, "causal-lm: the updates are scaled by alpha / rank; 0: twice the rank")
+    lora_rank: int = _flag(0, "causal-lm: train only low-rank updates of this rank; 0: train all weights")
+    lora_alpha: float = _flag(0.0, "causal-lm: updates are scaled by alpha / rank; 0: twice the rank")
     lora_targets: str = _flag(
         "all-linear", "causal-lm: layers with an update, by the ends of their paths, e.g. q_proj,v_proj"
     )
     lora_dropout: float = _flag(0.0, "causal-lm: dropout of the inputs of the updates")
     stage: str = _flag(
         "adapter",
-        "arr-coc: what is trained; texture: how the scorers of the image weight its texture; scorers: all "
+        "arr-coc: weights to train; texture: how the image's scorers weight its texture; scorers: all "
         "scorers and their balance; quality: the quality adapter; adapter: these three; lora: the language "
         "model; both: all",
         choices=["texture", "scorers", "quality", "adapter", "lora", "both"],
     )
     image_tokens: int = _flag(
         1024,
-        "arr-coc: visual tokens of an image before the selection, at most; of 32 × 32 pixels for Qwen3-VL",
+        "arr-coc: visual tokens of an image before the selection, at most; 32 × 32 pixels each for Qwen3-VL",
     )
-    selected_tokens: str = _flag("64,400", "arr-coc: the fewest and the most visual tokens that are selected")
+    selected_tokens: str = _flag("64,400", "arr-coc: fewest and most selected visual tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class DataConfig:
         "text: learn all of it; chat: learn the assistant's messages of each line of .jsonl files",
         choices=["text", "chat"],
     )
-    field: str = _flag("", "the field of each line of a .jsonl file; default: text, of a chat messages")
+    field: str = _flag("", "field of each line of a .jsonl file; default: text, with --format chat messages")
     document_masks: str = _flag(
         "off",
         "keep documents apart within a sequence; conversations (--format chat) then share sequences",
@@ -113,15 +113,15 @@ class DataConfig:
     batch: int = _flag(0, "sequences per optimizer step, over all ranks; 0: the preset's")
     micro_batch: int | str = _flag(
         0,
-        "max sequences per rank and pass; the rest is accumulated; 0: the preset's; auto: as many as fit the "
-        "device's memory",
+        "max sequences per rank and pass; gradients are accumulated; 0: the preset's; auto: as many as "
+        "fit the device's memory",
         type=number_or_auto,
     )
     workers: int = _flag(0, "processes per rank that read the data ahead")
 
     @property
     def max_micro_batch(self) -> int:
-        """1 while it is to be computed."""
+        """The largest micro-batch; 1 until `auto` is computed."""
         return 1 if isinstance(self.micro_batch, str) else self.micro_batch
 
 
@@ -130,16 +130,16 @@ class OptimizerConfig:
     """The optimizer, its learning rate and weight decay."""
 
     optimizer: str = _flag(
-        "adamw", "muon: AdamW for embeddings, the output layer and vectors", choices=OPTIMIZERS
+        "adamw", "muon: with AdamW for embeddings, the output layer and vectors", choices=OPTIMIZERS
     )
     learning_rate: float = _flag(3e-3, "peak learning rate, after the warm-up")
     warmup: int = _flag(20, "steps of linear warm-up")
     schedule: str = _flag(
         "cosine",
-        "after the warm-up; wsd: stays at the peak, and falls linearly at the end",
+        "after the warm-up; wsd: stay at the peak, then fall linearly at the end",
         choices=SCHEDULES,
     )
-    decay_share: float = _flag(0.2, "wsd: share of the steps in which the learning rate falls, at the end")
+    decay_share: float = _flag(0.2, "wsd: share of the steps, at the end, in which the learning rate falls")
     final_share: float = _flag(0.1, "learning rate after the last step, as a share of the peak")
     weight_decay: float = _flag(
         0.1, "decoupled for adamw, adafactor and muon; an L2 penalty for adam and sgd"
@@ -156,7 +156,7 @@ CHANGEABLE = (
     "data", "seed", "batch", "dropout", "lora-alpha", "lora-dropout", "precision",
     *(item.name.replace("_", "-") for item in fields(OptimizerConfig)),
 )  # fmt: skip
-"""What changes the curve of a run: `--allow-change` names what a resumed one may change."""
+"""Settings that change the curve: `--allow-change` names those that a resumed run may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class ParallelConfig:
         "fsdp: copies of the model (HSDP); each is sharded over world / (this · --tensor-parallel) processes",
     )
     tensor_parallel: int = _flag(
-        1, "fsdp: neighbouring processes that compute the same samples, each some heads of every layer"
+        1, "fsdp: neighbouring processes that share each layer and see the same samples"
     )
     reshard: str = _flag("on", "fsdp: free a block's weights after its forward", choices=ON_OFF)
     activation_checkpointing: str = _flag("off", "recompute activations in the backward pass", choices=ON_OFF)
@@ -179,8 +179,8 @@ class ParallelConfig:
     logits_memory: float = _flag(
         256.0, "gpt, causal-lm: MiB of logits that the loss holds at once; 0: those of a whole micro-batch"
     )
-    offload: str = _flag("none", "zero: what is kept in CPU memory", choices=["none", "optimizer", "all"])
-    deepspeed_config: str = _flag("", "zero: a JSON file of DeepSpeed's settings beside those of the flags")
+    offload: str = _flag("none", "zero: state kept in CPU memory", choices=["none", "optimizer", "all"])
+    deepspeed_config: str = _flag("", "zero: a JSON file with further DeepSpeed settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,21 +189,21 @@ class CheckpointConfig:
 
     checkpoint_dir: str = _flag("", "folder of this run's checkpoints; default: ./checkpoints")
     checkpoint_every: int = _flag(500, "steps between two checkpoints; 0: only at the end")
-    keep: int = _flag(3, "checkpoints to keep in each place")
+    keep: int = _flag(3, "checkpoints to keep in each folder and store")
     upload_dir: str = _flag("", "gs://… or a folder to upload them to; default: $AIP_CHECKPOINT_DIR/<job>")
     upload_every: int = _flag(0, "steps between two uploads; 0: twice --checkpoint-every")
     async_save: str = _flag("on", "write while training continues", choices=ON_OFF)
-    peer_copies: int = _flag(
-        1, "checkpoints of the node before that each node keeps in its memory, if they fit; 0: none"
-    )
+    peer_copies: int = _flag(1, "checkpoints of the previous node to keep in memory, if they fit; 0: none")
     resume: str = _flag(
         "auto",
-        "auto: from the newest good checkpoint; never: a new run, which a restart continues",
+        "auto: from the newest good checkpoint; never: a new run; restarts continue it",
         choices=["auto", "never"],
     )
-    allow_change: str = _flag("", f"what a resumed run may change: {', '.join(CHANGEABLE)} (comma-separated)")
+    allow_change: str = _flag(
+        "", f"settings that a resumed run may change: {', '.join(CHANGEABLE)} (comma-separated)"
+    )
     store_timeout: float = _flag(
-        600.0, "seconds to wait for --upload-dir: at the start for its list, at the end for the last upload"
+        600.0, "seconds to wait for --upload-dir: at the start for a listing, at the end for the last upload"
     )
     grace: float = _flag(
         25.0, "seconds between SIGTERM and SIGKILL, for a save and its upload; 0: not checked"
@@ -211,13 +211,13 @@ class CheckpointConfig:
 
     @property
     def notice(self) -> float:
-        """Seconds for the last save and upload after a signal; 25 where --grace 0 says nothing."""
+        """Seconds for the last save and upload after a signal; 25 with --grace 0."""
         return self.grace or 25.0
 
 
 @dataclass(frozen=True, slots=True)
 class GuardConfig:
-    """What to do with a wrong step: its loss or gradient is not finite, its loss spikes, replicas differ."""
+    """Reaction to a wrong step: its loss or gradient is not finite, its loss spikes, or replicas differ."""
 
     guard: str = _flag(
         "rollback",
@@ -228,17 +228,17 @@ class GuardConfig:
     guard_patience: int = _flag(3, "skipped steps in a row before the run ends or rolls back")
     check_replicas: int = _flag(
         0,
-        "steps between two comparisons of the replicas of weights and optimizer, which must be equal bit for "
-        "bit; each save is preceded by one; 0: none",
+        "steps between two comparisons of the replicas of weights and optimizer, which must be equal bit "
+        "for bit; also before each save; 0: none",
     )
     spike: float = _flag(
-        0.0, "skip a loss that is so many median deviations above the recent median, e.g. 20; 0: none"
+        0.0, "skip losses this many median deviations above the recent median, e.g. 20; 0: none"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsConfig:
-    """Services that get the metrics of rank 0, under this run's id; none can stop the training."""
+    """Services that receive the metrics of rank 0, under this run's id; none can stop the training."""
 
     wandb_project: str = _flag("", "Weights & Biases: the project")
     wandb_mode: str = _flag(
@@ -256,19 +256,20 @@ class LaunchConfig:
     """Processes, rendezvous and restarts."""
 
     nproc: int = _flag(0, "processes on this node; 0: one per GPU, or one")
-    max_restarts: int = _flag(3, "restarts in a row without a new checkpoint")
+    max_restarts: int = _flag(3, "most restarts in a row without a new checkpoint")
     join_timeout: float = _flag(1800.0, "seconds to wait for the other nodes")
     peer_timeout: float = _flag(15.0, "seconds of silence after which another node counts as lost")
     hang_timeout: float = _flag(300.0, "seconds after which a collective call of a hanging rank fails")
     elastic: int = _flag(
-        0, "ddp, fsdp: when a node is lost, the others train on if so many are left; 0: all start again"
+        0, "ddp, fsdp: after the loss of a node, at least this many train on; 0: all restart"
     )
     hang_factor: float = _flag(
         10.0,
-        "report where each rank is when no step ends for so many times the usual time of a step; 0: never",
+        "report where each rank is if no step ends for this many usual step times; 0: never",
     )
     hang_floor: float = _flag(
-        40.0, "fewest seconds without a step that are reported; ten times as many at the start, in a save, …"
+        40.0,
+        "shortest reported time without a step, in seconds; ten times as long at the start, in a save, …",
     )
 
 
@@ -281,7 +282,7 @@ class Config:
     log_every: int = _flag(5, "steps between two log lines")
     eval_every: int = _flag(0, "steps between two evaluations; 0: none")
     eval_samples: int = _flag(128, "held-out samples of an evaluation, over all ranks")
-    answer_tokens: int = _flag(16, "arr-coc: tokens of an evaluation's answers; 0: no answers, only the loss")
+    answer_tokens: int = _flag(16, "arr-coc: tokens per answer in an evaluation; 0: only the loss")
     answer_match: str = _flag(
         "exact",
         "arr-coc: when an answer is right; vqa: without articles and punctuation, by agreement of people",
@@ -292,7 +293,7 @@ class Config:
     profile_dir: str = _flag("", "folder of the trace; default: profile below TensorBoard's, else ./profile")
     tensorboard_dir: str = _flag("", "folder for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
     step_log: str = _flag(
-        "", "folder where each process writes a line for each step: its samples and a hash of the weights"
+        "", "folder in which each process logs each step: its samples and a hash of the weights"
     )
     tuning_metric: str = _flag("loss", "metric that a tuning trial reports: the study's metricId")
     print_config: bool = _flag(False, "print the resolved settings as JSON and exit")
@@ -329,13 +330,13 @@ _NOT_NEGATIVE = (
 )  # fmt: skip
 _TIMES = ("join_timeout", "peer_timeout", "hang_timeout", "hang_floor", "store_timeout", "grace")
 _LONGEST = 2_000_000
-"""Seconds, 23 days: poll() takes milliseconds in 32 bits."""
+"""Longest timeout in seconds (23 days): poll() takes milliseconds in 32 bits."""
 _SEEDS = 2**32
-"""NumPy takes no others."""
+"""NumPy accepts seeds below this number."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UsageError, with the flag that was probably meant, instead of exiting."""
+    """Raises UsageError with the probably intended flag, instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         _, is_unknown, unknown = message.partition("unrecognized arguments: ")
@@ -347,7 +348,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str] | None = None) -> Config:
-    """The settings of these flags, by default the command line's.
+    """Parse these flags, by default the command line.
 
     Raises:
         UsageError: for an unknown flag or a wrong value.
@@ -357,10 +358,10 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     _add(parser.add_argument_group("run"), top)
     for name, section in SECTIONS.items():
         _add(parser.add_argument_group(name, (section.__doc__ or "").splitlines()[0]), fields(section))
-    given = vars(parser.parse_args(argv))
-    _check(given)
-    parts = {n: s(**{f.name: given[f.name] for f in fields(s)}) for n, s in SECTIONS.items()}
-    return _complete(Config(**{f.name: given[f.name] for f in top}, **parts))
+    options = vars(parser.parse_args(argv))
+    _check(options)
+    parts = {n: s(**{f.name: options[f.name] for f in fields(s)}) for n, s in SECTIONS.items()}
+    return _complete(Config(**{f.name: options[f.name] for f in top}, **parts))
 
 
 def _add(group: Any, items: Sequence[Any]) -> None:
@@ -372,72 +373,74 @@ def _add(group: Any, items: Sequence[Any]) -> None:
             group.add_argument(name, **{"type": type(default), "default": default, **item.metadata})
 
 
-def _check(given: dict[str, Any]) -> None:
-    for name, value in given.items():
+def _check(options: dict[str, Any]) -> None:
+    for name, value in options.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(f"--{name.replace('_', '-')} must be a finite number, not {value}")
-    _check_times(given)
-    if not 0 <= given["seed"] < _SEEDS:
-        raise UsageError(f"--seed must be from 0 to {_SEEDS - 1}, not {given['seed']}")
+    _check_times(options)
+    if not 0 <= options["seed"] < _SEEDS:
+        raise UsageError(f"--seed must be from 0 to {_SEEDS - 1}, not {options['seed']}")
     for name in (*_AT_LEAST_ONE, *_NOT_NEGATIVE):
         minimum = 1 if name in _AT_LEAST_ONE else 0
-        if given[name] != AUTO and given[name] < minimum:
-            raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {given[name]}")
-    if not 0 <= given["dropout"] < 1:
-        raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
-    check_paths(given)
-    _check_needed(given)
-    check_lora(given, _defaults())
-    check_model_flags(given, _defaults())
-    _check_strategy_flags(given)
-    check_optimizer(given, _defaults())
-    if given["spike"] and given["guard"] == "off":
-        raise UsageError(f"--spike {given['spike']:g} needs --guard skip or rollback, not off")
-    every, upload = given["checkpoint_every"], given["upload_every"]
+        if options[name] != AUTO and options[name] < minimum:
+            raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {options[name]}")
+    if not 0 <= options["dropout"] < 1:
+        raise UsageError(f"--dropout must be in [0, 1), not {options['dropout']}")
+    check_paths(options)
+    _check_needed(options)
+    check_lora(options, _defaults())
+    check_model_flags(options, _defaults())
+    _check_strategy_flags(options)
+    check_optimizer(options, _defaults())
+    if options["spike"] and options["guard"] == "off":
+        raise UsageError(f"--spike {options['spike']:g} needs --guard skip or rollback, not off")
+    every, upload = options["checkpoint_every"], options["upload_every"]
     if upload and every and upload % every:
         raise UsageError(
             f"--upload-every {upload} is not a multiple of --checkpoint-every {every}: only what was saved "
             f"can be uploaded; use {max(1, round(upload / every)) * every}"
         )
-    _check_json(given["deepspeed_config"])
-    for name in names_in(given["allow_change"]):
+    _check_json(options["deepspeed_config"])
+    for name in names_in(options["allow_change"]):
         if name not in CHANGEABLE:
-            raise UsageError(f"--allow-change {name}: it is one of {', '.join(CHANGEABLE)}")
+            raise UsageError(f"--allow-change {name}: use one of {', '.join(CHANGEABLE)}")
 
 
-def _check_times(given: dict[str, Any]) -> None:
+def _check_times(options: dict[str, Any]) -> None:
     for name in _TIMES:
         flag = f"--{name.replace('_', '-')}"
-        if name in _POSITIVE and given[name] <= 0:
-            raise UsageError(f"{flag} must be above 0, not {given[name]:g}")
-        if given[name] > _LONGEST:
-            raise UsageError(f"{flag} must be at most {_LONGEST}, not {given[name]:g}")
+        if name in _POSITIVE and options[name] <= 0:
+            raise UsageError(f"{flag} must be above 0, not {options[name]:g}")
+        if options[name] > _LONGEST:
+            raise UsageError(f"{flag} must be at most {_LONGEST}, not {options[name]:g}")
 
 
-def _check_strategy_flags(given: dict[str, Any]) -> None:
+def _check_strategy_flags(options: dict[str, Any]) -> None:
     """Refuse flags of other strategies."""
     defaults = {item.name: item.default for item in fields(ParallelConfig)}
     for name in dict.fromkeys(flag for entry in STRATEGIES.values() for flag in entry.flags):
-        if given[name] != defaults[name] and name not in STRATEGIES[given["strategy"]].flags:
+        if options[name] != defaults[name] and name not in STRATEGIES[options["strategy"]].flags:
             *others, last = [strategy for strategy, entry in STRATEGIES.items() if name in entry.flags]
             takers = f"{', '.join(others)} or {last}" if others else last
-            raise UsageError(f"--{name.replace('_', '-')} needs --strategy {takers}, not {given['strategy']}")
-    if given["elastic"] and given["micro_batch"] == AUTO:
-        raise UsageError("--micro-batch auto needs ranks that stay: with --elastic give a number")
-    if given["elastic"] and given["check_replicas"]:
+            raise UsageError(
+                f"--{name.replace('_', '-')} needs --strategy {takers}, not {options['strategy']}"
+            )
+    if options["elastic"] and options["micro_batch"] == AUTO:
+        raise UsageError("--micro-batch auto does not work with --elastic: give a number")
+    if options["elastic"] and options["check_replicas"]:
         raise UsageError("--check-replicas does not work with --elastic: remove one of them")
     elastic = [name for name, entry in STRATEGIES.items() if entry.elastic]
-    if given["elastic"] and given["strategy"] not in elastic:
+    if options["elastic"] and options["strategy"] not in elastic:
         raise UsageError(
-            f"--elastic {given['elastic']} needs --strategy {' or '.join(elastic)}, not {given['strategy']}: "
-            "DeepSpeed's engine keeps its process groups, and can't continue with other ranks"
+            f"--elastic {options['elastic']} needs --strategy {' or '.join(elastic)}, not "
+            f"{options['strategy']}: DeepSpeed's engine keeps its process groups, and can't continue with other ranks"
         )
     for name, why in (
-        ("tensor_parallel", "would divide each layer over processes that --elastic gives other samples"),
+        ("tensor_parallel", "needs processes with the same samples, which --elastic has not"),
         ("data_parallel_replicate", "has no effect with --elastic, where each node is a copy: omit it"),
     ):
-        if given["elastic"] and given[name] != defaults[name]:
-            raise UsageError(f"--{name.replace('_', '-')} {given[name]} {why}")
+        if options["elastic"] and options[name] != defaults[name]:
+            raise UsageError(f"--{name.replace('_', '-')} {options[name]} {why}")
 
 
 def _defaults() -> dict[str, Any]:
@@ -445,13 +448,13 @@ def _defaults() -> dict[str, Any]:
     return {item.name: item.default for section in sections for item in fields(section)}
 
 
-def _check_needed(given: dict[str, Any]) -> None:
+def _check_needed(options: dict[str, Any]) -> None:
     for name, needed in (
         ("wandb_mode", "wandb_project"),
         ("vertex_tensorboard", "vertex_experiment"),
         ("early_stop", "eval_every"),
     ):
-        if given[name] != _defaults()[name] and not given[needed]:
+        if options[name] != _defaults()[name] and not options[needed]:
             flag, other = name.replace("_", "-"), needed.replace("_", "-")
             raise UsageError(f"--{flag} has no effect without --{other}")
 
@@ -473,7 +476,7 @@ def _complete(config: Config) -> Config:
     """Replace zeros and empty texts that mean a default."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
     entry = model_entry(config.model.model)
-    # Every Python comes with its sources; arr-coc generates images with questions instead.
+    # Every Python has its sources; arr-coc generates images with questions instead.
     default_data = str(Path(sysconfig.get_paths()["stdlib"])) if entry is None or entry.text else ""
     return replace(
         config,

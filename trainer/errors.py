@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class UsageError(Exception):
-    """A flag is wrong; the message has the flag, the reason and the remedy."""
+    """A wrong flag; the message has the flag, the reason and the remedy."""
 
 
 class OwnCodeError(UsageError):
-    """The user's own code is wrong; the message has the place in it. Its traceback is recorded too."""
+    """An error in the user's own code; the message has its place. The traceback is recorded too."""
 
 
 class DataError(Exception):
@@ -20,22 +20,23 @@ class CheckpointError(Exception):
 
 
 class ReplicaError(Exception):
-    """Replicas of the state differ: memory or arithmetic of a machine is faulty; the message says whose."""
+    """Replicas of the state differ: a machine's memory or arithmetic is faulty; the message names it if
+    known."""
 
 
 class PlaceUnavailableError(Exception):
-    """A place of checkpoints has not answered in time; the message has the place, the reason and the remedy.
+    """A checkpoint store did not answer in time; the message has the place, the reason and the remedy.
 
     Trying again later may help.
     """
 
 
 _TORCH_WRITER = "enforce fail at inline_container"
-"""How torch.save says that a write failed or was short; it does not say why."""
+"""Text of torch.save when a write failed or was short; it does not name the cause."""
 
 
 def one_line(error: BaseException) -> str:
-    """The error in one line; of the ranks' errors that torch.distributed.checkpoint wraps, the first one."""
+    """The error in one line; of the ranks' errors that torch.distributed.checkpoint wraps, the first."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (inner, _) = next(iter(failures.items()))
@@ -46,5 +47,5 @@ def one_line(error: BaseException) -> str:
         return error.strerror or str(error)
     text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     if _TORCH_WRITER in text:
-        return f"a file is not written in full, as on a full disk ({text})"
+        return f"a file was not written completely; the disk may be full ({text})"
     return text

@@ -1,8 +1,8 @@
-"""`python -m trainer.evaluate CHECKPOINT`: the loss and the accuracy of a checkpoint on held-out samples.
+"""`python -m trainer.evaluate CHECKPOINT`: compute loss and accuracy of a checkpoint on held-out samples.
 
---out is a JSON file with `loss` (nats of a token), `likelihood` (e to the minus loss: the geometric mean of
-the right tokens' probabilities, 0 to 1), `accuracy` of the answers where the model gives some, `samples` and
-`step`. CHECKPOINT and --out may be gs:// where buckets are mounted. One process evaluates.
+--out is a JSON file with `loss` (nats per token), `likelihood` (e to the minus loss: the geometric mean of
+the right tokens' probabilities, 0 to 1), `accuracy` if the model generates answers, `samples` and `step`.
+CHECKPOINT and --out may be gs:// where buckets are mounted. One process evaluates.
 """
 
 from __future__ import annotations
@@ -33,41 +33,43 @@ from trainer.structured_log import emit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or that of a wrong use."""
+    """Run the command; return 0, or the code of wrong usage."""
     parser = argparse.ArgumentParser("python -m trainer.evaluate", description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", help="a folder step-N, or its parent: then the newest good one")
     parser.add_argument("--samples", type=int, default=128, help="held-out samples")
-    parser.add_argument("--batch", type=int, default=8, help="samples of a pass")
-    parser.add_argument("--data", default="", help="as of training; default: that of the checkpoint's run")
+    parser.add_argument("--batch", type=int, default=8, help="samples per pass")
+    parser.add_argument(
+        "--data", default="", help="as for training; default: the data of the checkpoint's run"
+    )
     parser.add_argument("--out", default="", help="a JSON file for the result")
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        checkpoint = fetch(given.checkpoint)
+        checkpoint = fetch(options.checkpoint)
         manifest = read(checkpoint)
-        data = given.data or manifest.config.get("data", {}).get("data", "")
+        data = options.data or manifest.config.get("data", {}).get("data", "")
         config = settings(
             manifest,
             "--eval-every=1",
-            f"--eval-samples={given.samples}",
-            f"--batch={given.batch}",
-            f"--micro-batch={given.batch}",
+            f"--eval-samples={options.samples}",
+            f"--batch={options.batch}",
+            f"--micro-batch={options.batch}",
             *([f"--data={data}"] if data else []),
         )
-        found = {**evaluate(config, checkpoint), "step": manifest.step}
-        if given.out:
-            _write(local_path(given.out), found)
+        metrics = {**evaluate(config, checkpoint), "step": manifest.step}
+        if options.out:
+            _write(local_path(options.out), metrics)
     except (CheckpointError, DataError, UsageError) as error:
         emit("error", str(error), severity="ERROR")
         return exit_codes.USAGE
-    told = "  ".join(f"{name} {value:g}" for name, value in found.items())
-    fields: dict[str, Any] = found
-    emit("eval", f"{given.checkpoint}: {told}", **fields)
+    summary = "  ".join(f"{name} {value:g}" for name, value in metrics.items())
+    fields: dict[str, Any] = metrics
+    emit("eval", f"{options.checkpoint}: {summary}", **fields)
     return exit_codes.DONE
 
 
 @torch.inference_mode()
 def evaluate(config: Config, checkpoint: Path) -> dict[str, float]:
-    """The figures of a checkpoint. Raises UsageError, DataError."""
+    """The metrics of a checkpoint. Raises UsageError, DataError."""
     workload, device = build_workload(config), select_device(config.parallel.device)
     if workload.evaluation is None:
         raise UsageError(f"--model {config.model.model} holds out no samples")
@@ -86,12 +88,12 @@ def evaluate(config: Config, checkpoint: Path) -> dict[str, float]:
             answers = model(*to_device(workload.answers.prompts(batch), device))
             right += workload.answers.accuracies(row, answers.cpu())
     loss = total / max(1, targets)
-    found = {"loss": loss, "likelihood": math.exp(-loss), "samples": sum(map(len, rows))}
-    return {**found, "accuracy": sum(right) / len(right)} if right else found
+    metrics = {"loss": loss, "likelihood": math.exp(-loss), "samples": sum(map(len, rows))}
+    return {**metrics, "accuracy": sum(right) / len(right)} if right else metrics
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    """Write under another name first: no reader sees an incomplete file. Raises CheckpointError."""
+    """Write under a temporary name first: no reader sees an incomplete file. Raises CheckpointError."""
     new = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Exit codes of a training process and of a node's supervisor. A signal n is 128 + n, as in a shell.
+"""Exit codes of a training process and of a node's supervisor. Signal n is 128 + n, as in a shell.
 
-The processes of a run know only these codes; `for_platform` is what the container ends with.
+The processes of a run know only these codes; `for_platform` maps them to the container's exit code.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ RENDEZVOUS_FAILED = 76
 PEER_LOST = 77
 """Another node ended the attempt, or it ended before the training processes started."""
 REPLICAS_DIFFER = 71
-"""EX_OSERR: `--check-replicas` has found replicas of the state that differ, so a machine is faulty. Another
-attempt repeats the steps since the last checkpoint, which may name the machine."""
+"""EX_OSERR: `--check-replicas` found replicas of the state that differ, so a machine is faulty. Another
+attempt repeats the steps since the last checkpoint, which may show which machine."""
 SAVE_FAILED = 74
-"""EX_IOERR: all steps are done, the last checkpoint is not saved; another attempt repeats the last steps."""
+"""EX_IOERR: all steps are done, but the last checkpoint is not saved; another attempt repeats the last
+steps."""
 STORE_UNAVAILABLE = 69
-"""EX_UNAVAILABLE: the place of --upload-dir did not answer for --store-timeout: at the start its checkpoints
-are not listed, at the end the last one is not uploaded. Trying again later may help."""
+"""EX_UNAVAILABLE: --upload-dir did not answer within --store-timeout: its checkpoints could not be listed at
+the start, or the last one not uploaded at the end. A later try may succeed."""
 STOPPED = 143
 """128 + SIGTERM: stopped without a checkpoint."""
 FINAL = frozenset({DONE, USAGE, PREEMPTED, STOPPED, STORE_UNAVAILABLE})
@@ -36,41 +37,43 @@ NAMES = {
     PEER_LOST: "another node ended the attempt",
     REPLICAS_DIFFER: "replicas of the state differ",
     SAVE_FAILED: "the last checkpoint is not saved",
-    STORE_UNAVAILABLE: "the place of the checkpoints did not answer",
+    STORE_UNAVAILABLE: "the checkpoint store did not answer",
     STOPPED: "stopped by a signal, without a checkpoint",
 }
-"""Outcome by code; every other code is the failed process's own."""
+"""Outcomes by code; every other code is the failed process's own."""
 RETRYABLE = frozenset({
     PREEMPTED, RENDEZVOUS_FAILED, PEER_LOST, REPLICAS_DIFFER, SAVE_FAILED, STORE_UNAVAILABLE, STOPPED,
 })  # fmt: skip
 """Codes after which a restart of the container may help."""
 _FIRST_RETRYABLE = 128
-"""The operators of Kubeflow restart a replica with the restart policy ExitCode from this code on."""
+"""First code from which Kubeflow's operators restart a replica with the restart policy ExitCode."""
 _ON_VERTEX = ("CLUSTER_SPEC", "CLOUD_ML_JOB_ID")
 _ON_KUBERNETES = (
     "KUBERNETES_SERVICE_HOST", "PET_NNODES", "TF_CONFIG", "JOBSET_NAME", "JOB_COMPLETION_INDEX",
     "K_MPI_JOB_ROLE",
 )  # fmt: skip
-"""The first one is in every pod; the others are of operators, whose processes may not inherit it (ssh)."""
+"""The first variable is in every pod; the others are set by operators, whose processes may not inherit it
+(ssh)."""
 _MPI_OPERATORS_FOLDER = "/etc/mpi/"
 _MPI_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
 
 
 def for_platform(code: int, env: Mapping[str, str]) -> int:
-    """Return the exit code of the container for this outcome.
+    """The container's exit code for this outcome.
 
-    Kubeflow's restart policy ExitCode takes 1 to 127 for permanent and restarts from 128 to 255 (Kubeflow
-    facts, Training Operator v1; the comment of RestartPolicyExitCode in its API says the same): on Kubernetes
-    128 is added to what a restart may help, so that the podFailurePolicy of a Job can tell it too. Vertex AI
-    documents only what it does after 6, 11, 134 and 139 (docs/facts/vertex.md 3.8), and torchrun reports 1
-    for every code: there, and everywhere else, the codes stay.
+    Kubeflow's restart policy ExitCode takes 1 to 127 as permanent and restarts from 128 to 255
+    (docs/facts/kubeflow.md, Training Operator v1; the comment of RestartPolicyExitCode in its API says the
+    same): on Kubernetes 128 is added to codes after which a restart may help, so that a Job's
+    podFailurePolicy sees it too. Vertex AI documents only its reaction to 6, 11, 134 and 139
+    (docs/facts/vertex.md 3.8), and torchrun reports 1 for every code: there, and everywhere else, the codes
+    stay.
     """
     retry = code in RETRYABLE and code < _FIRST_RETRYABLE and on_kubernetes(env)
     return code + _FIRST_RETRYABLE if retry else code
 
 
 def on_kubernetes(env: Mapping[str, str]) -> bool:
-    """Whether the container is a pod's, and not one of Vertex AI's."""
+    """Whether the container runs in a pod and not on Vertex AI."""
     if any(env.get(name) for name in _ON_VERTEX):
         return False
     by_operator = any(env.get(name, "").startswith(_MPI_OPERATORS_FOLDER) for name in _MPI_HOSTFILES)

@@ -1,10 +1,10 @@
 """`python -m trainer.export CHECKPOINT OUT`: export the weights of a checkpoint.
 
 OUT is a file NAME.safetensors, or a folder that Hugging Face's libraries can load: files of at most
---shard-size, with the tokenizer, and for a causal-lm with its config.json. Of a run with --lora-rank it is
-the adapter in the format of peft, or with --merge the whole model with its updates. The checkpoint can be of
-any strategy and world size; one process reads it, and for a folder without --merge has no more than one of
-its files in memory. ZeRO's weights are read from its full-precision copies.
+--shard-size, the tokenizer, and for a causal-lm its config.json. A run with --lora-rank is exported as an
+adapter in the format of peft, or with --merge as the whole model with its updates. The checkpoint may be of
+any strategy and world size. One process reads it; for a folder without --merge it has at most one file in
+memory. ZeRO's weights are read from its full-precision copies.
 """
 
 from __future__ import annotations
@@ -34,39 +34,41 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 2 if the weights can't be exported."""
+    """Run the command; return 0, or 2 if the weights can't be exported."""
     parser = argparse.ArgumentParser(
         "python -m trainer.export", description="Export the weights of a checkpoint."
     )
     parser.add_argument("checkpoint", help="a folder step-N, or its parent: then the newest good one")
-    parser.add_argument("out", help="NAME.safetensors, or a folder; gs:// only where buckets are mounted")
+    parser.add_argument("out", help="NAME.safetensors, or a folder; gs:// only with mounted buckets")
     parser.add_argument("--dtype", choices=DTYPES, default="fp32", help="type of the weights")
     parser.add_argument("--shard-size", type=float, default=5.0, help="max size in GB of a file in a folder")
     parser.add_argument(
-        "--merge", action="store_true", help="of a run with --lora-rank: the whole model, updates added"
+        "--merge",
+        action="store_true",
+        help="for a run with --lora-rank: export the whole model with its updates",
     )
-    given = parser.parse_args(argv)
-    out = local_path(given.out)
+    options = parser.parse_args(argv)
+    out = local_path(options.out)
     try:
-        path = newest_good(local_path(given.checkpoint), lambda text: sys.stderr.write(f"{text}\n"))
+        path = newest_good(local_path(options.checkpoint), lambda text: sys.stderr.write(f"{text}\n"))
         manifest = read(path)
         saved, model = open_weights(path, manifest), manifest.config.get("model", {})
         rank, alpha = model.get("lora_rank", 0), model.get("lora_alpha", 0.0)
-        if given.merge and not rank:
-            raise CheckpointError(f"--merge: {path} is of a run without --lora-rank")
-        if given.merge:
+        if options.merge and not rank:
+            raise CheckpointError(f"--merge: {path} belongs to a run without --lora-rank")
+        if options.merge:
             every = _Exported(saved, "", torch.float32)
             saved = LazyWeights(merged(every.read(every.names), alpha / rank))
-        # In our wrapper `model` is the model of Hugging Face.
+        # In our wrapper `model` is Hugging Face's model.
         wrapper = "model." if _model_name(manifest) == "causal-lm" else ""
-        weights = _Exported(saved, wrapper, DTYPES[given.dtype])
+        weights = _Exported(saved, wrapper, DTYPES[options.dtype])
         count = weights.count
-        if rank and not given.merge:
+        if rank and not options.merge:
             count = _write_adapter(out, weights, manifest)
         elif out.suffix == ".safetensors":
             _write(out, weights.read(weights.names), manifest)
         else:
-            _write_folder(out, weights, manifest, round(given.shard_size * 1e9))
+            _write_folder(out, weights, manifest, round(options.shard_size * 1e9))
     except CheckpointError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -75,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Exported:
-    """The weights as they are exported: with their names in the model's own library, and in another type."""
+    """The weights to export: by their names in the model's own library, converted to the target type."""
 
     def __init__(self, saved: SavedWeights, wrapper: str, dtype: torch.dtype) -> None:
         self._saved, self._dtype = saved, dtype
@@ -87,13 +89,13 @@ class _Exported:
         return self._saved.shapes[self._saved_as[name]].numel() * self._type(name).itemsize
 
     def read(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Only these. Raises CheckpointError."""
-        found = {n: torch.empty(self._saved.shapes[self._saved_as[n]], dtype=self._type(n)) for n in names}
+        """Read these weights. Raises CheckpointError."""
+        tensors = {n: torch.empty(self._saved.shapes[self._saved_as[n]], dtype=self._type(n)) for n in names}
         try:
-            self._saved.fill({self._saved_as[name]: tensor for name, tensor in found.items()})
+            self._saved.fill({self._saved_as[name]: tensor for name, tensor in tensors.items()})
         except (OSError, RuntimeError, ValueError) as error:
             raise CheckpointError(f"its weights can't be read: {one_line(error)}") from error
-        return found
+        return tensors
 
     def _type(self, name: str) -> torch.dtype:
         saved = self._saved.dtypes[self._saved_as[name]]
@@ -101,9 +103,11 @@ class _Exported:
 
 
 def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
-    """Write the updates as an adapter of the model of --weights; return the number of their parameters."""
+    """Write the updates as an adapter for the model of --weights; return the number of their parameters."""
     if out.suffix == ".safetensors":
-        raise CheckpointError(f"{out}: an adapter is a folder; give a folder, or --merge for the whole model")
+        raise CheckpointError(
+            f"{out}: an adapter is written to a folder: give a folder, or --merge for the whole model"
+        )
     if (out / WEIGHTS).exists():
         raise CheckpointError(f"{out} has an adapter already; use another folder")
     names = [name for name in weights.names if is_update(name)]
@@ -130,7 +134,7 @@ def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
 
 
 def _write_tokenizer(out: Path, manifest: Manifest) -> None:
-    """Copy the tokenizer's files; a folder without them is still good for its weights."""
+    """Copy the tokenizer's files; without them the weights are still usable."""
     if not MODELS.get(_model_name(manifest), ModelEntry("")).text:
         return
     try:
@@ -146,7 +150,7 @@ def _model_name(manifest: Manifest) -> str:
 
 
 def _write_folder(out: Path, weights: _Exported, manifest: Manifest, max_bytes: int) -> None:
-    """Write one file after the other, and their index last; no more than one is in memory."""
+    """Write one file after another, and the index last; only one file is in memory."""
     existing = sorted(out.glob("model*.safetensors*"))
     if existing:
         raise CheckpointError(f"{out} has weights already ({existing[0].name}); use another folder")
@@ -171,7 +175,7 @@ def _write_folder(out: Path, weights: _Exported, manifest: Manifest, max_bytes: 
 
 
 def _shards(weights: _Exported, max_bytes: int) -> Iterator[list[str]]:
-    """Names of the weights of each file, in their order; a larger weight has a file of its own."""
+    """Names of the weights of each file, in order; a weight above the limit gets its own file."""
     names: list[str] = []
     size = 0
     for name in weights.names:
@@ -185,7 +189,7 @@ def _shards(weights: _Exported, max_bytes: int) -> Iterator[list[str]]:
 
 
 def _write_config(out: Path, manifest: Manifest) -> None:
-    """Write the model's config.json; without it the folder can't be loaded."""
+    """Write the model's config.json, which loading the folder requires."""
     where = str(manifest.config["model"].get("weights", ""))
     try:
         from trainer.models.causal_lm import load_config
@@ -196,7 +200,7 @@ def _write_config(out: Path, manifest: Manifest) -> None:
 
 
 def _write(out: Path, weights: dict[str, torch.Tensor], manifest: Manifest) -> None:
-    """Write under another name first: no reader sees an incomplete file."""
+    """Write under a temporary name first: no reader sees an incomplete file."""
     new = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """`python -m trainer.package [TARGET]`: package the trainer for jobs without its image.
 
-The package is a source distribution as of `python setup.py sdist`; the same code gives the same bytes. TARGET
-is a folder or gs://BUCKET/FOLDER, by default ./dist. It requires what `vxtui[trainer]` requires, and has
-the packages of `vxtui[vision]` as an extra. An image that has torch already keeps its own.
+The package is a source distribution like that of `python setup.py sdist`; the same code gives the same bytes.
+TARGET is a folder or gs://BUCKET/FOLDER, by default ./dist. The package requires the dependencies of
+`vxtui[trainer]`; those of `vxtui[vision]` are an extra. An image keeps the torch that it has.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from trainer.checkpoint.stores.remote_store import RemoteStoreError
 NAME = "vxtui_trainer"
 HERE = Path(__file__).resolve().parent
 _MTIME = 946_684_800
-"""Time of every file, in seconds since the epoch: fixed, so that the bytes do not depend on it."""
+"""Modification time of every file, in seconds since the epoch: fixed, so that the bytes do not depend on
+it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 2 if it can't be written."""
+    """Run the command; return 0, or 2 if the package can't be written."""
     parser = argparse.ArgumentParser(
-        "python -m trainer.package", description="Package the trainer for jobs without an image of ours."
+        "python -m trainer.package", description="Package the trainer for jobs without the trainer's image."
     )
     parser.add_argument("target", nargs="?", default="dist", help="a folder or gs://BUCKET/FOLDER")
     target = parser.parse_args(argv).target.rstrip("/")
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             path.write_bytes(archive())
             open_store(target).upload_file(path, name)
     except metadata.PackageNotFoundError:
-        sys.stderr.write("vxtui is not installed here, so its version is not known: pip install -e .\n")
+        sys.stderr.write("vxtui is not installed here, so its version is unknown: pip install -e .\n")
         return 2
     except (RemoteStoreError, OSError) as error:
         sys.stderr.write(f"the package can't be copied to {target}: {error}\n")
@@ -77,7 +78,7 @@ def archive() -> bytes:
 
 
 def setup_py() -> str:
-    """The text of setup.py, without build requirements: an image has setuptools, and may have no network."""
+    """The text of setup.py, without build requirements: an image has setuptools but maybe no network."""
     folders = sorted({path.parent.relative_to(HERE.parent).as_posix() for path in HERE.rglob("*.py")})
     required = requirements()
     return (

@@ -1,4 +1,4 @@
-"""What Linux knows of a process and Python has no call for: prctl, and the parent's start."""
+"""Linux calls that Python lacks: prctl, and the start time of the parent process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _SET_PARENT_DEATH_SIGNAL, _SET_NAME = 1, 15
 
 
 def die_with_parent(parent: int = 0) -> None:
-    """Have the kernel kill this process when its parent dies; with `parent`, also if it is dead already."""
+    """Make the kernel kill this process when its parent dies; with `parent`, also if the parent is dead
+    already."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os._exit(1)
@@ -23,12 +24,12 @@ def set_process_name(name: str) -> None:
 
 
 def parent_id() -> str:
-    """Process id of the parent with its start, which together are never used again.
+    """Process id and start time of the parent: together they are never reused.
 
     Raises:
         OSError: if the parent is hidden from this process.
     """
     parent = os.getppid()
-    # After the name in parentheses; the 22nd field is the start in ticks since the boot (proc(5)).
+    # The fields follow the name in parentheses; the 22nd is the start in ticks since the boot (proc(5)).
     fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
     return f"{parent}-{fields[19]}"

@@ -1,4 +1,4 @@
-"""`python -m trainer.prepare --out tokens.bin FILE|FOLDER …`: write a token file of text."""
+"""`python -m trainer.prepare --out tokens.bin FILE|FOLDER …`: write a token file from text."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--field",
         default="",
-        help="the field of each line of a .jsonl file; default: text, of a chat messages",
+        help="field of each line of a .jsonl file; default: text, with --format chat messages",
     )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 2 with a sentence on stderr."""
-    given = _parser().parse_args(argv)
-    out = local_path(given.out)
+    """Run the command; return 0, or 2 with a sentence on stderr."""
+    options = _parser().parse_args(argv)
+    out = local_path(options.out)
     try:
-        for path in (given.out, *given.text):
+        for path in (options.out, *options.text):
             if problem := problem_of(path):
                 raise DataError(f"{path}: {problem}")
         if out.suffix != ".bin":
-            raise DataError(f"--out {given.out}: the name must end in .bin")
-        if given.bpe and given.format == "chat":
-            raise DataError("--bpe trains on text; use a tokenizer of a model with --format chat")
-        files = files_of([local_path(text) for text in given.text], suffixes_of(given.format))
-        tokenizer = given.tokenizer
-        if given.bpe:
-            texts = (piece.text for piece in text_pieces(files, given.field or "text", needs_utf8=True))
-            tokenizer = train_bpe(texts, given.bpe, out.with_suffix(".tokenizer.json")).name
-        source = text_source(files, given.format, given.field, tokenizer, told_apart=True)
+            raise DataError(f"--out {options.out}: the name must end in .bin")
+        if options.bpe and options.format == "chat":
+            raise DataError("--bpe trains on text; with --format chat use a model's tokenizer")
+        files = files_of([local_path(text) for text in options.text], suffixes_of(options.format))
+        tokenizer = options.tokenizer
+        if options.bpe:
+            texts = (piece.text for piece in text_pieces(files, options.field or "text", needs_utf8=True))
+            tokenizer = train_bpe(texts, options.bpe, out.with_suffix(".tokenizer.json")).name
+        source = text_source(files, options.format, options.field, tokenizer, told_apart=True)
         info = write_tokens(out, source.pieces(lambda _: None), source.tokenizer, marked=source.marked)
     except DataError as error:
         sys.stderr.write(f"trainer.prepare: {error}\n")

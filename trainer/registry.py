@@ -1,7 +1,7 @@
-"""Every strategy and model by its name in the flags. To add one, write its module and its line here.
+"""Every strategy and model, by its name in the flags. To add one, write its module and its line here.
 
-Nothing is imported here: flags are checked before torch is loaded, and a strategy or a model may need
-packages that the others do not.
+Nothing is imported here: flags are checked before torch is imported, and a strategy or model may need
+packages that others do not.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 class StrategyEntry:
     """A value of `--strategy`.
 
-    `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
-    only. A function `preload(config)` of the module, if any, imports before the fork what the class needs.
-    `elastic` is the class for --elastic, where each node has the whole state; none: --elastic is refused.
+    `target` is the `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
+    only. An optional function `preload(config)` of the module imports before the fork what the class needs.
+    `elastic` is the class for --elastic, where each node has the whole state; without it --elastic is
+    refused.
     """
 
     target: str
@@ -49,9 +50,8 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerEntry:
-    """A value of `--optimizer`: settings that only it and others with them have, and the strategies that it
-    works with; none: all of them.
-    """
+    """A value of `--optimizer`: settings that only some optimizers have, and the strategies that it works
+    with (empty: all)."""
 
     flags: tuple[str, ...] = ()
     strategies: tuple[str, ...] = ()
@@ -76,9 +76,9 @@ OPTIMIZERS: dict[str, OptimizerEntry] = {
     "adamw": OptimizerEntry(_ADAM_FLAGS),
     "adam": OptimizerEntry(_ADAM_FLAGS),
     "sgd": OptimizerEntry(("momentum",)),
-    # It needs whole rows and columns; DeepSpeed gives it flat tensors, and FSDP parts of a matrix.
+    # Adafactor needs whole rows and columns; DeepSpeed gives it flat tensors, FSDP parts of a matrix.
     "adafactor": OptimizerEntry((), ("ddp",)),
-    # It needs whole matrices, which it gathers where FSDP shards them.
+    # Muon needs whole matrices, which it gathers where FSDP shards them.
     "muon": OptimizerEntry(("momentum", *_ADAM_FLAGS), ("ddp", "fsdp")),
 }
 MODELS: dict[str, ModelEntry] = {
@@ -105,12 +105,13 @@ MODELS: dict[str, ModelEntry] = {
 
 
 def model_entry(name: str) -> ModelEntry | None:
-    """The entry of a value of `--model`; `module:function` is a model of the user's own."""
+    """The entry of a value of `--model`; `module:function` is a user's own model."""
     own = ModelEntry("trainer.models.own_model:build_own", ("model_args",), text=False)
     return MODELS.get(name) or (own if ":" in name else None)
 
 
 def resolve(target: str) -> Any:
-    """The object `module:name`. Raises ModuleNotFoundError if its module or a package of it is missing."""
+    """Import the object `module:name`. Raises ModuleNotFoundError if its module or a dependency is
+    missing."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -20,18 +20,19 @@ from trainer.hang import progress
 from trainer.structured_log import emit
 
 phase = progress.phase
-"""`with report.phase("evaluation"):` what takes longer than a step, so that it is not reported as a hang."""
+"""`with report.phase("evaluation"):` marks work that takes longer than a step, so that it is not reported as
+a hang."""
 alive = progress.beat
-"""A part of the present phase has ended."""
+"""Report that a part of the present phase ended."""
 _INCOMPLETE = (".tmp", ".partial", ".new", ".part")
 _last_step_at: float | None = None
-"""By the monotonic clock."""
+"""Monotonic time of the last step."""
 _STEP_FILE = Path("progress.json").absolute()
-"""In the folder where the process was started, which the script may leave later."""
+"""In the folder where the process started; the script may change its folder later."""
 
 
 def step(number: int, total_steps: int, *, loss: float | None = None, **metrics: float) -> None:
-    """Say that this step has ended; every rank may call it, and only rank 0 writes the line.
+    """Report that this step ended; every rank may call it, and only rank 0 writes the line.
 
     `metrics` are further numbers, in SI units; the console shows `tokens_per_second` as the speed.
     """
@@ -41,26 +42,26 @@ def step(number: int, total_steps: int, *, loss: float | None = None, **metrics:
     progress.training(number)
     seconds = 0.0 if before is None else now - before
     if os.environ.get("LOCAL_RANK", "0") == "0":
-        # The supervisor restarts a program that has made steps without a delay.
+        # The supervisor restarts a program that made steps without a delay.
         with suppress(OSError):
             _STEP_FILE.write_text(json.dumps({"step": number, "at": time.time(), "seconds": seconds}))
     if os.environ.get("RANK", "0") != "0":
         return
     if before is not None:
         metrics.setdefault("step_seconds", seconds)
-    said = f"step {number}/{total_steps}" + ("" if loss is None else f"  loss {loss:.4f}")
+    text = f"step {number}/{total_steps}" + ("" if loss is None else f"  loss {loss:.4f}")
     numbers: dict[str, Any] = dict(metrics)
-    emit("step", said, step=number, total_steps=total_steps, loss=loss, **numbers)
+    emit("step", text, step=number, total_steps=total_steps, loss=loss, **numbers)
 
 
 def last_checkpoint(folder: str | Path, pattern: str = "*") -> Path | None:
-    """The newest file or folder of these names in `folder`; None if there is none.
+    """The newest file or folder of these names in `folder`, or None.
 
-    The last number in its name decides, then its time; names that end as those of incomplete files do
-    (.tmp, .partial, .new, .part) are none.
+    The last number in a name decides, then the modification time. Names of incomplete files (.tmp, .partial,
+    .new, .part) are skipped.
     """
-    found = [path for path in Path(folder).glob(pattern) if not path.name.endswith(_INCOMPLETE)]
-    return max(found, key=_age, default=None)
+    paths = [path for path in Path(folder).glob(pattern) if not path.name.endswith(_INCOMPLETE)]
+    return max(paths, key=_age, default=None)
 
 
 def _age(path: Path) -> tuple[int, float]:

@@ -1,4 +1,4 @@
-"""Structured log lines: one JSON object a line on stdout, which Cloud Logging turns into a jsonPayload."""
+"""Structured log lines: one JSON object per line on stdout, which Cloud Logging turns into a jsonPayload."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from typing import Any
 
 _STDOUT = 1
 _LOCK_SECONDS = 30.0
-"""Longest wait for another process's line: its reader may be slow, or it is stopped and has the lock."""
+"""Longest wait for another process's line: its reader may be slow, or it was stopped while it held the
+lock."""
 _NEXT_LOCK_SECONDS = 0.1
-"""The same after such a wait in vain."""
+"""Longest wait after a wait that failed."""
 _WRITE_SECONDS = 10.0
-"""Longest wait for room in a pipe that does not block."""
+"""Longest wait for room in a non-blocking pipe."""
 _threads = threading.RLock()
-_in_vain = False
-"""Whether the last wait was in vain."""
+_wait_failed = False
+"""Whether the last wait for the lock failed."""
 
 
 def _new_lock() -> None:
-    """In a forked process: another thread, which does not exist here, may have had the lock."""
+    """Replace the lock in a forked process: a thread that does not exist here may have held it."""
     global _threads  # noqa: PLW0603 - the lock of this process
     _threads = threading.RLock()
 
@@ -49,22 +50,22 @@ def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> N
         "timestampNanos": now % 1_000_000_000,
         "vxtui": {"kind": kind, **fields},
     }
-    # A full disk or a closed pipe costs the line, never the training.
+    # A full disk or a closed pipe loses the line, and never ends the training.
     with _threads, _locked(), contextlib.suppress(OSError):
         _write((json.dumps(line) + "\n").encode())
 
 
 def end_line() -> None:
-    """End the line that a process which has died may have left open: the next one would become part of it.
+    """End a line that a dead process may have left open: the next line would become part of it.
 
-    If there is none, the log gets an empty line.
+    Without an open line the log gets an empty one.
     """
     with _threads, _locked(), contextlib.suppress(OSError):
         _write(b"\n")
 
 
 def _write(data: bytes) -> None:
-    """Write all of it: a system call may take only a part."""
+    """Write all bytes: a system call may take only a part."""
     deadline = time.monotonic() + _WRITE_SECONDS
     while data:
         try:
@@ -78,12 +79,12 @@ def _write(data: bytes) -> None:
 
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
-    """Exclude the other processes that write to the same stdout.
+    """Exclude other processes that write to the same stdout.
 
-    A pipe takes at most 4096 bytes (PIPE_BUF) at once, and where it is full another process's line gets
-    between the parts of a longer one. The lock is on the pipe itself, so all that write to it have it in
-    common, whoever started them. It costs two system calls, and ends with its process. Short lines take it
-    too: without it one would get into a long line.
+    A pipe takes at most 4096 bytes (PIPE_BUF) at once; when it is full, another process's line gets between
+    the parts of a longer one. The lock is on the pipe itself, so all its writers share it, whoever started
+    them. It costs two system calls, and ends with its process. Short lines take it too: otherwise they would
+    get into a long line.
     """
     locked = _lock()
     try:
@@ -95,9 +96,9 @@ def _locked() -> Iterator[None]:
 
 
 def _lock() -> bool:
-    """False if stdout can't be locked, or another process keeps the lock."""
-    global _in_vain  # noqa: PLW0603 - of this process
-    deadline = time.monotonic() + (_NEXT_LOCK_SECONDS if _in_vain else _LOCK_SECONDS)
+    """Lock stdout; False if it can't be locked, or another process keeps the lock."""
+    global _wait_failed  # noqa: PLW0603 - of this process
+    deadline = time.monotonic() + (_NEXT_LOCK_SECONDS if _wait_failed else _LOCK_SECONDS)
     while True:
         try:
             fcntl.lockf(_STDOUT, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,9 +106,9 @@ def _lock() -> bool:
             if error.errno not in {errno.EAGAIN, errno.EACCES}:
                 return False
             if time.monotonic() > deadline:
-                _in_vain = True
+                _wait_failed = True
                 return False
             time.sleep(0.0005)
         else:
-            _in_vain = False
+            _wait_failed = False
             return True

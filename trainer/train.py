@@ -1,4 +1,4 @@
-"""The training loop: read top to bottom."""
+"""The training loop, to be read from top to bottom."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 
 MAX_SAMPLES = 256
-"""Samples of a step that an error names."""
+"""Most samples of a step that an error names."""
 
 
 class Trainer:
-    """One rank of the run. `run` returns the exit code."""
+    """Trains as one rank of the run. `run` returns the exit code."""
 
     def __init__(self, config: Config, group: ProcessGroup | None = None) -> None:
         self.config = config
@@ -91,7 +91,7 @@ class Trainer:
         return ParallelMesh.of(self.config.parallel, self.world_size)
 
     def run(self) -> int:
-        """Prepare and train; the exit code."""
+        """Prepare and train; return the exit code."""
         progress.enter(STARTING)
         self.group.init(self.device, self.config.launch.hang_timeout)
         try:
@@ -105,7 +105,7 @@ class Trainer:
     def _train(self) -> int:
         """Train to the end, or until `stop`: the signal of any rank, known to all at the same step."""
         progress.enter(TRAINING)
-        # Repeats an evaluation that a signal interrupted.
+        # Repeat an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
             stop = self._evaluate() if self.evaluation.due(self.state.step) else 0
         while self.state.step < self.config.steps and not stop and not self.early_stopping.ended:
@@ -154,7 +154,7 @@ class Trainer:
             )
 
     def _make_workload(self) -> Config:
-        """Prepare this node's data and build the model; the settings with the paths of this node."""
+        """Prepare this node's data and build the model; return the settings with this node's paths."""
         config = self.config
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
@@ -173,7 +173,7 @@ class Trainer:
     def _set_up(self) -> None:
         self.strategy.setup(self.workload)
         self.reporter.measure_steps(self.workload.flops_per_token, self.world_size)
-        # Dropout must differ between the ranks that see different samples, the initial weights must not.
+        # Dropout must differ between ranks with different samples, the initial weights must not.
         torch.manual_seed(self.config.seed * 1009 + self._mesh().data_rank(self.rank))
         self._phase("starting", **self.strategy.describe(), device=str(self.device))
 
@@ -184,7 +184,7 @@ class Trainer:
 
         path, source = init_weights(self.workload.model, self.workload.weights, where, report)
         self.workload = replace(self.workload, weights=source)
-        report(f"the weights are those of {path}")
+        report(f"initial weights from {path}")
 
     def _resume(self, checkpoint: FoundCheckpoint) -> None:
         saved, began = checkpoint.manifest.progress, time.monotonic()
@@ -218,7 +218,7 @@ class Trainer:
         return Sampler(len(self.workload.train), self.plan, seed=seed, rank=rank, position=position)
 
     def _one_step(self) -> int:
-        """One optimizer step; the signal of any rank, or 0."""
+        """Do one optimizer step; return the signal of any rank, or 0."""
         state, plan = self.state, self.plan
         state.begin_step()
         self.step_log.begin(state.step + 1, self.rank, self._samples)
@@ -252,13 +252,13 @@ class Trainer:
         """The micro-batches of the next step, and their weights in its mean loss."""
         if self.workload.count_targets is None:
             return self.batches, self.plan.weights
-        # All of them at once: the weight of the first depends on the targets of the last.
+        # Fetch all at once: the weight of the first depends on the targets of the last.
         fetched = [next(self.batches) for _ in self.plan.micro_batches]
         counts = [self.workload.targets(batch) for batch in fetched]
         return iter(fetched), LossWeights(counts, self.world_size, self.device)
 
     def _update(self, rate: float, loss: torch.Tensor) -> torch.Tensor:
-        """Step the optimizer, unless the values of all ranks say to skip it; return the gradient's norm."""
+        """Step the optimizer, unless all ranks' values say to skip; return the gradient's norm."""
         guarded, square = self.config.guard.guard != "off", self.strategy.squared_norm()
         reduction = self.sync.reduce(self.state.step + 1, loss, square, limit=self.guard.limit())
         loss, total = reduction.wait()
@@ -266,12 +266,12 @@ class Trainer:
         keep = should_keep(loss, norm, reduction.limit) if guarded else None
         norm_after = self.strategy.update(rate, norm, keep)
         if square is None and guarded:
-            # Infinite if the engine skipped the step; NaN if it did not compute the norm.
+            # Infinite if the engine skipped the step, NaN if it did not compute the norm.
             reduction.norm_after_update = math.inf if math.isinf(norm_after) else 0.0
         return norm_after
 
     def _read_outcomes(self, *, wait: bool = False) -> int:
-        """Handle the outcomes of earlier steps, with `wait` of all; the signal among them, or 0."""
+        """Handle the outcomes of earlier steps, with `wait` of all; return the signal among them, or 0."""
         stop = 0
         for outcome in self.sync.outcomes(wait=wait):
             self._handle(outcome)
@@ -282,7 +282,7 @@ class Trainer:
         if self.config.guard.guard == "off":
             if not math.isfinite(outcome.loss):
                 raise FloatingPointError(f"the loss is {outcome.loss} at step {outcome.step}")
-        # A loss scaler skips steps by itself until it has found its scale.
+        # A loss scaler skips steps until it has found its scale.
         elif self._was_skipped(outcome, 0.0 if self.strategy.has_loss_scaler else outcome.norm):
             return
         self.state.record_loss(outcome.loss)
@@ -346,12 +346,12 @@ class Trainer:
         return stop
 
     def _check_replicas(self) -> None:
-        """Before each save too: what is saved is what the replicas agree on. Raises ReplicaError."""
+        """Compare the replicas, also before each save: only agreed state is saved. Raises ReplicaError."""
         if self.replicas is not None:
             self.replicas.check(self.state.step, self._last_save)
 
     def _last_save(self) -> int:
-        """The step of the last checkpoint, once a save in progress is complete; -1 if there is none."""
+        """Step of the last checkpoint, after a save in progress; -1 if there is none."""
         self.checkpoints.poll(wait=True)
         return self.checkpoints.saved_step
 
@@ -413,7 +413,7 @@ class Trainer:
         return exit_codes.PREEMPTED if ending.saved_step >= 0 else exit_codes.STOPPED
 
     def _stopped_at_start(self, number: int) -> int:
-        """After a signal before the first step: 75 only if this run can continue from a checkpoint."""
+        """Exit after a signal before the first step: with 75 only if a checkpoint exists."""
         folder = checkpoint_folder(self.config.checkpoint.checkpoint_dir)
         saved = any(self.group.all_gather(bool(saves(folder))))
         if self.rank == 0:
@@ -433,7 +433,7 @@ class Trainer:
         return ending.code
 
     def _report_end(self, ending: Ending) -> None:
-        """The last line; `done` is only said of a run that has lost nothing."""
+        """Log the last line: `done` only if the run lost nothing."""
         seconds = self.goodput.elapsed
         if ending.loss:
             events.not_saved(self.state.step, ending, seconds, self.goodput)
@@ -461,5 +461,5 @@ class Trainer:
 if __name__ == "__main__":
     import runpy
 
-    # `torchrun -m trainer.train` names the loop, where `trainer.task` is the command.
+    # `torchrun -m trainer.train` names the loop, while `trainer.task` is the command.
     runpy.run_module("trainer.task", run_name="__main__")

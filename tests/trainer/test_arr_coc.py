@@ -231,7 +231,7 @@ def test_each_stage_starts_with_the_weights_of_the_one_before(tmp_path: Path) ->
     lora = loss(model)
     assert lora != same(adapter)
     assert loss(stage("both")) == same(lora)
-    with pytest.raises(UsageError, match="backbone.* missing"):
+    with pytest.raises(UsageError, match=r"backbone.* missing"):
         stage("adapter")
 
 

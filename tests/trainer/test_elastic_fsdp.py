@@ -77,7 +77,7 @@ def test_the_samples_weights_and_loss_are_those_of_a_run_alone(run: Run) -> None
     ("flags", "reason"),
     [
         ("--strategy=zero2", "DeepSpeed's engine keeps its process groups"),
-        ("--strategy=fsdp --tensor-parallel=2", "--tensor-parallel 2 would divide each layer"),
+        ("--strategy=fsdp --tensor-parallel=2", "--tensor-parallel 2 needs processes with the same samples"),
         ("--strategy=fsdp --data-parallel-replicate=2", "each node is a copy"),
     ],
 )

@@ -150,7 +150,7 @@ def test_what_cannot_be_computed_is_refused() -> None:
     for flags, words in (
         (["--micro-batch=some"], "--micro-batch"),
         (["--micro-batch=-1"], "--micro-batch must be at least 0"),
-        (["--micro-batch=auto", "--elastic=1"], "--micro-batch auto needs ranks that stay"),
+        (["--micro-batch=auto", "--elastic=1"], "--micro-batch auto does not work with --elastic"),
     ):
         with pytest.raises(UsageError, match=words):
             parse([*GPT, *flags])

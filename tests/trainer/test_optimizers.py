@@ -169,7 +169,7 @@ def test_weight_decay_leaves_out_what_it_is_told_to() -> None:
         ("--optimizer=adafactor --strategy=fsdp", "--optimizer adafactor needs --strategy ddp, not fsdp"),
         ("--optimizer=sgd --beta1=0.5", "--beta1 has no effect on --optimizer sgd"),
         ("--decay-share=0.5", "--decay-share has no effect on --schedule cosine"),
-        ("--no-decay=bias", "--no-decay bias: it is one of biases, norms, embeddings, or none"),
+        ("--no-decay=bias", "--no-decay bias: use one of biases, norms, embeddings, or none"),
         ("--final-share=2", "--final-share must be in [0, 1], not 2"),
     ],
 )

@@ -215,7 +215,7 @@ def test_a_change_of_the_curve_is_refused_unless_it_is_asked_for(
 
 
 def test_what_may_change_is_checked() -> None:
-    with pytest.raises(UsageError, match="--allow-change sed: it is one of data, seed, batch"):
+    with pytest.raises(UsageError, match="--allow-change sed: use one of data, seed, batch"):
         parse(["--allow-change=seed,sed"])
 
 

@@ -101,20 +101,20 @@ def test_a_slow_collective_is_as_old_as_the_time_that_has_passed(
     monkeypatch.setattr(flight_recorder, "oldest_pending", lambda: (began_at, timeout))
     looking = _Collectives(heartbeat)
     for _ in range(3):
-        looking.look()
+        looking.poll()
         begun += 1
         clock.on(1)
     began, began_at = clock.passed, clock.day
     clock.on(0.5)
     if moment == "as it begins":
         clock.day += jump
-    looking.look()
+    looking.poll()
     if moment == "while it is pending":
         clock.on(1)
         clock.day += jump
     for _ in range(3):
         clock.on(1)
-        looking.look()
+        looking.poll()
     since, until = heartbeat.pending
     assert until == pytest.approx(since + timeout)
     # No later than the look that saw it, and never so early that its timeout seems near.

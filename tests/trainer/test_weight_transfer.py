@@ -56,7 +56,7 @@ def test_a_run_that_cannot_resume_starts_with_the_weights_alone(tmp_path: Path) 
     known, again = (line["loss"] for line in other.lines() if line["kind"] == "eval")
     # Two strategies are two programs: losses of about 5 may round otherwise (2**-21).
     assert again == pytest.approx(known, abs=1e-5)
-    assert "the weights are those of checkpoints/step-3" in {line["message"] for line in other.lines()}
+    assert "initial weights from checkpoints/step-3" in {line["message"] for line in other.lines()}
     # With a checkpoint of its own it resumes from that, even if the other one is gone.
     more = Ranks(tmp_path, 1, *flags, *start[:3], "--steps=4", "--init-weights=gone")
     assert more.wait() == [0], more.errors()

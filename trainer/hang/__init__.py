@@ -1,1 +1,1 @@
-"""Hangs: noticed by a node's supervisor, and reported with the rank and the source line that cause them."""
+"""Hangs: a node's supervisor notices them and reports the rank and the source line that cause them."""

@@ -1,8 +1,8 @@
-"""In a rank: answers the supervisor's requests, with a thread and a signal handler.
+"""Answers the supervisor's requests in a rank, with a thread and a signal handler.
 
-The handler writes the stacks of all threads in C, so that it works in an infinite loop, in a lock and where
-native code keeps the interpreter's lock. The thread adds what torch knows of the collectives; it needs the
-interpreter's lock, and where it can't answer the other ranks say what this one has not joined.
+The handler writes the stacks of all threads in C, so that it works in an infinite loop, in a lock, and while
+native code holds the GIL. The thread adds what torch knows of the collectives; it needs the GIL. If it can't
+answer, the other ranks show what this rank has not joined.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from trainer.hang import flight_recorder, progress
 from trainer.hang.heartbeat import SUPERVISOR, RankHeartbeat, answer_path, stacks_path
 
 STACKS_SIGNAL = signal.SIGRTMIN + 10
-"""A real-time signal, which scripts don't use: SIGUSR1 and 2 are theirs."""
+"""A real-time signal, because scripts use SIGUSR1 and SIGUSR2."""
 _POLL = 0.25
 _COUNT_EVERY = 4
-"""Polls between two looks at the collectives."""
+"""Polls between two reads of the collectives."""
 _SET_PTRACER = 0x59616D61
 
 
 def start() -> None:
-    """Serve this process's supervisor, if it reads heartbeats."""
+    """Answer this process's supervisor, if it reads heartbeats."""
     heartbeat = progress.connect()
     if heartbeat is None:
         return
     with contextlib.suppress(OSError, ValueError, RuntimeError):
-        # Kept open by the handler.
+        # The handler keeps it open.
         stacks = os.open(stacks_path(heartbeat.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
-    # Where Yama is on, py-spy may read this process only with its permission; the supervisor starts py-spy.
+    # With Yama py-spy may read this process only with its permission; the supervisor starts py-spy.
     ctypes.CDLL(None).prctl(_SET_PTRACER, _supervisor(), 0, 0, 0)
     heartbeat.introduce()
     threading.Thread(target=_serve, args=(heartbeat,), name="hang-agent", daemon=True).start()
@@ -58,21 +58,21 @@ def _serve(heartbeat: RankHeartbeat) -> None:
         polls += 1
         if polls % _COUNT_EVERY == 0:
             with contextlib.suppress(Exception):
-                # The recorder's format may be another one: then only the stacks are reported.
-                collectives.look()
+                # The recorder's format may have changed: then only the stacks are reported.
+                collectives.poll()
 
 
 class _Collectives:
-    """Counts the collectives. What is pending is only read while nothing moves: that takes milliseconds."""
+    """Counts the collectives. Reads pending ones only while nothing moves, as that takes milliseconds."""
 
     def __init__(self, heartbeat: RankHeartbeat) -> None:
         self._heartbeat = heartbeat
         self._begun, self._still = -1, 0
         self._moved_at = self._ahead = self._ahead_before = 0.0
-        """Of the last look that found a movement: the monotonic time, and how far the time of day was ahead
-        of it, then and at the movement before."""
+        """Of the last read with a movement: the monotonic time, and how far the time of day was ahead of it,
+        then and at the movement before."""
 
-    def look(self) -> None:
+    def poll(self) -> None:
         begun, pending = flight_recorder.begun()
         self._still = self._still + 1 if begun == self._begun and pending else 0
         self._begun = begun
@@ -82,8 +82,8 @@ class _Collectives:
             self._heartbeat.count_collectives(begun, 0.0, 0.0)
         elif self._still % 5 == 3:
             began, timeout = flight_recorder.oldest_pending()
-            # The time of day may have jumped since, or shortly before the last movement was seen. Too early
-            # a begin would end a healthy attempt.
+            # The time of day may have jumped since, or shortly before the last movement was seen. A begin
+            # that is too early would end a healthy attempt.
             began = max(began - self._ahead, began - (self._ahead_before or self._ahead))
             since = min(began, self._moved_at) if timeout else 0.0
             self._heartbeat.count_collectives(begun, since, since + timeout if timeout else 0.0)
@@ -93,7 +93,7 @@ def _answer(heartbeat: RankHeartbeat, number: int) -> None:
     content: dict[str, object] = {}
     try:
         content["groups"] = flight_recorder.groups()
-    except Exception as error:  # noqa: BLE001 - a private format of torch's
+    except Exception as error:  # noqa: BLE001 - torch's format is private
         content["problem"] = f"the flight recorder can't be read: {type(error).__name__}: {error}"[:500]
     path = answer_path(heartbeat.path, number)
     new = path.with_name(f"{path.name}.new")

@@ -1,4 +1,4 @@
-"""From what all ranks do to the rank that the others wait for. Pure: no torch, no files, no clock."""
+"""Find the rank that the others wait for, from what all ranks do. Pure: no torch, no files, no clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainer.hang.processes import ENDED, STOPPED
 from trainer.hang.records import Collective, RankRecord
 
 _CONTEXT = 8
-"""Collectives before one that are compared with earlier ones, at most."""
+"""Most collectives before a collective that are compared with earlier ones."""
 
 
 class Cause(StrEnum):
@@ -22,43 +22,43 @@ class Cause(StrEnum):
     NOT_JOINED = "not joined"
     """A rank is in its own code while the others wait for it."""
     MISMATCH = "mismatch"
-    """A rank has begun another collective, or one of another shape."""
+    """A rank began another collective, or one with another shape."""
     SKIPPED = "skipped"
-    """A rank has left one out, and has begun a later one."""
+    """A rank left out a collective and began a later one."""
     ORDER = "order"
     """Ranks wait for each other in different groups."""
     UNANSWERED = "unanswered"
-    """All have joined; none ends."""
+    """All ranks joined, and the collective does not end."""
     OWN_CODE = "own code"
-    """No rank waits for another one."""
+    """No rank waits for another rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class HangFinding:
-    """The cause, and the ranks it is in. `missed` is the collective that they should be in.
+    """The cause and its ranks. `missed` is the collective that they should be in.
 
-    `waiting` are the other ranks that wait, each with its collective if that is known.
+    `waiting` are the other ranks that wait, each with its collective if known.
     """
 
     cause: Cause
     ranks: tuple[int, ...]
     missed: Collective | None = None
     instead: Collective | None = None
-    """What a rank has begun instead."""
+    """What a rank began instead."""
     waiting: tuple[tuple[int, Collective | None], ...] = ()
 
 
 def analyze(records: Sequence[RankRecord]) -> HangFinding:
-    """The finding for the records of all ranks; a rank that no node knows of is not among them."""
+    """Analyse the records of all ranks; a rank that no node knows of is not among them."""
     for background in (False, True):
-        found = _in_collectives(records, background=background)
-        if found is not None:
-            return found
+        finding = _in_collectives(records, background=background)
+        if finding is not None:
+            return finding
     return _in_own_code(records)
 
 
 def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangFinding | None:
-    """None if no rank waits in a collective."""
+    """The finding in collectives; None if no rank waits in one."""
     heads = _heads(records, background=background)
     if not heads:
         return None
@@ -79,7 +79,8 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
     roots = [by_rank[rank] for rank in sorted(missing) if rank in by_rank and rank not in heads]
     if roots:
         return _found(Cause.NOT_JOINED, roots, heads, absent, waiting)
-    # All that are missing somewhere wait elsewhere: one that computes has only begun its collective early.
+    # All ranks that are missing somewhere wait elsewhere: a rank that computes only began its collective
+    # early.
     busy = [record for record in records if record.rank in missing and record.frames and not record.waits]
     if busy and len(busy) < len(heads):
         return _found(Cause.NOT_JOINED, busy, heads, absent, waiting)
@@ -90,13 +91,13 @@ def _in_collectives(records: Sequence[RankRecord], *, background: bool) -> HangF
 
 
 def _heads(records: Sequence[RankRecord], *, background: bool) -> dict[int, Collective]:
-    """The oldest collective that each rank waits in; its main thread's, where the stack says so."""
-    found: dict[int, Collective] = {}
+    """The oldest collective that each rank waits in; the main thread's, if the stack shows it."""
+    heads: dict[int, Collective] = {}
     for record in records:
-        pending = [one for one in record.known(background=background) if not one.done]
+        pending = [collective for collective in record.known(background=background) if not collective.done]
         if pending:
-            found[record.rank] = pending[0]
-    return found
+            heads[record.rank] = pending[0]
+    return heads
 
 
 def _absent(
@@ -109,12 +110,12 @@ def _absent(
         if record.rank not in members:
             continue
         begun = [
-            one.seq
-            for one in record.known(background=True)
-            if one.group == head.group and one.p2p == head.p2p
+            collective.seq
+            for collective in record.known(background=True)
+            if collective.group == head.group and collective.p2p == head.p2p
         ]
         behind = max(begun, default=0) < head.seq
-        # One that can't answer may have begun it.
+        # A rank that can't answer may have begun it.
         if behind or (not record.answered and record.rank not in heads):
             absent.add(record.rank)
     return absent
@@ -134,7 +135,7 @@ def _found(
         (head.group, head.seq) for rank, head in heads.items() if absent[rank] & set(ranks)
     ).most_common(1)
     shown = next((head for head in heads.values() if missed and (head.group, head.seq) == missed[0][0]), None)
-    return HangFinding(cause, ranks, shown, None, tuple(one for one in waiting if one[0] not in ranks))
+    return HangFinding(cause, ranks, shown, None, tuple(pair for pair in waiting if pair[0] not in ranks))
 
 
 def _cause_of(record: RankRecord) -> Cause:
@@ -145,16 +146,16 @@ def _mismatch(
     records: Sequence[RankRecord], heads: dict[int, Collective],
     waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
 ) -> HangFinding | None:  # fmt: skip
-    """Ranks whose collectives of the same number differ."""
-    for head in sorted(heads.values(), key=lambda one: one.seq):
+    """Ranks whose collectives with the same number differ."""
+    for head in sorted(heads.values(), key=lambda collective: collective.seq):
         if head.p2p:
             continue
         begun: dict[int, Collective] = {}
         for record in records:
-            for one in record.known(background=background):
-                if (one.group, one.seq, one.p2p) == (head.group, head.seq, False):
-                    begun[record.rank] = one
-        if len({one.signature for one in begun.values()}) > 1:
+            for collective in record.known(background=background):
+                if (collective.group, collective.seq, collective.p2p) == (head.group, head.seq, False):
+                    begun[record.rank] = collective
+        if len({collective.signature for collective in begun.values()}) > 1:
             return _deviating(records, begun, waiting, background=background)
     return None
 
@@ -163,17 +164,20 @@ def _deviating(
     records: Sequence[RankRecord], begun: dict[int, Collective],
     waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
 ) -> HangFinding:  # fmt: skip
-    """Which of these collectives is wrong: by what the ranks did before, else by the majority."""
+    """The wrong ones of these collectives: by what the ranks did before, else by the majority."""
     by_rank = {record.rank: record for record in records}
-    usual = {rank: _usual(by_rank[rank].known(background=background), one) for rank, one in begun.items()}
-    wrong = [rank for rank, one in begun.items() if usual[rank] and usual[rank][0] != _key(one)]
+    usual = {
+        rank: _usual(by_rank[rank].known(background=background), collective)
+        for rank, collective in begun.items()
+    }
+    wrong = [rank for rank, collective in begun.items() if usual[rank] and usual[rank][0] != _key(collective)]
     right = [rank for rank in begun if rank not in wrong]
     if not wrong or not right:
-        counts = Counter(one.signature for one in begun.values())
+        counts = Counter(collective.signature for collective in begun.values())
         fewest = min(counts.values())
-        wrong = [rank for rank, one in begun.items() if counts[one.signature] == fewest]
+        wrong = [rank for rank, collective in begun.items() if counts[collective.signature] == fewest]
         if len({begun[rank].signature for rank in wrong}) == len(counts):
-            # As many of each: all are named.
+            # As many of each: name all.
             right = []
         else:
             right = [rank for rank in begun if rank not in wrong]
@@ -181,18 +185,20 @@ def _deviating(
     missed = (
         begun[right[0]]
         if right
-        else next((one for one in begun.values() if one.signature != instead.signature), None)
+        else next(
+            (collective for collective in begun.values() if collective.signature != instead.signature), None
+        )
     )
     expected = usual.get(wrong[0])
     skipped = expected is not None and len(expected) > 1 and expected[1] == _key(instead)
-    others = tuple(one for one in waiting if one[0] not in wrong)
+    others = tuple(pair for pair in waiting if pair[0] not in wrong)
     return HangFinding(Cause.SKIPPED if skipped else Cause.MISMATCH, tuple(wrong), missed, instead, others)
 
 
 def _usual(begun: Sequence[Collective], head: Collective) -> list[tuple[object, ...]]:
-    """What followed the collectives before `head` when they occurred the last time: two of them, if known."""
-    keys = [_key(one) for one in begun]
-    at = next(index for index, one in enumerate(begun) if one is head)
+    """What followed the collectives before `head` the last time they occurred: two of them, if known."""
+    keys = [_key(collective) for collective in begun]
+    at = next(index for index, collective in enumerate(begun) if collective is head)
     for length in range(min(_CONTEXT, at), 0, -1):
         context = keys[at - length : at]
         for start in range(at - length - 1, -1, -1):
@@ -201,15 +207,15 @@ def _usual(begun: Sequence[Collective], head: Collective) -> list[tuple[object, 
     return []
 
 
-def _key(one: Collective) -> tuple[object, ...]:
-    return one.group, *one.signature
+def _key(collective: Collective) -> tuple[object, ...]:
+    return collective.group, *collective.signature
 
 
 def _wrong_order(
     records: Sequence[RankRecord], heads: dict[int, Collective], missing: set[int],
     waiting: tuple[tuple[int, Collective | None], ...], *, background: bool,
 ) -> HangFinding:  # fmt: skip
-    """Ranks that wait for each other in different groups, or in different places of one."""
+    """Ranks that wait for each other in different groups, or at different places of one group."""
     by_rank = {record.rank: record for record in records}
     wrong = []
     for rank in sorted(missing):
@@ -221,12 +227,12 @@ def _wrong_order(
         fewest = min(counts.values())
         wrong = [rank for rank in sorted(missing) if counts[_key(heads[rank])] == fewest] or sorted(missing)
     missed = next((head for rank, head in heads.items() if rank not in wrong), None)
-    others = tuple(one for one in waiting if one[0] not in wrong)
+    others = tuple(pair for pair in waiting if pair[0] not in wrong)
     return HangFinding(Cause.ORDER, tuple(wrong), missed, heads[wrong[0]], others)
 
 
 def _in_own_code(records: Sequence[RankRecord]) -> HangFinding:
-    """No collective is pending, as far as is known."""
+    """No collective is pending, as far as known."""
     unwell = [record for record in records if record.state in STOPPED]
     if unwell:
         others = tuple((record.rank, None) for record in records if record not in unwell and record.waits)

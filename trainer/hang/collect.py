@@ -1,4 +1,4 @@
-"""Collects what the ranks of one node do: their stacks, their collectives, what the kernel says of them."""
+"""Collect what the ranks of one node do: their stacks, their collectives, their state in the kernel."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from trainer.hang.processes import (
 from trainer.hang.stacks import Thread, from_faulthandler, from_py_spy, main_frames
 
 ANSWER_SECONDS = 3.0
-"""Longest wait for a rank's thread; one that can't run in this time never answers."""
+"""Longest wait for a rank's thread; a thread that can't run in this time never answers."""
 _HANDLER_SECONDS = 2.0
 _PY_SPY_SECONDS = 10.0
 _POLL = 0.05
 _WATCH_SECONDS = 1.0
-"""Time in which a process is watched: whether it runs, reads or writes."""
+"""Seconds in which a process is watched: whether it runs, reads or writes."""
 _SAMPLES = 8
-"""Looks at a process in this time."""
+"""Samples of a process in this time."""
 _MAX_WORKERS = 4
-"""Processes of a rank, e.g. for its data, whose stacks are taken."""
+"""Most processes of a rank, e.g. for its data, whose stacks are read."""
 _MAX_STACKS = 1 << 20
-"""Bytes of faulthandler's text that are read."""
+"""Most bytes of faulthandler's text that are read."""
 _MAX_CODE = 120
-"""Characters of a source line."""
+"""Most characters of a source line."""
 _MAX_ANSWER = 4 << 20
 
 
 def collect(
     beats: Sequence[RankHeartbeat], ranks: Sequence[int], codes: dict[int, int]
 ) -> list[dict[str, Any]]:
-    """One record for each rank of this node, in at most about 15 s; blocks.
+    """Return one record for each rank of this node, within about 15 s; blocks.
 
-    `codes` are the exit codes of local ranks that have ended.
+    `codes` are the exit codes of local ranks that ended.
     """
     if not beats:
         return []
@@ -88,18 +88,18 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
             record |= {"state": "starting", "problem": "the process has not started yet"}
         return record
     began, number = time.monotonic(), beat.request()
-    # Before the signal for the stacks, which ends a sleep in native code: then this rank goes on, and so do
+    # Before the signal for the stacks, which ends a sleep in native code: then this rank continues, and so do
     # the others.
     answer = _answer(beat, number, began + ANSWER_SECONDS) if before.state not in STOPPED else None
     threads, record["stacks_by"] = _stacks(pid, before, stacks_path(beat.path), beat.main_thread)
     record["threads"] = [_as_json(thread) for thread in threads]
     if before.state not in STOPPED:
         for child in children(pid)[:_MAX_WORKERS]:
-            found, _ = _stacks(child, process_state(child), stacks_path(beat.path), beat.main_thread)
-            if found:
-                record["workers"].append({"pid": child, "threads": [_as_json(thread) for thread in found]})
+            stacks, _ = _stacks(child, process_state(child), stacks_path(beat.path), beat.main_thread)
+            if stacks:
+                record["workers"].append({"pid": child, "threads": [_as_json(thread) for thread in stacks]})
         if answer is None:
-            record["problem"] = "its thread does not answer: native code keeps the interpreter's lock"
+            record["problem"] = "its thread does not answer: native code holds the GIL"
         else:
             record |= {"answered": True, "groups": _with_code_of_calls(answer.get("groups") or {})}
             record["problem"] = str(answer.get("problem", ""))
@@ -111,27 +111,26 @@ def _record(beat: RankHeartbeat, rank: int, code: int | None) -> dict[str, Any]:
 
 
 def _watch(beat: RankHeartbeat) -> dict[str, float]:
-    """What shows that a process works: `running` is the share of the time, `calls` are different functions
-    that it was in, `io_rate` are the bytes a second that it and its own processes read and write.
-    """
+    """What shows that a process works: `running` is its share of the time, `calls` are the different
+    functions it was in, `io_rate` are the bytes per second that it and its own processes read and write."""
     pid, began, running, calls = beat.pid, time.monotonic(), 0, set[tuple[str, str]]()
     family = [pid, *children(pid)]
-    before = {each: io_bytes(each) for each in family}
+    before = {member: io_bytes(member) for member in family}
     for number in range(_SAMPLES):
         state = process_state(pid)
         if state.state == RUNNING:
-            # One that sleeps is not woken for it: a signal ends a sleep in native code.
+            # A sleeping process is not woken for it: a signal ends a sleep in native code.
             running += 1
             frames = main_frames(_stacks(pid, state, stacks_path(beat.path), beat.main_thread)[0])
             calls.update((frame.file, frame.function) for frame in frames[:1])
         time.sleep(max(0.0, began + _WATCH_SECONDS * (number + 1) / _SAMPLES - time.monotonic()))
-    moved = sum(max(0, io_bytes(each) - before[each]) for each in family)
+    moved = sum(max(0, io_bytes(member) - before[member]) for member in family)
     rate = moved / (time.monotonic() - began)
     return {"running": running / _SAMPLES, "calls": len(calls), "io_rate": rate}
 
 
 def _stacks(pid: int, state: ProcessState, file: Path, main_thread: int) -> tuple[list[Thread], str]:
-    """The threads of a process, and what has read them: py-spy, also of a stopped one, or its handler."""
+    """The threads of a process and who read them: py-spy, also for a stopped process, or its handler."""
     for by, read in (
         ("py-spy", lambda: from_py_spy(_py_spy(pid, stopped=state.state in STOPPED))),
         ("faulthandler", lambda: from_faulthandler(_handler(pid, state, file), main_thread)),
@@ -147,7 +146,7 @@ def _py_spy(pid: int, *, stopped: bool) -> str:
     program = str(beside) if beside.exists() else shutil.which("py-spy")
     if program is None:
         return ""
-    # A process that runs is paused for the milliseconds of the reading; one that is stopped need not be.
+    # py-spy pauses a running process for the milliseconds of the read; a stopped process need not be paused.
     command = [program, "dump", "--json", "--pid", str(pid), *(["--nonblocking"] if stopped else [])]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PY_SPY_SECONDS, check=False)
@@ -156,7 +155,7 @@ def _py_spy(pid: int, *, stopped: bool) -> str:
 
 
 def _handler(pid: int, state: ProcessState, file: Path) -> str:
-    """What its signal handler writes; "" if it can't."""
+    """What the process's signal handler writes; "" if it can't."""
     if state.state in STOPPED or not catches(pid, STACKS_SIGNAL):
         return ""
     with contextlib.suppress(OSError):
@@ -165,7 +164,7 @@ def _handler(pid: int, state: ProcessState, file: Path) -> str:
         if _wait(lambda: file.stat().st_size > begin, time.monotonic() + _HANDLER_SECONDS):
             size = -1
             while size != file.stat().st_size:
-                # Written call by call; a pause is its end.
+                # The handler writes call by call; a pause is the end.
                 size = file.stat().st_size
                 time.sleep(_POLL)
             with file.open("rb") as text:
@@ -195,7 +194,7 @@ def _wait(condition: Callable[[], bool], deadline: float) -> bool:
 
 
 def _with_code(thread: Thread) -> Thread:
-    """With the source lines, which only this node has for certain."""
+    """Add the source lines, which only this node has for certain."""
     frames = tuple(replace(frame, code=_code(frame.file, frame.line)) for frame in thread.frames)
     return replace(thread, frames=frames)
 
@@ -205,7 +204,7 @@ def _code(file: str, line: int) -> str:
 
 
 def _with_code_of_calls(groups: dict[str, Any]) -> dict[str, Any]:
-    """The same of the calls that began collectives."""
+    """Add the source lines of the calls that began collectives."""
     for group in groups.values():
         for entry in group["entries"]:
             entry["frames"] = [[file, line, name, _code(file, line)] for file, line, name in entry["frames"]]

@@ -1,7 +1,7 @@
-"""What the supervisors tell each other of a hang, over the connections of the rendezvous.
+"""What the supervisors exchange about a hang, over the connections of the rendezvous.
 
-A follower asks for a report, or answers node 0, which collects the records of all nodes. An answer is
-compressed and cut into parts; a peer can make this node read no more than `_MAX_JSON` bytes.
+A follower requests a report, or answers node 0, which collects the records of all nodes. An answer is
+compressed and cut into parts; a peer can't make this node read more than `_MAX_JSON` bytes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _PART = 64 << 10
 _MAX_PARTS = 128
 _MAX_JSON = 32 << 20
 _OTHER_THREADS = 8
-"""Threads of a rank besides the main one that are kept where an answer would be too long."""
+"""Threads of a rank besides the main thread that stay in an answer that would be too long."""
 
 
 def request(trigger: str, seconds: float, usual: float, phase: str) -> dict[str, Any]:
-    """A follower's ranks make no progress, or somebody wants to know what they do."""
+    """Request a report: a follower's ranks make no progress, or a user asks what they do."""
     return {"request": trigger, "seconds": seconds, "usual": usual, "phase": phase}
 
 
@@ -30,7 +30,7 @@ def collect(incident: int) -> dict[str, Any]:
 
 
 def answers(incident: int, records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with the records of a node."""
+    """The messages with a node's records."""
     data = _packed(records)
     if len(data) > _PART * _MAX_PARTS:
         data = _packed([_shortened(record) for record in records])
@@ -58,7 +58,7 @@ class Answer:
         self._parts: dict[int, str] = {}
 
     def add(self, message: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """The records once all parts are here. Raises ValueError if it is no answer."""
+        """The records once all parts have arrived. Raises ValueError if it is not an answer."""
         number, count, data = message.get("part"), message.get("parts"), message.get("data")
         if not isinstance(number, int) or not isinstance(count, int) or not isinstance(data, str):
             raise ValueError("part, parts and data are missing")
@@ -77,5 +77,5 @@ class Answer:
         except (binascii.Error, zlib.error, KeyError, RecursionError) as error:
             raise ValueError(f"it can't be unpacked: {error}") from error
         if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-            raise ValueError("it is no list of records")
+            raise ValueError("it is not a list of records")
         return records

@@ -1,9 +1,9 @@
 """What torch's flight recorder knows of this process's collectives, in a few kilobytes.
 
-torch records gloo's collectives since 2.10, NCCL's in a recorder of its own; both only with a buffer
-(TORCH_FR_BUFFER_SIZE). torch's own `torchfrtrace` does not read the dumps of gloo (KeyError). The recorder's
-functions are private: what is missing in another version costs the collectives, not the stacks. torch is not
-imported here: a process that has not imported it has no collectives.
+torch records gloo's collectives since 2.10, and NCCL's in another recorder; both need a buffer
+(TORCH_FR_BUFFER_SIZE). torch's own `torchfrtrace` can't read gloo's dumps (KeyError). The recorder's
+functions are private: if another version lacks one, the report loses the collectives, not the stacks. This
+module does not import torch: a process that has not imported it has no collectives.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ BUFFER_SIZE = "TORCH_FR_BUFFER_SIZE"
 """Variable with the number of collectives that torch remembers; 0 turns the recorder off."""
 DEFAULT_BUFFER = 1000
 _KEPT = 64
-"""Collectives of each group that are reported, the newest ones."""
+"""Newest collectives of each group that are reported."""
 _MAX_FRAMES = 12
 _MAX_DIMENSIONS = 8
 _RECORDERS = (("_dump_fr_trace", "_dump_fr_trace_json"), ("_dump_nccl_trace", "_dump_nccl_trace_json"))
 
 
 def begun() -> tuple[int, bool]:
-    """How many collectives this process has begun, and whether one of them is pending."""
+    """How many collectives this process has begun, and whether one is pending."""
     total, pending = 0, False
     for _, name in _RECORDERS:
         for status in _status(name):
@@ -40,18 +40,18 @@ def begun() -> tuple[int, bool]:
 
 
 def _status(name: str) -> list[Mapping[str, Any]]:
-    """Of each group; without the collectives, which takes 30 µs."""
+    """The status of each group, without its collectives, which takes 30 µs."""
     function = _function(name)
     if function is None:
         return []
     content = json.loads(function(False, False))
-    found = content.get("pg_status") if isinstance(content, dict) else None
-    return list(found.values()) if isinstance(found, dict) else []
+    groups = content.get("pg_status") if isinstance(content, dict) else None
+    return list(groups.values()) if isinstance(groups, dict) else []
 
 
 def oldest_pending() -> tuple[float, float]:
-    """When the oldest pending collective was begun, in seconds since the epoch, which is the recorder's
-    clock, and its timeout in seconds; (0, 0) if there is none."""
+    """When the oldest pending collective began, in seconds since the epoch (the recorder's clock), and its
+    timeout in seconds; (0, 0) without one."""
     pending = [entry for entry in _entries() if not _done(entry) and entry.get("timeout_ms")]
     if not pending:
         return 0.0, 0.0
@@ -61,7 +61,7 @@ def oldest_pending() -> tuple[float, float]:
 
 def groups() -> dict[str, dict[str, Any]]:
     """The process groups by name: `ranks`, `title` and the newest `entries`, the oldest first."""
-    found: dict[str, dict[str, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     members = _members()
     python_threads = {
         thread.ident
@@ -70,13 +70,13 @@ def groups() -> dict[str, dict[str, Any]]:
     }
     for entry in _entries():
         name, title = (str(word) for word in entry["process_group"])
-        group = found.setdefault(name, {"title": title, "ranks": members.get(name, []), "entries": []})
+        group = groups.setdefault(name, {"title": title, "ranks": members.get(name, []), "entries": []})
         group["entries"].append(_condensed(entry, int(entry.get("thread_id", 0)) in python_threads))
-    for group in found.values():
+    for group in groups.values():
         del group["entries"][:-_KEPT]
     for name, ranks in members.items():
-        found.setdefault(name, {"title": "", "ranks": ranks, "entries": []})
-    return found
+        groups.setdefault(name, {"title": "", "ranks": ranks, "entries": []})
+    return groups
 
 
 def _condensed(entry: Mapping[str, Any], background: bool) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _condensed(entry: Mapping[str, Any], background: bool) -> dict[str, Any]:
 
 
 def _done(entry: Mapping[str, Any]) -> bool:
-    """gloo's entries stay `scheduled`; they retire when the collective has ended."""
+    """Whether a collective ended: gloo's entries stay `scheduled`, and retire at the end."""
     return bool(entry.get("retired")) or entry.get("state") == "completed"
 
 
@@ -108,7 +108,8 @@ def _entries() -> Iterator[Mapping[str, Any]]:
     for name, _ in _RECORDERS:
         function = _function(name)
         if function is not None:
-            # Collectives, with the stacks that began them, also the completed ones. Written by torch itself.
+            # Collectives with the stacks that began them, including completed ones. torch itself wrote the
+            # pickle.
             content = pickle.loads(function(True, True, False))
             yield from content.get("entries") or ()
 
@@ -121,8 +122,8 @@ def _function(name: str) -> Any:
 def _members() -> dict[str, list[int]]:
     """The ranks of each group, by its name."""
     module = sys.modules.get("torch.distributed.distributed_c10d")
-    found: dict[str, list[int]] = {}
+    members: dict[str, list[int]] = {}
     with contextlib.suppress(AttributeError, RuntimeError, TypeError):
         for group, ranks in list(module._world.pg_group_ranks.items()):  # type: ignore[union-attr]
-            found[str(group.group_name)] = sorted(int(rank) for rank in ranks)
-    return found
+            members[str(group.group_name)] = sorted(int(rank) for rank in ranks)
+    return members

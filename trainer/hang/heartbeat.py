@@ -1,4 +1,4 @@
-"""A rank's progress, in a file that its supervisor maps too: a step costs the rank no system call."""
+"""A rank's progress, in a file that its supervisor maps too: a step needs no system call."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pathlib import Path
 FILE = "VXTUI_HEARTBEAT_FILE"
 """Variable with the path of a rank's heartbeat; stacks and answers are beside it, with other suffixes."""
 SUPERVISOR = "VXTUI_SUPERVISOR_PID"
-"""Variable with the process that reads the heartbeat, and may read the rank's stacks."""
+"""Variable with the id of the process that reads the heartbeat, and may read the rank's stacks."""
 STARTING, TRAINING, DOWNLOADING, ENDING = "starting", "training", "downloading", "ending"
-"""Phases of the trainer; others have the names of the goodput's buckets, or those that a script gives them.
+"""Phases of the trainer; others have the names of goodput's buckets, or names that a script gives them.
 
-"" is that of a script that says nothing of its progress."""
+"" is the phase of a script that does not report progress.
+"""
 _SIZE = mmap.PAGESIZE
 _PHASE_BYTES = 32
 
 
 class _Fields(ctypes.Structure):
-    """Aligned, so that a field is written at once. Times are seconds of the machine's monotonic clock."""
+    """Aligned, so that each field is written at once. Times are seconds of the machine's monotonic clock."""
 
     _fields_ = (
         ("pid", ctypes.c_uint64),
@@ -39,7 +40,7 @@ class _Fields(ctypes.Structure):
 
 
 class RankHeartbeat:
-    """The file of one rank. The rank writes all fields but `requested`."""
+    """The heartbeat file of one rank, which writes all fields except `requested`."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         """Raises OSError if the file can't be mapped."""
@@ -55,33 +56,34 @@ class RankHeartbeat:
         self._fields = _Fields.from_buffer(self._map)
 
     def introduce(self) -> None:
-        """In the rank: say who it is."""
+        """Identify the rank's process; called in the rank."""
         self._fields.main_thread = threading.main_thread().ident or 0
         self._fields.ticked_at = time.monotonic()
         self._fields.pid = os.getpid()
 
     def tick(self, step: int) -> None:
-        """A step has ended."""
+        """Record that a step ended."""
         self._fields.step = step
         self.beat()
 
     def beat(self) -> None:
-        """Something ended that is repeated, within a step."""
+        """Record that repeated work within a step ended."""
         self._fields.ticked_at = time.monotonic()
         self._fields.ticks += 1
 
     def enter(self, phase: str) -> None:
-        """Another phase begins."""
+        """Begin another phase."""
         self._fields.phase = phase.encode()[: _PHASE_BYTES - 1]
         self._fields.ticked_at = time.monotonic()
 
     def count_collectives(self, begun: int, pending_since: float, pending_until: float) -> None:
-        """How many have begun; since when the oldest pending one waits, and when that wait fails, or 0."""
+        """Record the number of begun collectives, since when the oldest pending one waits, and when its wait
+        fails, or 0."""
         self._fields.collectives = begun
         self._fields.pending_since, self._fields.pending_until = pending_since, pending_until
 
     def request(self) -> int:
-        """In the supervisor: ask the rank for an answer; returns the number of the request."""
+        """Request an answer from the rank; return the request's number. Called in the supervisor."""
         self._fields.requested += 1
         return int(self._fields.requested)
 
@@ -91,12 +93,12 @@ class RankHeartbeat:
 
     @property
     def pid(self) -> int:
-        """0 until the rank has introduced itself."""
+        """Process id of the rank; 0 until it has introduced itself."""
         return int(self._fields.pid)
 
     @property
     def main_thread(self) -> int:
-        """Its `threading.get_ident`."""
+        """The rank's main thread, by `threading.get_ident`."""
         return int(self._fields.main_thread)
 
     @property
@@ -110,7 +112,7 @@ class RankHeartbeat:
 
     @property
     def ticked_at(self) -> float:
-        """When the last tick or the last change of phase was."""
+        """Time of the last tick or change of phase."""
         return float(self._fields.ticked_at)
 
     @property
@@ -119,7 +121,8 @@ class RankHeartbeat:
 
     @property
     def pending(self) -> tuple[float, float]:
-        """Since when the oldest pending collective waits, and when that wait fails; (0, 0): none is known."""
+        """Since when the oldest pending collective waits, and when its wait fails; (0, 0) if none is
+        known."""
         return float(self._fields.pending_since), float(self._fields.pending_until)
 
     @property
@@ -128,10 +131,10 @@ class RankHeartbeat:
 
 
 def answer_path(heartbeat: Path, number: int) -> Path:
-    """The rank's answer to a request."""
+    """Path of the rank's answer to a request."""
     return heartbeat.with_suffix(f".answer-{number}")
 
 
 def stacks_path(heartbeat: Path) -> Path:
-    """Where the rank's signal handler writes the stacks of its threads."""
+    """Path where the rank's signal handler writes the stacks of its threads."""
     return heartbeat.with_suffix(".stacks")

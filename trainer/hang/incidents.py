@@ -1,6 +1,6 @@
-"""From a stall, or a signal, to one line: node 0 collects the records of all nodes, and reports.
+"""Turn a stall or a signal into one log line: node 0 collects the records of all nodes and reports.
 
-The report changes nothing in the run: `--hang-timeout`, or the script's own timeout, decides what ends.
+The report changes nothing in the run: `--hang-timeout`, or the script's own timeout, ends it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ NODES_SECONDS = 20.0
 """Longest wait for the records of the other nodes."""
 _POLL = 0.2
 _UNCERTAIN = 3.0
-"""How many times the floor is allowed to a rank in its own code that works, or has reported no step."""
+"""Factor of the floor that a rank may take in its own code while it works or has not reported a step."""
 _KEPT = 20
 """Incidents whose files are kept."""
 SIGNAL, STALL, TIMEOUT = "signal", "stall", "timeout"
 
 
 class Channel(Protocol):
-    """The rendezvous, as far as it carries these messages."""
+    """The part of the rendezvous that carries these messages."""
 
     def send_about_hang(self, message: dict[str, Any]) -> None:
-        """As node 0 to all others, else to node 0."""
+        """Send a message: node 0 to all others, another node to node 0."""
 
     def received_about_hang(self) -> list[tuple[int, dict[str, Any]]]:
         """Messages since the last call, with the node that sent each."""
@@ -54,7 +54,7 @@ class _Incident:
 
 
 class Incidents:
-    """One node's part; `poll` is called many times a second and does not block."""
+    """One node's part in incidents. `poll` is called many times a second and does not block."""
 
     def __init__(
         self,
@@ -76,30 +76,30 @@ class Incidents:
         self._open: _Incident | None = None
         self._count = 0
         self._collects_for: int | None = None
-        """The incident of node 0 that this node collects for."""
+        """The incident of node 0 for which this node collects records."""
         self._reported_at: float | None = None
-        """When the present stall was reported, or asked of node 0."""
+        """When the present stall was reported, or a report requested from node 0."""
         self._quiet_until = 0.0
 
     def begin(self, ranks: NodeRanks, attempt: int) -> None:
-        """A new attempt with these ranks."""
+        """Begin an attempt with these ranks."""
         self._ranks, self._attempt = ranks, attempt
         self._open, self._collects_for, self._reported_at, self._quiet_until = None, None, None, 0.0
         self._channel.received_about_hang()
 
     def ask(self) -> None:
-        """Somebody wants a report now; may be called by a signal handler."""
+        """Request a report now; safe in a signal handler."""
         self._asked = True
 
     def poll(self) -> None:
-        """Look at the heartbeats, exchange messages, report."""
+        """Read the heartbeats, exchange messages, report."""
         ranks, now = self._ranks, self._clock()
         if ranks is None or now < self._next_poll:
             return
         self._next_poll = now + _POLL
         for node, message in self._channel.received_about_hang():
             self._handle(node, message)
-        self._look(ranks, now)
+        self._check_progress(ranks, now)
         collected = ranks.collected()
         if collected is not None and self._collects_for is not None:
             for message in exchange.answers(self._collects_for, collected):
@@ -112,7 +112,7 @@ class Incidents:
             self._open = None
             self._conclude(incident, ranks)
 
-    def _look(self, ranks: NodeRanks, now: float) -> None:
+    def _check_progress(self, ranks: NodeRanks, now: float) -> None:
         stall = ranks.stall()
         if self._reported_at is not None and ranks.moved_at() > self._reported_at:
             if self._node == 0:
@@ -141,15 +141,15 @@ class Incidents:
         self._channel.send_about_hang(exchange.collect(self._count))
 
     def _handle(self, node: int, message: Mapping[str, Any]) -> None:
-        """A message that is none of these has no effect."""
+        """Handle a message; unknown ones have no effect."""
         assert self._ranks is not None
         with contextlib.suppress(ValueError, TypeError):
             if self._node == 0 and "request" in message:
-                said = Stall(float(message["seconds"]), float(message["usual"]), str(message["phase"])[:40])
+                stall = Stall(float(message["seconds"]), float(message["usual"]), str(message["phase"])[:40])
                 trigger = str(message["request"])
                 moves = self._clock() - self._ranks.moved_at() < self._floor / 2
                 if trigger == SIGNAL or (self._reported_at is None and not moves):
-                    self._begin(trigger if trigger in (SIGNAL, TIMEOUT) else STALL, said)
+                    self._begin(trigger if trigger in (SIGNAL, TIMEOUT) else STALL, stall)
             elif self._node == 0 and "answer" in message:
                 self._receive(node, message)
             elif node == 0 and isinstance(message.get("collect"), int):
@@ -189,7 +189,7 @@ class Incidents:
         self._report(incident, finding, dump, records, seconds)
 
     def _allowed(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
-        """Seconds without a step that are not reported with this finding."""
+        """Seconds without a step that this finding does not report."""
         if incident.trigger != STALL:
             return 0.0
         culprits = [record for record in records if record.rank in finding.ranks]
@@ -206,7 +206,7 @@ class Incidents:
         if incident.trigger != STALL or finding.cause is not Cause.NOT_JOINED:
             return 0.0
         left = [record.seconds_left for record in records if record.rank in finding.ranks]
-        # Another look after a while: it may have ended.
+        # Check again after a while: it may have ended.
         return min(self._floor, max(left, default=0.0))
 
     def _report(
@@ -217,16 +217,16 @@ class Incidents:
         records: Sequence[RankRecord],
         seconds: float,
     ) -> None:
-        said, fields = report.message(finding, records), report.fields(finding, records)
-        stall, asked = incident.stall, incident.trigger == SIGNAL
+        sentence, fields = report.message(finding, records), report.fields(finding, records)
+        stall, requested = incident.stall, incident.trigger == SIGNAL
         usual = f" (usually {stall.usual:.3g} s)" if stall.usual else ""
         begin = f"no step for {seconds:.0f} s{usual}"
-        if asked:
-            begin = f"asked by a signal, {seconds:.0f} s after the last step"
+        if requested:
+            begin = f"requested by a signal, {seconds:.0f} s after the last step"
         step = max(record.step for record in records)
         silent = sorted(incident.waiting)
         fields |= {
-            "state": "asked" if asked else "found",
+            "state": "asked" if requested else "found",
             "trigger": incident.trigger,
             "step": step,
             "seconds": seconds,
@@ -237,9 +237,9 @@ class Incidents:
         }
         culprit = next((record for record in records if record.rank in finding.ranks), None)
         fields["stack"] = report.stack(culprit) if culprit else []
-        heading = f"{begin}: {said}"
+        heading = f"{begin}: {sentence}"
         fields["path"] = self._write(heading, fields, dump, records)
-        emit("hang", heading, severity="INFO" if asked else "ERROR", **fields)
+        emit("hang", heading, severity="INFO" if requested else "ERROR", **fields)
 
     def _write(
         self,
@@ -248,7 +248,7 @@ class Incidents:
         dump: Sequence[Mapping[str, Any]],
         records: Sequence[RankRecord],
     ) -> str | None:
-        """Write the incident as JSON and as text; the path of the JSON, None if it can't be written."""
+        """Write the incident as JSON and as text; return the path of the JSON, or None on failure."""
         name = time.strftime("hang-%Y%m%dT%H%M%SZ", time.gmtime()) + f"-{self._attempt}-{self._count}"
         path = self._folder / f"{name}.json"
         try:
@@ -265,12 +265,12 @@ class Incidents:
     def _report_over(self, ranks: NodeRanks) -> None:
         assert self._reported_at is not None
         seconds = max(0.0, ranks.moved_at() - self._reported_at)
-        text = f"steps go on at step {ranks.step()}, {seconds:.0f} s after the report of a hang"
+        text = f"training continues at step {ranks.step()}, {seconds:.0f} s after the report of a hang"
         emit("hang", text, state="over", step=ranks.step(), seconds=seconds, attempt=self._attempt)
 
 
 def _readable(dump: Sequence[tuple[int, dict[str, Any]]]) -> tuple[list[dict[str, Any]], list[RankRecord]]:
-    """What of the nodes' answers can be read, with the node in each record."""
+    """The readable part of the nodes' answers, with the node in each record."""
     shown, records = [], []
     for node, record in dump:
         with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, AttributeError):

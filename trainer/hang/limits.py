@@ -1,4 +1,4 @@
-"""When the ranks of a node have been without progress for too long. Pure but for its clock."""
+"""When the ranks of a node have been without progress for too long. Pure except for its clock."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from dataclasses import dataclass
 from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
 
 _REMEMBERED = 64
-"""Durations of a phase; older ones are forgotten."""
+"""Durations of a phase that are remembered."""
 _KNOWN_AFTER = 3
-"""Durations after which a phase's usual one is known; the first one, with compilations, is not among them."""
+"""Durations after which a phase's usual one is known; the first, which includes compilation, does not
+count."""
 _LONGEST = 1.5
-"""How many times the longest duration so far is allowed too: a step with an evaluation in it, say."""
+"""Factor of the longest duration so far that is allowed too, e.g. for a step with an evaluation."""
 UNKNOWN = 10.0
-"""How many times the floor is allowed where nothing is known to be usual."""
+"""Factor of the floor that is allowed while the usual duration is unknown."""
 _START = 30.0
-"""The same at the start, and in a script that says nothing."""
+"""Like `UNKNOWN`, at the start and in a script that does not report progress."""
 _OWN_LIMITS = frozenset({DOWNLOADING, ENDING})
 """Phases that end by a timeout of their own."""
 SAFETY = 0.8
-"""Part of a collective's timeout after which it is reported: the timeout ends the process."""
+"""Share of a collective's timeout after which it is reported, as the timeout ends the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankSample:
-    """What a rank's heartbeat says; times are in seconds on the machine's monotonic clock."""
+    """What a rank's heartbeat contains; times are in seconds of the machine's monotonic clock."""
 
     ticks: int
     ticked_at: float
@@ -40,9 +41,9 @@ class RankSample:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """No progress for `seconds`; `usual` is how long a step takes, 0 if that is unknown.
+    """No progress for `seconds`; `usual` is how long a step takes, 0 if unknown.
 
-    `certain` is False where the process does not say what it does: then it may be anything that takes long.
+    `certain` is false for a process that does not report what it does: it may do something that takes long.
     `before_timeout`: a collective is about to fail.
     """
 
@@ -55,14 +56,14 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A stall is `factor` times the usual time of a step, 0: none; and at least `floor` seconds."""
+    """A stall is `factor` times the usual time of a step (0: never), and at least `floor` seconds."""
 
     factor: float
     floor: float
 
 
 class RankProgress:
-    """Measures how long one rank's steps take, and how long it has been without one."""
+    """Measures how long one rank's steps take, and how long it has been without progress."""
 
     def __init__(self, limits: Limits, now: float) -> None:
         self._factor, self._floor = limits.factor, limits.floor
@@ -72,36 +73,36 @@ class RankProgress:
         self._moved_at = self._collectives_at = now
         self._first_in_phase = True
         self._paused = 0.0
-        """Seconds since the last progress in which the machine or the container stood still."""
+        """Seconds since the last progress in which the machine or the container was suspended."""
 
     def pause(self, seconds: float) -> None:
-        """So much of the time since the last update counts for nothing."""
+        """Do not count these seconds since the last update."""
         self._paused += seconds
         self._moved_at += seconds
         self._collectives_at += seconds
 
-    def update(self, said: RankSample, now: float) -> None:
-        """Called several times a second."""
-        last, self._last = self._last, said
+    def update(self, sample: RankSample, now: float) -> None:
+        """Take in a sample; called several times a second."""
+        last, self._last = self._last, sample
         if last is None:
             self._moved_at = self._collectives_at = now
             return
-        moved = said.collectives != last.collectives
-        if said.phase != last.phase:
-            # A phase without ticks, such as a save, is as long as itself.
-            if said.ticks == last.ticks:
+        moved = sample.collectives != last.collectives
+        if sample.phase != last.phase:
+            # A phase without ticks, such as a save, counts as one duration.
+            if sample.ticks == last.ticks:
                 self._remember(last.phase, now - self._moved_at)
             self._moved_at, self._first_in_phase, self._paused = now, last.phase == STARTING, 0.0
-        elif said.ticks != last.ticks:
-            count = said.ticks - last.ticks
-            duration = max(0.0, said.ticked_at - last.ticked_at - self._paused) / count
+        elif sample.ticks != last.ticks:
+            count = sample.ticks - last.ticks
+            duration = max(0.0, sample.ticked_at - last.ticked_at - self._paused) / count
             for _ in range(min(count - self._first_in_phase, _KNOWN_AFTER)):
-                self._remember(said.phase, duration)
-            self._moved_at, self._first_in_phase = max(self._moved_at, said.ticked_at), False
+                self._remember(sample.phase, duration)
+            self._moved_at, self._first_in_phase = max(self._moved_at, sample.ticked_at), False
             self._paused = 0.0
-        elif moved and said.phase in ("", STARTING):
+        elif moved and sample.phase in ("", STARTING):
             if not self._first_in_phase:
-                self._remember(said.phase, now - self._moved_at)
+                self._remember(sample.phase, now - self._moved_at)
             self._moved_at, self._first_in_phase, self._paused = now, False, 0.0
         if moved:
             self._collectives_at = now
@@ -112,7 +113,7 @@ class RankProgress:
             self._durations.setdefault(phase, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
 
     def stall(self, now: float) -> Stall | None:
-        """None while it may still be at work."""
+        """The stall, or None while the rank may still be working."""
         last = self._last
         if last is None or not self._factor:
             return None
@@ -125,7 +126,7 @@ class RankProgress:
         return None
 
     def left(self, now: float) -> float:
-        """Seconds that it may still be without progress; infinite in a phase with a timeout of its own."""
+        """Seconds that it may still be without progress; infinite in a phase with its own timeout."""
         if self._last is None:
             return math.inf
         phase = self._last.phase
@@ -136,7 +137,7 @@ class RankProgress:
         return statistics.median(known) if len(known) >= _KNOWN_AFTER else 0.0
 
     def _limit(self, phase: str, usual: float, now: float) -> float:
-        """Seconds without progress that are allowed in this phase."""
+        """Allowed seconds without progress in this phase."""
         limit = (_START if phase in ("", STARTING) else UNKNOWN) * self._floor
         if phase in _OWN_LIMITS:
             return math.inf
@@ -146,14 +147,14 @@ class RankProgress:
 
     @property
     def moved_at(self) -> float:
-        """When it last made progress."""
+        """Time of the last progress."""
         return max(self._moved_at, self._collectives_at if not (self._last and self._last.phase) else 0.0)
 
 
 def node_stall(ranks: Iterable[RankProgress], now: float) -> Stall | None:
-    """That of the rank that moved last: a step of a run of several ranks ends for all of them or for none."""
+    """The stall of the rank that moved last: a step ends for all ranks of a run or for none."""
     stalls = [rank.stall(now) for rank in ranks]
-    found = [stall for stall in stalls if stall is not None]
-    if len(found) < len(stalls) and not any(stall.before_timeout for stall in found):
+    present = [stall for stall in stalls if stall is not None]
+    if len(present) < len(stalls) and not any(stall.before_timeout for stall in present):
         return None
-    return min(found, key=lambda stall: stall.seconds, default=None)
+    return min(present, key=lambda stall: stall.seconds, default=None)

@@ -1,4 +1,4 @@
-"""The ranks of this node in one attempt: their heartbeats, and their records when they are asked for."""
+"""The ranks of this node in one attempt: their heartbeats, and their records on request."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from trainer.hang.limits import Limits, RankProgress, RankSample, Stall, node_st
 from trainer.structured_log import emit
 
 _PAUSED = 5.0
-"""Seconds between two looks after which this supervisor stood still, and the ranks most likely with it: in a
-container that is paused, or on a machine that is moved."""
+"""Seconds between two polls after which this supervisor was suspended, and the ranks most likely with it: a
+paused container, or a migrated machine."""
 
 _NO_LIMIT = 1e9
-"""Seconds: infinity is no JSON."""
+"""Seconds; JSON has no infinity."""
 
 
 class NodeRanks:
-    """Their heartbeats, in files below `folder`."""
+    """The ranks' heartbeats, in files below `folder`."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class NodeRanks:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`ranks` are those of this node. No heartbeat is written if the folder takes no file."""
+        """`ranks` are those of this node. Without space in the folder there are no heartbeats."""
         self._clock, self.codes = clock, dict[int, int]()
-        """Exit codes of local ranks that have ended."""
+        """Exit codes of local ranks that ended."""
         self._beats: list[RankHeartbeat] = []
         with contextlib.suppress(OSError):
             self._beats = [
@@ -51,7 +51,7 @@ class NodeRanks:
         self._collected: list[dict[str, Any]] | None = None
 
     def variables(self, local_rank: int) -> dict[str, str]:
-        """Variables of this process."""
+        """Environment variables of this process."""
         if local_rank >= len(self._beats):
             return {}
         return {
@@ -61,7 +61,7 @@ class NodeRanks:
         }
 
     def stall(self) -> Stall | None:
-        """Read the heartbeats; None while the ranks may still be at work."""
+        """Read the heartbeats; None while the ranks may still be working."""
         now, before = self._clock(), self._looked_at
         self._looked_at = now
         if now - before > _PAUSED:
@@ -76,15 +76,16 @@ class NodeRanks:
         return node_stall([self._progress[local] for local in running], now)
 
     def moved_at(self) -> float:
-        """When one of them last made progress."""
+        """Time of the last progress of any rank."""
         return max((progress.moved_at for progress in self._progress), default=0.0)
 
     def step(self) -> int:
-        """The highest step that has ended."""
+        """The highest step that ended."""
         return max((beat.step for beat in self._beats), default=0)
 
     def begin_collecting(self) -> None:
-        """In a thread: it takes seconds where a rank does not answer. `collected` has the records then."""
+        """Collect records in a thread, as a rank that does not answer takes seconds; `collected` returns
+        them."""
         if self._collecting is not None and self._collecting.is_alive():
             return
         self._collected = None
@@ -97,12 +98,12 @@ class NodeRanks:
             for record, progress in zip(records, self._progress, strict=True):
                 record["seconds_left"] = min(progress.left(self._clock()), _NO_LIMIT)
             self._collected = records
-        except Exception as error:  # noqa: BLE001 - a report that fails must not end a supervisor
+        except Exception as error:  # noqa: BLE001 - a failed report must not end the supervisor
             self._collected = []
             text = f"the processes' stacks could not be collected: {type(error).__name__}: {error}"
             emit("phase", text, severity="WARNING", phase="hang")
 
     def collected(self) -> list[dict[str, Any]] | None:
         """The records, once; None before they are complete."""
-        found, self._collected = self._collected, None
-        return found
+        records, self._collected = self._collected, None
+        return records

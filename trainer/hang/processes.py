@@ -1,4 +1,4 @@
-"""What the kernel says of a process that does not answer."""
+"""What the kernel knows of a process that does not answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """`state` in words, `wait` the kernel's function that it waits in, empty if unknown."""
+    """`state` in words; `wait` is the kernel function that it waits in, "" if unknown."""
 
     state: str
     wait: str = ""
@@ -25,9 +25,9 @@ class ProcessState:
 
 
 def process_state(pid: int) -> ProcessState:
-    """Of a process of this machine."""
+    """The state of a process on this machine."""
     try:
-        # After the name in parentheses; utime and stime are the 14th and 15th field (proc(5)).
+        # The fields follow the name in parentheses; the 14th and 15th are utime and stime (proc(5)).
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ProcessState(ENDED)
@@ -39,7 +39,7 @@ def process_state(pid: int) -> ProcessState:
 
 
 def io_bytes(pid: int) -> int:
-    """Bytes that the process has read and written so far, sockets and pipes too; 0 if that is hidden."""
+    """Bytes that the process has read and written so far, including sockets and pipes; 0 if hidden."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         # rchar and wchar (proc(5)).
         lines = Path(f"/proc/{pid}/io").read_text().splitlines()[:2]
@@ -48,7 +48,7 @@ def io_bytes(pid: int) -> int:
 
 
 def catches(pid: int, number: int) -> bool:
-    """Whether the process has a handler for this signal; without one the signal would end it."""
+    """Whether the process has a handler for this signal, which would otherwise end it."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -58,10 +58,10 @@ def catches(pid: int, number: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that its threads have started, e.g. those that load data."""
-    found: list[int] = []
+    """Processes that its threads started, e.g. to load data."""
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for path in Path(f"/proc/{pid}/task").glob("*/children"):
             with contextlib.suppress(OSError):
-                found += map(int, path.read_text().split())
-    return found
+                pids += map(int, path.read_text().split())
+    return pids

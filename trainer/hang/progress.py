@@ -1,4 +1,4 @@
-"""This process's heartbeat, for the training loop and for scripts; nothing without a supervisor."""
+"""This process's heartbeat, for the training loop and for scripts; without a supervisor it does nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _own: RankHeartbeat | None = None
 
 
 def connect() -> RankHeartbeat | None:
-    """Map this process's heartbeat; None if no supervisor reads one."""
+    """Map this process's heartbeat; None if no supervisor reads it."""
     global _own  # noqa: PLW0603 - of this process
     path = os.environ.get(FILE)
     if path and _own is None:
@@ -23,19 +23,19 @@ def connect() -> RankHeartbeat | None:
 
 
 def tick(step: int) -> None:
-    """A step has ended."""
+    """Report that a step ended."""
     if _own is not None:
         _own.tick(step)
 
 
 def beat() -> None:
-    """A part of the present phase has ended, e.g. a batch of an evaluation."""
+    """Report that a part of the present phase ended, e.g. a batch of an evaluation."""
     if _own is not None:
         _own.beat()
 
 
 def training(step: int) -> None:
-    """A step has ended in a process that does not name its phases."""
+    """Report a step of a process that does not name its phases."""
     own = connect()
     if own is not None:
         if not own.phase:
@@ -45,7 +45,7 @@ def training(step: int) -> None:
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """The time within is that of another phase: an evaluation, a save, the start."""
+    """Mark the time within as another phase: an evaluation, a save, the start."""
     if _own is None:
         yield
         return
@@ -58,6 +58,6 @@ def phase(name: str) -> Iterator[None]:
 
 
 def enter(name: str) -> None:
-    """Another phase begins, until the next one."""
+    """Begin another phase, until the next one."""
     if _own is not None:
         _own.enter(name)

@@ -1,4 +1,4 @@
-"""What the ranks have said, as the analysis reads it. Pure; a record is JSON from any node's `collect`."""
+"""The ranks' records, as the analysis reads them. Pure; a record is JSON from any node's `collect`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from trainer.hang.stacks import Frame, computes, user_frame, waits_in_collective
 
 DEFAULT_GROUP = "default"
 _BUSY = 0.5
-"""Share of the time in which a rank that computes has or wants a processor."""
+"""Share of the time in which a computing rank has or wants a processor."""
 _CALLS = 3
-"""Different functions in a second of one that computes; a loop that waits for something has fewer."""
+"""Different functions per second in a computing process; a loop that waits for something has fewer."""
 _IO_RATE = 256 << 10
-"""Bytes a second of one that reads or writes; its heartbeat and its stacks are less."""
+"""Bytes per second of a process that reads or writes; its heartbeat and its stacks need less."""
 _SAME_SIZES = frozenset({
     "all_reduce", "allreduce_coalesced", "broadcast", "reduce", "reduce_scatter", "_reduce_scatter_base",
     "_allgather_base", "_all_gather_base", "reduce_scatter_tensor_coalesced",
 })  # fmt: skip
-"""Collectives in which all ranks have inputs of one shape."""
+"""Collectives in which all ranks have inputs of the same shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """One that a rank has begun. `order` numbers all of a rank's, `seq` those of the group."""
+    """A collective that a rank began. `order` numbers all of a rank's, `seq` those of the group."""
 
     group: str
     seq: int
@@ -45,7 +45,7 @@ class Collective:
 
     @property
     def words(self) -> str:
-        """`all_reduce #53 [1024] Float`."""
+        """The collective in words: `all_reduce #53 [1024] Float`."""
         sizes = "".join(f" [{', '.join(map(str, size))}]" for size in self.sizes)
         return f"{self.kind} #{self.seq}{sizes}{' ' + self.dtype if self.dtype else ''}"
 
@@ -56,7 +56,7 @@ class RankRecord:
 
     `answered`: its collectives are known. `state` is the process's in words; `members` are the ranks of each
     group, as far as it knows them. `running` is the share of a second in which it had or wanted a processor,
-    `calls` are the functions that its main thread was in then, `io_rate` are the bytes that it read and
+    `calls` are the functions that its main thread was in meanwhile, `io_rate` are the bytes that it read and
     wrote. In its phase it may be without progress for `seconds_left` more.
     """
 
@@ -82,13 +82,13 @@ class RankRecord:
 
     @property
     def works(self) -> bool:
-        """Whether it computes, reads or writes, rather than waits or repeats one function for ever."""
+        """Whether it computes, reads or writes, rather than waits or repeats one function forever."""
         busy = max(self.running, self.cpu_share) > _BUSY
         return self.io_rate > _IO_RATE or (busy and (computes(self.frames) or self.calls >= _CALLS))
 
     @property
     def place(self) -> Frame | None:
-        """The line of somebody's code that the main thread is in."""
+        """The line of the user's code that the main thread is in."""
         return user_frame(self.frames)
 
     @cached_property
@@ -97,12 +97,13 @@ class RankRecord:
         return waits_in_collective(self.frames)
 
     def known(self, *, background: bool) -> list[Collective]:
-        """Its collectives in the order it has begun them; those of other threads only with `background`."""
-        return [one for one in self.collectives if background or not one.background]
+        """Its collectives in the order in which it began them; those of other threads only with
+        `background`."""
+        return [collective for collective in self.collectives if background or not collective.background]
 
 
 def read_record(record: Mapping[str, Any], node: int) -> RankRecord:
-    """Of JSON. Raises ValueError, KeyError or TypeError if it is none."""
+    """Parse a record. Raises ValueError, KeyError or TypeError if it is not a record."""
     threads = list(record["threads"])
     main = next((thread for thread in threads if thread["main"]), threads[-1] if threads else None)
     groups: Mapping[str, Any] = dict(record["groups"])
@@ -121,7 +122,7 @@ def read_record(record: Mapping[str, Any], node: int) -> RankRecord:
         int(record["step"]),
         _frames(main["frames"]) if main else (),
         tuple(_frames(_main(worker["threads"])["frames"]) for worker in record["workers"]),
-        tuple(sorted(collectives, key=lambda one: one.order)),
+        tuple(sorted(collectives, key=lambda collective: collective.order)),
         {str(name): tuple(int(rank) for rank in group["ranks"]) for name, group in groups.items()},
         {str(name): str(group["title"]) for name, group in groups.items()},
         str(record["problem"]),
@@ -139,7 +140,7 @@ def _main(threads: list[Any]) -> Any:
 
 
 def _frames(frames: list[Any]) -> tuple[Frame, ...]:
-    return tuple(Frame(str(one[0]), int(one[1]), str(one[2]), str(one[3])) for one in frames)
+    return tuple(Frame(str(frame[0]), int(frame[1]), str(frame[2]), str(frame[3])) for frame in frames)
 
 
 def _collective(group: str, entry: Mapping[str, Any]) -> Collective:

@@ -1,4 +1,4 @@
-"""A finding as one structured line, and the incident as a file for people. Pure."""
+"""Write a finding as one structured line, and the incident as a file for people. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from trainer.hang.records import Collective, RankRecord, group_words
 from trainer.hang.stacks import Frame, activity, is_library, starts_scripts, user_frame
 
 _MAX_RANKS = 16
-"""Ranks that a line names; the file has all."""
+"""Most ranks that a line names; the file has all."""
 _MAX_PLACES = 3
 _MAX_STACK = 20
 
 
 def message(finding: HangFinding, records: Sequence[RankRecord]) -> str:
-    """The finding in one sentence: who, which collective, where, and what the others wait in."""
+    """The finding in one sentence: which ranks, which collective, where, and what the others wait in."""
     parts = [_cause(finding, records)]
     where = _places(finding, records)
     if where:
@@ -28,34 +28,38 @@ def message(finding: HangFinding, records: Sequence[RankRecord]) -> str:
 
 
 def _cause(finding: HangFinding, records: Sequence[RankRecord]) -> str:
-    who = _who(finding.ranks, records)
+    ranks = _rank_words(finding.ranks, records)
     missed = _collective(finding.missed, records)
-    one = len(finding.ranks) == 1
+    single = len(finding.ranks) == 1
     if finding.cause is Cause.STOPPED:
         state = next(record.state for record in records if record.rank == finding.ranks[0])
-        return f"{who} {'is' if one else 'are'} {state}" + (f" and did not join {missed}" if missed else "")
+        return f"{ranks} {'is' if single else 'are'} {state}" + (
+            f" and did not join {missed}" if missed else ""
+        )
     if finding.cause is Cause.ENDED:
         codes = {record.rank: record.exit_code for record in records}
         code = codes.get(finding.ranks[0])
-        text = f"{who} {'has' if one else 'have'} ended" + ("" if code is None else f" with exit code {code}")
+        text = f"{ranks} {'has' if single else 'have'} ended" + (
+            "" if code is None else f" with exit code {code}"
+        )
         return text + (f" and did not join {missed}" if missed else "")
     if finding.cause in (Cause.MISMATCH, Cause.SKIPPED):
         verb = "skipped" if finding.cause is Cause.SKIPPED else "did not join"
         instead = _collective(finding.instead, records)
-        return f"{who} {verb} {missed or 'the collective of the others'} and began {instead} instead"
+        return f"{ranks} {verb} {missed or 'the collective of the others'} and began {instead} instead"
     if finding.cause is Cause.ORDER:
         instead = _collective(finding.instead, records)
         return (
-            f"{who} began {instead} and not {missed or 'that of the others'}: left out, or in another order"
+            f"{ranks} began {instead} and not {missed or 'that of the others'}: left out, or in another order"
         )
     if finding.cause is Cause.UNANSWERED:
-        return f"{who} have all joined {missed}, which does not end: the network between them, or a device"
+        return f"{ranks} have all joined {missed}, which does not end: the network between them, or a device"
     if finding.cause is Cause.NOT_JOINED:
-        return f"{who} did not join {missed or 'the others'}"
-    return f"{who} {'ends' if one else 'end'} no step, and no rank waits for another one"
+        return f"{ranks} did not join {missed or 'the others'}"
+    return f"{ranks} {'ends' if single else 'end'} no step, and no rank waits for another one"
 
 
-def _who(ranks: Sequence[int], records: Sequence[RankRecord]) -> str:
+def _rank_words(ranks: Sequence[int], records: Sequence[RankRecord]) -> str:
     nodes = {record.node for record in records}
     names = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {numbers(ranks)}"
     if len(nodes) > 1 and len(ranks) == 1:
@@ -77,31 +81,31 @@ def numbers(ranks: Sequence[int]) -> str:
     return ", ".join(shown) + (", …" if len(parts) > len(shown) else "")
 
 
-def _collective(one: Collective | None, records: Sequence[RankRecord]) -> str:
-    if one is None:
+def _collective(collective: Collective | None, records: Sequence[RankRecord]) -> str:
+    if collective is None:
         return ""
-    name = group_words(list(records), one.group)
-    return f"{one.words} of group {name}"
+    name = group_words(list(records), collective.group)
+    return f"{collective.words} of group {name}"
 
 
 def place_of(record: RankRecord, collective: Collective | None = None) -> Frame | None:
-    """Where it is; of a worker that it waits for, that one's line.
+    """Where the rank is; if it waits for a worker, the worker's line.
 
-    With a wrong `collective` it is where that one began: the main thread may be further.
+    With a wrong `collective`, the place where it began: the main thread may be further.
     """
     frames = record.frames
     if collective is not None and (began := user_frame(collective.frames)) is not None:
         return began
     if activity(frames) == "data loading" and record.worker_frames:
-        busy = [user_frame(one) for one in record.worker_frames]
-        found = next((frame for frame in busy if frame is not None and not is_library(frame.file)), None)
-        if found is not None:
-            return found
+        busy = [user_frame(frames) for frames in record.worker_frames]
+        place = next((frame for frame in busy if frame is not None and not is_library(frame.file)), None)
+        if place is not None:
+            return place
     return record.place
 
 
 def _places(finding: HangFinding, records: Sequence[RankRecord]) -> str:
-    """Where the culprits are, those of the same line together."""
+    """Where the culprits are, grouped by line."""
     places: dict[str, list[int]] = {}
     ranks = finding.ranks
     for record in records:
@@ -110,7 +114,10 @@ def _places(finding: HangFinding, records: Sequence[RankRecord]) -> str:
     places.pop("", None)
     if len(places) == 1 and len(next(iter(places.values()))) == len(ranks):
         return next(iter(places)) if len(ranks) == 1 else f"they are {next(iter(places))}"
-    shown = [f"rank{'s' if len(who) > 1 else ''} {numbers(who)} {where}" for where, who in places.items()]
+    shown = [
+        f"rank{'s' if len(ranks_there) > 1 else ''} {numbers(ranks_there)} {where}"
+        for where, ranks_there in places.items()
+    ]
     return "; ".join(shown[:_MAX_PLACES]) + ("; …" if len(shown) > _MAX_PLACES else "")
 
 
@@ -118,8 +125,8 @@ def _place_words(record: RankRecord, instead: Collective | None) -> str:
     place = place_of(record, instead)
     if place is None:
         return f"not readable ({record.problem})" if record.problem else ""
-    what = activity(record.frames)
-    return f"in {what} at {place.place}" if what else f"at {place.place}"
+    call = activity(record.frames)
+    return f"in {call} at {place.place}" if call else f"at {place.place}"
 
 
 def _others(finding: HangFinding, records: Sequence[RankRecord]) -> str:
@@ -129,23 +136,23 @@ def _others(finding: HangFinding, records: Sequence[RankRecord]) -> str:
         if rank in finding.ranks or rank not in by_rank:
             continue
         place = place_of(by_rank[rank])
-        what = (
+        awaited = (
             "in it"
             if collective and finding.missed and _same(collective, finding.missed)
             else (f"in {collective.words}" if collective else "")
         )
-        text = " ".join(filter(None, ["wait", what, f"at {place.place}" if place else ""]))
+        text = " ".join(filter(None, ["wait", awaited, f"at {place.place}" if place else ""]))
         places.setdefault(text, []).append(rank)
     shown = []
     for text, ranks in places.items():
-        one = len(ranks) == 1
-        verb = text.replace("wait", "waits", 1) if one else text
-        shown.append(f"rank{'' if one else 's'} {numbers(ranks)} {verb}")
+        single = len(ranks) == 1
+        verb = text.replace("wait", "waits", 1) if single else text
+        shown.append(f"rank{'' if single else 's'} {numbers(ranks)} {verb}")
     return "; ".join(shown[:_MAX_PLACES]) + ("; …" if len(shown) > _MAX_PLACES else "")
 
 
-def _same(one: Collective, other: Collective) -> bool:
-    return (one.group, one.seq) == (other.group, other.seq)
+def _same(collective: Collective, other: Collective) -> bool:
+    return (collective.group, collective.seq) == (other.group, other.seq)
 
 
 def fields(finding: HangFinding, records: Sequence[RankRecord]) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def fields(finding: HangFinding, records: Sequence[RankRecord]) -> dict[str, Any
     by_rank = {record.rank: record for record in records}
     culprits = [by_rank[rank] for rank in finding.ranks if rank in by_rank]
     place = next((found for record in culprits if (found := place_of(record, finding.instead))), None)
-    waiting = [one for one in finding.waiting if one[0] in by_rank]
+    waiting = [pair for pair in finding.waiting if pair[0] in by_rank]
     seen = place_of(by_rank[waiting[0][0]]) if waiting else None
     return {
         "cause": finding.cause.value,
@@ -176,15 +183,15 @@ def stack(record: RankRecord) -> list[str]:
     return [frame.place for frame in record.frames[:below][:_MAX_STACK]]
 
 
-def _collective_fields(one: Collective | None, records: Sequence[RankRecord]) -> dict[str, Any] | None:
-    if one is None:
+def _collective_fields(collective: Collective | None, records: Sequence[RankRecord]) -> dict[str, Any] | None:
+    if collective is None:
         return None
     return {
-        "kind": one.kind,
-        "seq": one.seq,
-        "sizes": [list(size) for size in one.sizes],
-        "dtype": one.dtype,
-        "group": group_words(list(records), one.group),
+        "kind": collective.kind,
+        "seq": collective.seq,
+        "sizes": [list(size) for size in collective.sizes],
+        "dtype": collective.dtype,
+        "group": group_words(list(records), collective.group),
     }
 
 
@@ -192,11 +199,11 @@ def text(heading: str, dump: Sequence[Mapping[str, Any]], records: Sequence[Rank
     """The incident for people: each rank with its newest collectives and all stacks."""
     lines = [heading, ""]
     by_rank = {record.rank: record for record in records}
-    for one in sorted(dump, key=lambda each: int(each["rank"])):
-        record = by_rank[int(one["rank"])]
+    for dumped in sorted(dump, key=lambda rank_dump: int(rank_dump["rank"])):
+        record = by_rank[int(dumped["rank"])]
         state = f"{record.state}{f' in {record.wait}' if record.wait else ''}, CPU {record.cpu_share:.0%}"
         lines.append(
-            f"rank {record.rank} (node {record.node}, pid {one['pid']}): step {record.step}"
+            f"rank {record.rank} (node {record.node}, pid {dumped['pid']}): step {record.step}"
             f"{f', {record.phase}' if record.phase else ''}; {state}"
         )
         if record.problem:
@@ -204,10 +211,10 @@ def text(heading: str, dump: Sequence[Mapping[str, Any]], records: Sequence[Rank
         for collective in record.collectives[-8:]:
             ended = "ended" if collective.done else "PENDING"
             lines.append(f"  {ended:8} {_collective(collective, records)}")
-        for thread in one["threads"]:
+        for thread in dumped["threads"]:
             lines.append(f"  thread {thread['id']:#x}{' (main)' if thread['main'] else ''}")
             lines += [f"    {file}:{line} {name}: {code}" for file, line, name, code in thread["frames"]]
-        for worker in one["workers"]:
+        for worker in dumped["workers"]:
             lines.append(f"  process {worker['pid']}")
             for thread in worker["threads"]:
                 lines += [f"    {file}:{line} {name}: {code}" for file, line, name, code in thread["frames"]]

@@ -1,4 +1,4 @@
-"""Python stacks as faulthandler and py-spy write them, and the frame that says where a rank is. Pure."""
+"""Python stacks as faulthandler and py-spy write them, and the frame that shows where a rank is. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FRAME = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
 _PATHS = sysconfig.get_paths()
 _LIBRARIES = tuple({_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _OWN = str(Path(__file__).parents[1])
-"""This package, which is no library even where it is installed as one."""
+"""This package, which does not count as a library even when it is installed as one."""
 _INSTALLED = ("/site-packages/", "/dist-packages/")
 _IN_COLLECTIVES = ("/torch/distributed/", "/torch/autograd/")
 _COMPILING = ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/", "/triton/compiler/")
@@ -25,7 +25,7 @@ MAX_FRAMES = 100
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A call; `line` is 0 if it is unknown, `code` is empty if the source can't be read."""
+    """A call; `line` is 0 if unknown, `code` is "" if the source can't be read."""
 
     file: str
     line: int
@@ -35,13 +35,13 @@ class Frame:
     @property
     def place(self) -> str:
         """`name.py:12 (function: code)`."""
-        said = f"{self.function}: {self.code}" if self.code else self.function
-        return f"{Path(self.file).name}:{self.line} ({said})"
+        location = f"{self.function}: {self.code}" if self.code else self.function
+        return f"{Path(self.file).name}:{self.line} ({location})"
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The frames of a thread, the innermost first. `id` is `threading.get_ident` of it, 0 if unknown."""
+    """The frames of a thread, the innermost first. `id` is its `threading.get_ident`, 0 if unknown."""
 
     id: int
     frames: tuple[Frame, ...]
@@ -64,7 +64,7 @@ def from_faulthandler(text: str, main_thread: int) -> list[Thread]:
 
 
 def from_py_spy(text: str) -> list[Thread]:
-    """The threads of `py-spy dump --json`; none if it is something else."""
+    """The threads of `py-spy dump --json`; none for any other text."""
     try:
         return [
             Thread(
@@ -83,25 +83,25 @@ def from_py_spy(text: str) -> list[Thread]:
 
 
 def main_frames(threads: Sequence[Thread]) -> tuple[Frame, ...]:
-    """Those of the main thread; of the last thread where none is known to be it."""
-    found = next((thread for thread in threads if thread.main), None)
-    return found.frames if found else threads[-1].frames if threads else ()
+    """The frames of the main thread; of the last thread if the main thread is unknown."""
+    main = next((thread for thread in threads if thread.main), None)
+    return main.frames if main else threads[-1].frames if threads else ()
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame that is in no library, else the innermost one; None without frames."""
+    """The innermost frame outside of libraries, else the innermost frame; None without frames."""
     return next((frame for frame in frames if not is_library(frame.file)), frames[0] if frames else None)
 
 
 def is_library(file: str) -> bool:
-    """Whether it is Python's, or an installed package other than this one."""
+    """Whether the file belongs to Python, or to an installed package other than this one."""
     if file.startswith(f"{_OWN}/"):
         return starts_scripts(file)
     return file.startswith(("<frozen", *_LIBRARIES)) or any(part in file for part in _INSTALLED)
 
 
 def starts_scripts(file: str) -> bool:
-    """Whether it is the part of this package that runs a script, or the trainer."""
+    """Whether the file is the part of this package that runs a script, or the trainer."""
     return file.startswith((f"{_OWN}/launch/", f"{_OWN}/hang/")) or file == f"{_OWN}/task.py"
 
 
@@ -115,12 +115,12 @@ def compiles(frames: Sequence[Frame]) -> bool:
 
 
 def computes(frames: Sequence[Frame]) -> bool:
-    """Whether the innermost calls are those of a model."""
+    """Whether the innermost calls are a model's."""
     return any(_has(frame, _COMPUTING) for frame in _library_calls(frames))
 
 
 def activity(frames: Sequence[Frame]) -> str:
-    """What the frames are part of, in words; empty if they are only somebody's code."""
+    """What the frames are part of, in words; "" if they are only the user's code."""
     if any(_has(frame, _LOADING) for frame in frames):
         return "data loading"
     return "compiling" if compiles(frames) else ""
@@ -128,12 +128,12 @@ def activity(frames: Sequence[Frame]) -> str:
 
 def _library_calls(frames: Sequence[Frame]) -> list[Frame]:
     """The frames inside of `user_frame`."""
-    found: list[Frame] = []
+    frames_inside: list[Frame] = []
     for frame in frames:
         if not is_library(frame.file):
             break
-        found.append(frame)
-    return found
+        frames_inside.append(frame)
+    return frames_inside
 
 
 def _has(frame: Frame, parts: tuple[str, ...]) -> bool:

@@ -175,7 +175,8 @@ def _parser() -> _Parser:
         "--checkpoint-dir",
         default="",
         help="where the script saves ($CHECKPOINT_DIR in its environment): only restarts without new "
-        "files there count against --max-restarts; default: $CHECKPOINT_DIR, else a mounted $AIP_CHECKPOINT_DIR/<job>",
+        "files there count against --max-restarts; default: $CHECKPOINT_DIR, else a mounted "
+        "$AIP_CHECKPOINT_DIR/<job>",
     )
     add("--preload", default="", help="modules to import once, before the fork: a,b.c")
     add(

@@ -83,7 +83,7 @@ class Supervisor:
         """Run the attempts; return the container's exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        signal.signal(signal.SIGUSR1, self._on_request)
+        signal.signal(signal.SIGUSR1, self._on_report_request)
         code = 1
         with tempfile.TemporaryDirectory(prefix="trainer-errors-", ignore_cleanup_errors=True) as errors:
             self._errors = Path(errors)
