@@ -433,7 +433,8 @@ def _check_strategy_flags(options: dict[str, Any]) -> None:
     if options["elastic"] and options["strategy"] not in elastic:
         raise UsageError(
             f"--elastic {options['elastic']} needs --strategy {' or '.join(elastic)}, not "
-            f"{options['strategy']}: DeepSpeed's engine keeps its process groups, and can't continue with other ranks"
+            f"{options['strategy']}: DeepSpeed's engine keeps its process groups, and can't continue "
+            "with other ranks"
         )
     for name, why in (
         ("tensor_parallel", "needs processes with the same samples, which --elastic has not"),

@@ -26,6 +26,11 @@ def set_group_timeout(group: dist.ProcessGroup, seconds: float) -> None:
     _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
+def set_cpu_timeout(group: Any, seconds: float) -> None:
+    """Set the timeout of a group's collective calls on CPUs, which a mixed group sets only per backend."""
+    group._get_backend(torch.device("cpu")).set_timeout(timedelta(seconds=seconds))
+
+
 def name_groups_from(first: int) -> None:
     """Number the groups made from now on: torch counts them for their keys in the store, per process."""
     distributed_c10d._world.group_count = first
@@ -92,3 +97,8 @@ def local_part(weight: DTensor) -> tuple[slice, ...]:
     """Return the part of the whole tensor that this rank holds, also if the shards differ in size."""
     shape, offset = compute_local_shape_and_global_offset(weight.shape, weight.device_mesh, weight.placements)
     return tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
+
+
+def scaler_infinities(scaler: Any, optimizer: Any) -> list[torch.Tensor]:
+    """Return a loss scaler's flags of infinite gradients, by device, which shards on other ranks may set."""
+    return list(scaler._found_inf_per_device(optimizer).values())

@@ -132,8 +132,8 @@ def png(width: int, height: int) -> bytes:
         (png(9000, 9000), "the limit is 67,108,864 in all"),
         (png(60_000, 60_000), "DecompressionBombError"),
         (png(64, 64), "can't be read"),
-        (b"not an image", "it is of no known format"),
-        (b"", "it is of no known format"),
+        (b"not an image", "its format is unknown"),
+        (b"", "its format is unknown"),
     ],
 )
 def test_a_broken_image_or_one_that_asks_for_all_memory_is_an_error(

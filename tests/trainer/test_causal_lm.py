@@ -74,7 +74,7 @@ def test_a_model_and_its_text_must_fit(tmp_path: Path) -> None:
     found = build_workload(parse([*flags[:2], f"--data={tmp_path / 't.bin'}", "--context=8", "--batch=2"]))
     loss = found.materialize(torch.device("cpu"))(*(part[None] for part in found.train[0]))
     assert 4 < float(loss.detach()) < 8 and found.tokens_per_sample == 8
-    with pytest.raises(UsageError, match="--context 128 is more than the 64"):
+    with pytest.raises(UsageError, match="--context 128 exceeds the 64"):
         build_workload(parse([*flags, "--context=128"]))
     small = LlamaConfig(**{**LLAMA.to_dict(), "vocab_size": 260})
     small.save_pretrained(tmp_path / "small")

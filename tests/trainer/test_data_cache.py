@@ -70,7 +70,7 @@ def test_a_large_corpus_costs_each_process_little_memory_and_is_tokenised_once(t
     assert again.wait() == [0, 0], again.errors()
     assert tokens.stat().st_mtime_ns == written
     said = [line["message"] for line in again.lines() if line["kind"] == "phase"]
-    assert sum("which an earlier start wrote" in text for text in said) == 1
+    assert sum("written by an earlier start" in text for text in said) == 1
     assert sum(f"{info.tokens:,} tokens of {info.documents:,} documents" in text for text in said) == 1
 
 

@@ -57,7 +57,7 @@ def test_what_flags_do_not_set_is_taken_from_the_file(tmp_path: Path) -> None:
     ("file", "flags", "words"),
     [
         ({"zero_optimisation": {}}, "", "zero_optimisation is no setting.*did you mean zero_optimization?"),
-        ({"nebula": {}}, "", "nebula is no setting of DeepSpeed's"),
+        ({"nebula": {}}, "", "nebula is not a DeepSpeed setting"),
         (
             {"zero_optimization": {"reduce_buckt_size": 7}}, "",
             "zero_optimization.reduce_buckt_size is no setting.*did you mean reduce_bucket_size?",
@@ -98,7 +98,7 @@ def test_what_has_no_effect_or_a_wrong_one_is_refused(
 
 
 def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="stage is there twice"):
+    with pytest.raises(UsageError, match="stage appears twice"):
         settings(tmp_path, '{"zero_optimization": {"stage": 2, "stage": 3}}')
 
 

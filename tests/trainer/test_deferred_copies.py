@@ -185,7 +185,7 @@ def test_a_model_that_changes_its_weights_by_itself_is_copied_at_once() -> None:
     copies = buffers.take()
     weight += 1
     buffers.finish()
-    with pytest.raises(CheckpointError, match="changed a weight outside of the optimizer's step"):
+    with pytest.raises(CheckpointError, match="changed a weight outside the optimizer's step"):
         copies.complete()
     for value in (2, 3):
         copied = buffers.copy({"weight": weight})

@@ -82,7 +82,7 @@ def test_a_node_with_other_data_is_named_before_the_first_step(cluster: Cluster)
     for node in nodes:
         (error,) = entries(node)
         assert error["message"] == (
-            "node 1 has as many samples as node 0 (437), but other ones: all nodes must see the same data"
+            "node 1 has as many samples as node 0 (437), but different ones: all nodes must see the same data"
         )
         assert not node.lines("step")
 

@@ -182,7 +182,7 @@ def test_a_model_that_cannot_be_divided_is_refused(tmp_path: Path) -> None:
     for name, said in (
         ("odd", "does not divide the 63 hidden units"),
         ("mamba", "has no plan for it"),
-        ("mixtral", "this is a mixture of experts, whose weights are stacked (mlp.experts: moe_tp_experts)"),
+        ("mixtral", "this is a mixture of experts with stacked weights (mlp.experts: moe_tp_experts)"),
     ):
         where = f"--weights={tmp_path / name / 'config.json'}"
         found = InTurn(tmp_path / "runs", 2, {name: (*flags, where)}).wait()[name]

@@ -74,9 +74,9 @@ BROKEN = {
     ),
 }
 SAID = {
-    "gone": r"there is no module gone in .* or on the PYTHONPATH",
+    "gone": r"no module gone in .* or on the PYTHONPATH",
     "nothing": r"build does not exist in .*nothing\.py",
-    "text": r"build is no function in .*text\.py",
+    "text": r"build is not a function in .*text\.py",
     "raises": r"ValueError: bad size 400 \(.*raises\.py, line 3\)",
     "inside": r"RuntimeError: .* \(.*inside\.py, line 3\)",
     "syntax": r"SyntaxError: '\(' was never closed \(.*syntax\.py, line 1\)",
@@ -109,7 +109,7 @@ def test_a_mistake_is_one_sentence_with_its_place(
     [
         (("--model=spirals:build:x",), "is not module:function"),
         (("--model=spirals:",), "is not module:function"),
-        (("--model=other",), "or module:function of your own"),
+        (("--model=other",), "or give your own module:function"),
         (("--model=spirals:build", "--model-args=width"), "width is not NAME=VALUE"),
         (("--model=spirals:build", "--model-args=height=3"), "unexpected keyword argument 'height'"),
         (("--model=spirals:build", "--batch=5000"), "more than the 4096 samples"),

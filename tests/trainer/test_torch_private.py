@@ -28,6 +28,8 @@ SIGNATURES = {
     "torch:_foreach_copy_": None,
     "torch:_foreach_div_": None,
     "torch:UntypedStorage._cdata": None,
+    "torch.distributed:ProcessGroup._get_backend": None,
+    "torch.amp:GradScaler._found_inf_per_device": ("self", "optimizer"),
     "torch._C._distributed_c10d:_dump_fr_trace": None,
     "torch._C._distributed_c10d:_dump_fr_trace_json": None,
 }

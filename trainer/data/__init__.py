@@ -1,1 +1,1 @@
-"""Samples, their order, and the processes that read them ahead."""
+"""The training data: samples, their order, and the processes that read them ahead."""

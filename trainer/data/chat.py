@@ -1,4 +1,4 @@
-"""Conversations as text of which only the assistant's part is learned: by a chat template, else as ChatML."""
+"""Conversations as text of which only the assistant's part is learned, by a chat template or as ChatML."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from trainer.data.tokenizer import TEMPLATE_FILES, is_bytes
 from trainer.errors import DataError, one_line
 
 Message = dict[str, Any]
-"""`role` and `content`; a template may know more. The content is text, or a list of texts and images."""
+"""`role` and `content`; a template may read more keys. The content is text, or a list of texts and images."""
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 """An image in a prompt of Qwen's models."""
 
 
 class ChatTemplate(Protocol):
-    """Text of messages; with `prompt` it ends where the assistant's next message begins.
+    """Renders messages as text; with `prompt` the text ends where the assistant's next message begins.
 
-    Two with the same `identity` give the same text. `ends` are texts that may end a turn.
+    Templates with the same `identity` give the same text. `ends` are texts that may end a turn.
     """
 
     identity: str
@@ -32,9 +32,9 @@ class ChatTemplate(Protocol):
 
 
 class ChatML:
-    """`<|im_start|>ROLE`, a line end, the content, `<|im_end|>` and a line end for each message.
+    """Renders each message as `<|im_start|>ROLE`, a newline, the content, `<|im_end|>` and a newline.
 
-    An image is what Qwen's models have for it: one placeholder between two marks.
+    An image is written as for Qwen's models: one placeholder between two marks.
     """
 
     identity = "ChatML"
@@ -42,7 +42,8 @@ class ChatML:
 
     def render(self, messages: Sequence[Message], *, prompt: bool) -> str:
         text = "".join(
-            f"<|im_start|>{each['role']}\n{_content(each['content'])}<|im_end|>\n" for each in messages
+            f"<|im_start|>{message['role']}\n{_content(message['content'])}<|im_end|>\n"
+            for message in messages
         )
         return f"{text}<|im_start|>assistant\n" if prompt else text
 
@@ -54,7 +55,7 @@ def _content(content: Any) -> str:
 
 
 class FolderTemplate:
-    """The template of a tokenizer's folder."""
+    """The template in a tokenizer's folder."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -69,7 +70,7 @@ class FolderTemplate:
 
 
 def load_template(tokenizer: str) -> ChatTemplate:
-    """The template in the folder of `--tokenizer`, or ChatML if it has none.
+    """The template in the folder of `--tokenizer`, or ChatML if the folder has none.
 
     Raises:
         DataError: if the folder's tokenizer can't be read.
@@ -81,14 +82,14 @@ def load_template(tokenizer: str) -> ChatTemplate:
     from transformers import AutoTokenizer  # noqa: PLC0415 - imports for seconds
 
     try:
-        found = AutoTokenizer.from_pretrained(str(folder))
+        loaded = AutoTokenizer.from_pretrained(str(folder))
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"--tokenizer {tokenizer}: its chat template can't be read: {error}") from error
     whole = folder / "chat_template.json"
     if whole.is_file():
-        # A model of text and images may keep its template here; the tokenizer's own may lack the images.
-        found.chat_template = _read_template(whole)
-    return FolderTemplate(found) if found.chat_template else ChatML()
+        # A vision-language model may keep its template here, as the tokenizer's own may lack the images.
+        loaded.chat_template = _read_template(whole)
+    return FolderTemplate(loaded) if loaded.chat_template else ChatML()
 
 
 def _read_template(path: Path) -> str:
@@ -108,7 +109,7 @@ class TemplatePart(NamedTuple):
 def chat_pieces(
     files: Sequence[DocumentFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The conversations: a list of messages in the `field` of each line.
+    """The conversations: the list of messages in the `field` of each line.
 
     Raises:
         DataError: with the file and the line that can't be read.
@@ -133,15 +134,15 @@ def _messages(where: str, value: Any, field: str) -> list[Message]:
         if not (isinstance(message, dict) and {"role", "content"} <= message.keys()):
             raise DataError(f'{where}: each message must be {{"role": …, "content": …}}')
     if not any(message["role"] == "assistant" for message in messages):
-        raise DataError(f"{where}: it has no message of the assistant, so there is nothing to learn")
+        raise DataError(f"{where}: it has no assistant message, so there is nothing to learn")
     return messages
 
 
 def documents_of(where: str, messages: list[Message], template: ChatTemplate) -> list[list[TemplatePart]]:
-    """The conversation in one document, or a document for each answer.
+    """The conversation in one document, or in one document per answer.
 
-    A template may write an answer otherwise as soon as others follow it, without its reasoning for example.
-    Then each answer is learned after what the model reads before it writes that answer.
+    A template may write an answer differently once others follow it, e.g. without its reasoning. Then each
+    answer is learned after the text that the model reads before it writes that answer.
 
     Raises:
         DataError: beginning with `where`, if the template refuses the messages.
@@ -150,7 +151,7 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
     def render(count: int, *, prompt: bool) -> str:
         try:
             return template.render(messages[:count], prompt=prompt)
-        # The template is a program of the model's authors.
+        # The template is a program by the model's authors.
         except Exception as error:
             raise DataError(f"{where}: the chat template refuses it: {error}") from error
 
@@ -163,7 +164,7 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
             continue
         before, after = render(index, prompt=True), render(index + 1, prompt=False)
         if not after.startswith(before):
-            raise DataError(f"{where}: the chat template begins an answer otherwise than its prompt for one")
+            raise DataError(f"{where}: the chat template begins an answer differently than its prompt")
         end = _end_of_turn(after, len(before), template.ends)
         documents.append([TemplatePart(before, False), TemplatePart(after[len(before) : end], True)])
         fits = fits and whole.startswith(after[:end]) and written <= len(before)
@@ -176,7 +177,7 @@ def documents_of(where: str, messages: list[Message], template: ChatTemplate) ->
 
 
 def _end_of_turn(text: str, start: int, ends: Sequence[str]) -> int:
-    """Where a turn from `start` ends: after the text that ends it, else at the end."""
+    """Where a turn from `start` ends: after the text that ends it, or at the end."""
     stripped = text.rstrip()
     closed = len(stripped) > start and any(end and stripped.endswith(end) for end in ends)
     return len(stripped) if closed else len(text)

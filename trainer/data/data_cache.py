@@ -1,7 +1,7 @@
-"""Files that are derived from `--data`, on the node's disk: written once, then mapped by every process.
+"""Files derived from `--data`, on the node's disk: written once, then mapped by every process.
 
-The name of such a file is a hash of what it was derived from: other data has another name, and a restart
-finds the file of the first start. The folder can be deleted when no run uses it.
+Their names are hashes of their origin: other data gets another name, and a restart finds the file of the
+first start. The folder may be deleted while no run uses it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _NAME = "data-cache"
 
 
 class DataProgress:
-    """Is told how the data is prepared; this one reports nothing."""
+    """Receives the progress of the data's preparation; this base class reports nothing."""
 
-    def begin(self, what: str, size: int, unit: str = "MB") -> None:
-        """A file is written from `size` bytes, or other things, whose `unit` is their name."""
+    def begin(self, name: str, size: int, unit: str = "MB") -> None:
+        """A file is being written from `size` bytes, or from `size` items called `unit`."""
 
     def read(self, count: int) -> None:
-        """So many more of them are read; 0 while it waits for another process."""
+        """`count` more of them were read; 0 while waiting for another process."""
 
     def ready(self, text: str) -> None:
-        """The file can be used."""
+        """The file is usable."""
 
 
 def cache_folder(config: Config) -> Path:
-    """The folder for derived files: beside the checkpoints unless they are in a bucket."""
+    """The folder for derived files: beside the checkpoints, unless these are in a bucket."""
     data, checkpoints = config.data.data_cache, config.checkpoint.checkpoint_dir
     if data:
         return local_path(data)
@@ -45,13 +45,13 @@ def cache_folder(config: Config) -> Path:
 
 
 def cache_name(**origin: Any) -> str:
-    """A name for what is derived from `origin`, JSON values."""
+    """A file name for what is derived from `origin`, JSON values."""
     return hashlib.blake2b(json.dumps(origin, sort_keys=True).encode(), digest_size=12).hexdigest()
 
 
 @contextlib.contextmanager
 def only_writer(path: Path, progress: DataProgress) -> Iterator[None]:
-    """Wait until no other process of this machine writes the file; a process that dies frees its lock.
+    """Wait until no other process of this machine writes the file. A dead process frees its lock.
 
     Raises:
         DataError: if the folder can't be written to.

@@ -19,15 +19,15 @@ _PYTHON = Path(sysconfig.get_paths()["stdlib"])
 _SKIPPED_OF_PYTHON = {"site-packages", "test"}
 """Folders of Python's library that are not part of the default data."""
 PIECE = 512 * 1024
-"""Max bytes of text that are read and tokenised at once."""
+"""Most bytes of text that are read and tokenised at once."""
 
 OnRead = Callable[[int], None]
-"""Is called with the number of bytes that were read."""
+"""Receives the number of bytes that were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """A file; `name` is the path below the one that was asked for, the same on every machine."""
+    """A file; `name` is its path below the requested one, the same on every machine."""
 
     path: Path
     name: str
@@ -40,7 +40,7 @@ class DocumentFile:
 
 
 class TextPiece(NamedTuple):
-    """A part of a document, or all of it; a target is learned, other text is only read."""
+    """A document or a part of it; a target is learned, other text is only read."""
 
     text: str
     ends_document: bool = True
@@ -50,7 +50,7 @@ class TextPiece(NamedTuple):
 def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> list[DocumentFile]:
     """The files, and those with one of the suffixes at any depth below the folders, sorted by name.
 
-    Links to folders are not followed: they may lead in circles.
+    Links to folders are not followed, because they may form cycles.
 
     Raises:
         DataError: for a path that does not exist or can't be listed, and if there is no file.
@@ -70,7 +70,7 @@ def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> 
             else:
                 status = path.stat()
                 if not stat.S_ISREG(status.st_mode):
-                    raise DataError(f"--data {path} is neither a file nor a folder: it can't be read again")
+                    raise DataError(f"--data {path} is neither a file nor a folder: it can't be read twice")
                 files.append(DocumentFile(path, f"{number}/{path.name}", status.st_size, status.st_mtime_ns))
         except FileNotFoundError as error:
             raise DataError(f"--data {error.filename} does not exist on this node") from error
@@ -101,10 +101,10 @@ def _below(folder: Path, skipped: set[str], prefix: str = "") -> Iterator[tuple[
 def text_pieces(
     files: Sequence[DocumentFile], field: str, *, needs_utf8: bool, on_read: OnRead = lambda _: None
 ) -> Iterator[TextPiece]:
-    """The text of each file, and the `field` of each line of a .jsonl file, but for documents without text.
+    """The text of each file, or of the `field` in each line of a .jsonl file; skips documents without text.
 
-    Bytes that are not UTF-8 are an error if the tokenizer needs UTF-8, and in JSON always; else they become
-    lone surrogates, as of `surrogateescape`.
+    Bytes that are not UTF-8 are an error in JSON, and if the tokenizer needs UTF-8; otherwise they become
+    lone surrogates, as with `surrogateescape`.
 
     Raises:
         DataError: with the file and the line that can't be read.
@@ -118,7 +118,7 @@ def text_pieces(
 
 
 def json_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[tuple[int, Any]]:
-    """The value of each line that is not blank, with the line's number from 1.
+    """The value of each non-blank line, with the line's number from 1.
 
     Raises:
         DataError: with the file and the line that can't be read.
@@ -136,7 +136,7 @@ def json_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[tuple[i
 
 
 def parse_json(path: Path, number: int, line: bytes, offset: int) -> Any:
-    """The value of a line that begins at byte `offset`.
+    """Parse a line that begins at byte `offset`.
 
     Raises:
         DataError: if it is not JSON in UTF-8.
@@ -161,7 +161,7 @@ def check_text(path: Path, number: int, text: str) -> None:
         except UnicodeEncodeError as error:
             raise DataError(
                 f"{path}:{number}: its text has half of a surrogate pair, \\u{ord(text[error.start]):04x}, "
-                "which is no character; correct the line"
+                "which is not a character; correct the line"
             ) from error
 
 
@@ -197,7 +197,7 @@ def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
                 block = file.read(PIECE - len(rest))
                 on_read(len(block))
                 data = rest + block
-                # A regular file gives fewer bytes than asked for only at its end.
+                # A regular file returns fewer bytes than requested only at its end.
                 last = len(data) < PIECE
                 cut = len(data) if last else _cut(data)
                 try:

@@ -1,4 +1,4 @@
-"""Copies of inputs in Cloud Storage (`--data` and others) on this node's disk if no bucket is mounted."""
+"""Copy inputs in Cloud Storage (`--data` and others) to this node's disk if no bucket is mounted."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from trainer.hang.heartbeat import DOWNLOADING
 from trainer.structured_log import emit
 
 FOLDER = Path("fetched")
-"""Copies are at BUCKET/OBJECT below it; one that is up to date is used again."""
+"""Folder of the copies, at BUCKET/OBJECT below it; a copy that is up to date is used again."""
 
 
 def download_inputs(config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> Config:
-    """The settings with paths of copies instead of gs://. Every rank calls it; one rank of each node copies.
+    """Return the settings with paths of copies instead of gs://. Every rank calls it; one rank per node
+    copies.
 
-    Images that a .jsonl names are not copied. `received` returns the signal that this rank has got, or 0.
+    Images that a .jsonl names are not copied. `received` returns the signal that this rank got, or 0.
 
     Raises:
         DataError: on every rank, if a node can't copy a file.
@@ -62,7 +63,7 @@ def _copy_of(uri: str) -> str:
 
 
 class _Copying(threading.Thread):
-    """Copies in a thread, which ends with its process: a signal need not wait for a bucket."""
+    """Copies in a thread that ends with its process: a signal need not wait for a bucket."""
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(name="copy inputs", daemon=True)
@@ -81,7 +82,7 @@ class _Copying(threading.Thread):
         return not self.is_alive()
 
     def result(self) -> str | None:
-        """The problem, or None. Raises an error that is none of the bucket's."""
+        """The problem, or None. Raises other errors than the bucket's."""
         if self._error is not None:
             raise self._error
         return self._problem
@@ -92,7 +93,7 @@ class _Copying(threading.Thread):
         emit("phase", text, severity="WARNING", phase="starting")
 
     def _copy_all(self) -> str | None:
-        """The problem, or None."""
+        """Copy all inputs; return the problem, or None."""
         from trainer.checkpoint.stores.gcs_store import GcsStore  # noqa: PLC0415 - imports for half a second
 
         for path in self._paths:

@@ -1,4 +1,4 @@
-"""A fingerprint of the training data: nodes that train together and a run that resumes must have the same."""
+"""A fingerprint of the training data, which must be equal on all nodes and in a resumed run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from trainer.data.loader import Dataset
 
 _READ = 16
-"""Samples that are hashed, at equal distances: text that is inserted moves all samples after it."""
+"""Samples that are hashed, at equal distances: inserted text moves all samples after it."""
 
 
 @runtime_checkable
 class HasFingerprint(Protocol):
-    """A dataset that knows what its samples depend on: the same on every machine, at no cost.
+    """A dataset that knows what its samples depend on, equal on every machine and at no cost.
 
-    Files have the hash of their content from when they were written.
+    Files carry the hash of their content from when they were written.
     """
 
     def fingerprint(self) -> str: ...
@@ -26,16 +26,16 @@ class HasFingerprint(Protocol):
 def data_fingerprint(train: Dataset) -> dict[str, Any]:
     """`samples`, the number of samples for training, and `hash`, in hexadecimal digits.
 
-    The hash is exact where the dataset has a `fingerprint`. Of any other it is that of some samples, or ""
-    if a sample is another one each time that it is read.
+    The hash is exact if the dataset has a `fingerprint`. Otherwise it covers some samples, or is "" if a
+    sample changes each time it is read.
     """
     return {"samples": len(train), "hash": _hash(train)}
 
 
 def _hash(dataset: Dataset) -> str:
-    known = fingerprint_of(dataset)
-    if known:
-        return hashlib.sha256(known.encode()).hexdigest()[:16]
+    own = fingerprint_of(dataset)
+    if own:
+        return hashlib.sha256(own.encode()).hexdigest()[:16]
     count = len(dataset)
     if _sample(dataset, 0) != _sample(dataset, 0):
         return ""
@@ -46,7 +46,7 @@ def _hash(dataset: Dataset) -> str:
 
 
 def fingerprint_of(dataset: Dataset) -> str:
-    """What the samples depend on; "" if the dataset does not know it."""
+    """What the samples depend on; "" if the dataset does not know."""
     return dataset.fingerprint() if isinstance(dataset, HasFingerprint) else ""
 
 

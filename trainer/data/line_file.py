@@ -1,4 +1,4 @@
-"""JSON lines by number: the file and the places of its lines are mapped into memory, and shared."""
+"""JSON lines by number: the file and the positions of its lines are mapped into memory, and shared."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PLACE = np.dtype("<i8")
 _BUFFERED_LINES = 1 << 16
 
 Check = Callable[[int, Any], object]
-"""Is called with the number (from 1) and the value of each line; raises DataError for one that is wrong."""
+"""Receives the number (from 1) and the value of each line; raises DataError for a wrong line."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Info:
-    """An index of `lines` lines; `hash` is that of the whole .jsonl file."""
+    """An index of `lines` lines; `hash` covers the whole .jsonl file."""
 
     lines: int
     hash: str
@@ -36,9 +36,9 @@ class _Info:
 
 
 class JsonLines:
-    """Item n is the value of the n-th line of a .jsonl file that is not blank.
+    """Item n is the value of the n-th non-blank line of a .jsonl file.
 
-    All lines are checked once, and their places (int64, in bytes) are kept in the data cache.
+    All lines are checked once, and their positions (int64, in bytes) are kept in the data cache.
 
     Raises:
         DataError: with the file and the line that can't be read.
@@ -64,15 +64,15 @@ class JsonLines:
             return json.loads(self._text[start : end if end >= 0 else len(self._text)])
         except ValueError as error:
             raise DataError(
-                f"{self._path} was changed during the run: byte {start} begins no line"
+                f"{self._path} was changed during the run: no line begins at byte {start}"
             ) from error
 
     def __getstate__(self) -> dict[str, object]:
-        # A worker maps the files itself.
+        # Each worker maps the files itself.
         return self.__dict__ | {"_text": None, "_places": None}
 
     def number_in_file(self, number: int) -> int:
-        """The line in the file, from 1 and with the blank ones, of the n-th one that is not blank."""
+        """The line number in the file, from 1 and counting blank lines, of the n-th non-blank line."""
         self[number]
         assert self._text is not None and self._places is not None
         end, count = int(self._places[number]), 1
@@ -81,7 +81,7 @@ class JsonLines:
         return count
 
     def beside(self, suffix: str) -> Path:
-        """Where to keep what is derived from the lines, beside their index."""
+        """Where to keep files derived from the lines, beside their index."""
         return self._places_path.with_suffix(suffix)
 
     def fingerprint(self) -> str:
@@ -139,7 +139,7 @@ def _write(path: Path, index: Path, check: Check, progress: DataProgress) -> _In
                     places = array("q")
             out.write(_to_bytes(places))
         info = _Info(lines, digest.hexdigest())
-        # The places are renamed last: a reader needs both files, and checks the size.
+        # The positions are renamed last: a reader needs both files, and checks the size.
         index.with_suffix(".json").write_text(json.dumps(asdict(info)) + "\n")
         scratch.replace(index)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Batches from a map-style dataset, read ahead by worker processes if there are any."""
+"""Batches from a map-style dataset, optionally read ahead by worker processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def batches(
 ) -> Iterator[Batch]:
     """The micro-batches of a sampler: tuples of stacked tensors [micro-batch, …], or what `collate` makes.
 
-    The loader has its own generator: with the process's, starting it would change the dropout masks.
+    The loader has its own generator: starting it with the process's would change the dropout masks.
     """
     loader: DataLoader[Any] = DataLoader(
         dataset,  # type: ignore[arg-type]
@@ -56,6 +56,6 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 
 
 def _init_worker(_: int) -> None:
-    # A signal reaches the whole process group: a worker that it ends would abort the last save.
+    # A signal reaches the whole process group: without the worker the last save would abort.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     die_with_parent()

@@ -1,4 +1,4 @@
-"""Preparing the data once on each node: one rank writes the files that all ranks of the node map."""
+"""Prepare the data once on each node: one rank writes the files that all ranks of the node map."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trainer.registry import model_entry, resolve
 from trainer.structured_log import emit
 
 _REPORT_EVERY = 10.0
-"""Seconds between two lines about the progress."""
+"""Seconds between two progress lines."""
 _MEET_EVERY = 2.0
-"""Seconds between two collective calls of the ranks, which a signal at any of them ends."""
+"""Seconds between two collective calls of the ranks, in which they learn of a signal at any of them."""
 
 
 class _Outcome(NamedTuple):
-    """Of the rank that prepared its node's data: `paths` as in `--data`, or a problem."""
+    """Result of the rank that prepared its node's data: `paths` as in `--data`, or a problem."""
 
     node: int
     paths: str | None = None
@@ -30,13 +30,14 @@ class _Outcome(NamedTuple):
 
 
 def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> Config:
-    """The settings with paths that can be mapped. Every rank calls it; local rank 0 of each node prepares.
+    """Return the settings with paths that can be mapped. Every rank calls it; local rank 0 of each node
+    prepares.
 
-    `received` returns the signal that this rank has got, or 0.
+    `received` returns the signal that this rank got, or 0.
 
     Raises:
         DataError: on every rank, if a node can't prepare its data.
-        StoppedBySignal: on every rank, after a signal at any of them.
+        StoppedBySignal: on every rank, after a signal at any rank.
     """
     entry = model_entry(config.model.model)
     if entry is None or not entry.prepare:
@@ -45,10 +46,10 @@ def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int
     if group.local_rank == 0:
         outcome = _prepare(entry.prepare, config, ranks)
     outcomes = ranks.gather(outcome)
-    problem = next((each.problem for each in outcomes if each.problem), "")
+    problem = next((outcome.problem for outcome in outcomes if outcome.problem), "")
     if problem:
         raise DataError(problem)
-    paths = next(each.paths for each in outcomes if each.node == group.node_rank and each.paths is not None)
+    paths = next(o.paths for o in outcomes if o.node == group.node_rank and o.paths is not None)
     return replace(config, data=replace(config.data, data=paths))
 
 
@@ -59,33 +60,35 @@ class _Ranks:
         self.group, self.received = group, received
 
     def meet(self, outcome: _Outcome | None) -> list[_Outcome | None]:
-        """The outcome of every rank, None of those that still prepare. Raises StoppedBySignal."""
+        """The outcome of every rank, None for ranks that still prepare. Raises StoppedBySignal."""
         answers = self.group.all_gather((outcome, self.received()))
         number = next((number for _, number in answers if number), 0)
         if number:
             raise StoppedBySignal(number)
-        return [each for each, _ in answers]
+        return [rank_outcome for rank_outcome, _ in answers]
 
     def gather(self, outcome: _Outcome) -> list[_Outcome]:
         """The outcomes of all ranks. Raises StoppedBySignal.
 
-        A collective call has a timeout and preparing has none, so the ranks meet again and again.
+        A collective call has a timeout and preparing has none, so the ranks meet repeatedly.
         """
-        told = False
+        reported = False
         while True:
             outcomes = self.meet(outcome)
-            known = [each for each in outcomes if each is not None]
+            known = [rank_outcome for rank_outcome in outcomes if rank_outcome is not None]
             if len(known) == len(outcomes):
                 return known
-            if not told and self.group.rank == 0:
-                waited = ", ".join(str(rank) for rank, each in enumerate(outcomes) if each is None)
+            if not reported and self.group.rank == 0:
+                waited = ", ".join(
+                    str(rank) for rank, known_outcome in enumerate(outcomes) if known_outcome is None
+                )
                 text = f"the ranks wait for rank {waited} to prepare the data"
                 emit("phase", text, phase="starting")
-            told = True
+            reported = True
 
 
 def _prepare(target: str, config: Config, ranks: _Ranks) -> _Outcome:
-    """Raises StoppedBySignal."""
+    """Prepare this node's data. Raises StoppedBySignal."""
     node = ranks.group.node_rank
     try:
         paths = resolve(target)(config, _Reported(ranks))
@@ -98,7 +101,7 @@ def _prepare(target: str, config: Config, ranks: _Ranks) -> _Outcome:
 
 
 class _Reported(DataProgress):
-    """Lines on stdout about this node's data; the other ranks wait in `gather` meanwhile."""
+    """Prints lines about this node's data, while the other ranks wait in `gather`."""
 
     def __init__(self, ranks: _Ranks) -> None:
         self._ranks = ranks

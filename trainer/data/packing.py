@@ -1,4 +1,4 @@
-"""Which documents share a sample: an index of them, in the data cache."""
+"""An index of the documents that share a sample, in the data cache."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CHUNK = 1 << 16
 
 
 def packs_of(tokens: TokenFile, context: int, cache: Path, progress: DataProgress | None = None) -> Path:
-    """A file of int64: sample n has the documents from its n-th number to the one before the next number.
+    """A file of int64: sample n has the documents from its n-th number up to the next number, exclusive.
 
-    Documents keep their order: a sample ends where the next one does not fit into `context` tokens.
+    Documents keep their order: a sample ends where the next document does not fit into `context` tokens.
 
     Raises:
         DataError: if the file can't be written.
@@ -44,7 +44,7 @@ def _write(path: Path, tokens: TokenFile, context: int) -> None:
 
 
 def _firsts(tokens: TokenFile, context: int) -> array[int]:
-    """The first document of each sample, and the number of documents."""
+    """The first document of each sample, then the number of documents."""
     count, firsts, used = tokens.info.documents, array("q", [0]), 0
     for begin in range(0, count, _CHUNK):
         # The last token of a document is only a target.

@@ -1,4 +1,4 @@
-"""Whether all nodes see the same data: each reads its own, and takes its share of one order of samples."""
+"""Check that all nodes see the same data: each reads its own, and takes its share of one order of samples."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from trainer.errors import DataError
 
 
 def same_data(fingerprint: dict[str, Any], group: ProcessGroup) -> dict[str, Any]:
-    """The fingerprint of the data (`data_fingerprint`) that all ranks have; a collective call of all ranks.
+    """The fingerprint (`data_fingerprint`) that the data of all ranks has; a collective call of all ranks.
 
     Raises:
-        DataError: on every rank, if a node has other data than most nodes.
+        DataError: on every rank, if a node's data differs from that of most nodes.
     """
-    found = [
+    fingerprints = [
         (node, tuple(sorted(own.items()))) for node, own in group.all_gather((group.node_rank, fingerprint))
     ]
-    usual, _ = Counter(own for _, own in found).most_common(1)[0]
-    others = {node: own for node, own in found if own != usual}
+    usual, _ = Counter(own for _, own in fingerprints).most_common(1)[0]
+    others = {node: own for node, own in fingerprints if own != usual}
     if not others:
         return fingerprint
     node, own = min(others.items())
-    reference = next(number for number, each in found if each == usual)
+    reference = next(number for number, data in fingerprints if data == usual)
     count, expected = dict(own)["samples"], dict(usual)["samples"]
     difference = (
         f"has {count:,} samples, and node {reference} has {expected:,}"
         if count != expected
-        else f"has as many samples as node {reference} ({count:,}), but other ones"
+        else f"has as many samples as node {reference} ({count:,}), but different ones"
     )
     more = f" ({len(others)} nodes differ)" if len(others) > 1 else ""
     raise DataError(f"node {node} {difference}{more}: all nodes must see the same data")

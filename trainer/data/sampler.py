@@ -1,9 +1,9 @@
 """The order of the samples: a pure function of seed and position, for any world size.
 
-It is a permutation of any number of samples, computed for each index: no list of them is kept. A Feistel
-network permutes the integers below the next power of two. A result that is no sample is permuted again until
-it is one (cycle walking): the inverse walks the same way back, so this is a bijection too. Only operations on
-64-bit integers are used: the result is the same on every machine and with every numpy.
+It is a permutation of any number of samples, computed per index without a list. A Feistel network permutes
+the integers below the next power of two. A result that is not a sample is permuted again until it is one
+(cycle walking): the inverse walks the same way back, so this is a bijection too. It uses only operations on
+64-bit integers, so the result is the same on every machine and with every numpy.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Sampler:
     """Endless micro-batches of one rank, as indices, from a global position.
 
     A position counts samples over all ranks and epochs. A global batch is the next `plan.batch` positions at
-    any world size; rank r has every world_size-th of them, starting at the r-th. As `batch_sampler` of a
-    DataLoader it gives the same batches with any number of workers. `position` must be where a step begins.
+    any world size; rank r takes every world_size-th of them, starting at the r-th. As `batch_sampler` of a
+    DataLoader it gives the same batches with any number of workers. A step must begin at `position`.
     """
 
     def __init__(self, count: int, plan: BatchPlan, *, seed: int, rank: int, position: int = 0) -> None:
@@ -80,8 +80,8 @@ def _keys(seed: int, epochs: Indices) -> Words:
 def _feistel(values: Words, keys: Words, bits: int) -> Words:
     """A permutation of the integers below 2**bits for each key, both [N].
 
-    A round keeps the low half, which becomes the high one, and combines the high half with a function of it.
-    If `bits` is odd the halves differ by one bit.
+    A round makes the low half the high one, and combines the high half with a function of the low one. If
+    `bits` is odd, the halves differ by one bit.
     """
     low, high = bits // 2, bits - bits // 2
     for number in range(_ROUNDS):

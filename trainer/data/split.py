@@ -8,7 +8,7 @@ from trainer.data.fingerprint import fingerprint_of
 from trainer.data.loader import Dataset
 
 HELD_OUT = 16
-"""One of so many samples is held out, at the end."""
+"""One sample of this many is held out, at the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The samples of a language model: windows of tokens, and conversations.
 
-Each is (inputs, targets), or with documents kept apart (inputs, targets, positions), int64 [context] each. A
-position counts from the start of the token's document; a token attends to its own document only.
+Each is (inputs, targets), or with separate documents (inputs, targets, positions), int64 [context] each. A
+position counts from the start of the token's document; a token attends only to its own document.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from trainer.data.token_file import TARGET, TokenFile
 
 Sample = tuple[torch.Tensor, ...]
 _ID = np.uint32(TARGET - 1)
-_LOOKED_AT = 1000
-"""Samples in which targets are looked for, at least, if there are as many: that takes some tens of ms."""
+_CHECKED_SAMPLES = 1000
+"""Fewest samples that are checked for targets, if there are as many; takes some tens of ms."""
 
 
 class Tokens(Protocol):
-    """Ids by slice, of a file or in memory."""
+    """Token ids by slice, from a file or from memory."""
 
     def __len__(self) -> int: ...
 
@@ -33,7 +33,7 @@ class Tokens(Protocol):
 class Windows:
     """Tokens [N] in windows that do not overlap.
 
-    With the id `end`, which ends each document, they are kept apart.
+    With the id `end`, which ends each document, documents are kept apart.
     """
 
     def __init__(self, tokens: Tokens, context: int, end: int | None = None) -> None:
@@ -52,7 +52,7 @@ class Windows:
         return row[:-1], row[1:], torch.from_numpy(_positions(starts))
 
     def fingerprint(self) -> str:
-        """What the samples depend on; "" of tokens that have no hash."""
+        """What the samples depend on; "" if the tokens have no hash."""
         known = getattr(self._tokens, "hash", "")
         return known and f"windows of {self._context}, {self._end}: {known}"
 
@@ -60,8 +60,8 @@ class Windows:
 class Conversations:
     """Documents of a token file with marked targets.
 
-    A longer document loses its end; what is left of a sample has `IGNORED` targets. `packs` is a file of
-    `data.packing`: then a sample has as many documents as fit, which are kept apart.
+    A longer document is cut; the rest of a sample has `IGNORED` targets. `packs` is a file of `data.packing`:
+    then a sample holds as many documents as fit, kept apart.
     """
 
     def __init__(self, tokens: TokenFile, context: int, packs: Path | None = None) -> None:
@@ -90,8 +90,8 @@ class Conversations:
         return sample if self._packs is None else (*sample, torch.from_numpy(_positions(starts)))
 
     def without_targets(self) -> tuple[int, int]:
-        """Of how many samples nothing is learned, and of how many that was looked at: evenly spread ones."""
-        looked_at = range(0, len(self), max(1, len(self) // _LOOKED_AT))
+        """The number of samples without targets, and of checked samples, which are evenly spread."""
+        looked_at = range(0, len(self), max(1, len(self) // _CHECKED_SAMPLES))
         return sum(not bool((self[number][1] != IGNORED).any()) for number in looked_at), len(looked_at)
 
     def fingerprint(self) -> str:

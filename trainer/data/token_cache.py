@@ -1,4 +1,4 @@
-"""The token file of `--data`: the data itself, or one that is derived from its text in the data cache."""
+"""The token file of `--data`: the data itself, or a file that is derived from its text in the data cache."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LINE_END = 10
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
-    """Text as it is tokenised: `pieces` takes a function that is told of the bytes read.
+    """Text to tokenise: `pieces` takes a function that receives the number of bytes read.
 
-    With `marked` only some of the text is learned. `identity` has what the tokens depend on besides the files
+    With `marked` only some of the text is learned. `identity` is what the tokens depend on besides the files
     and the tokenizer.
     """
 
@@ -34,17 +34,17 @@ class TextSource:
 
 
 def suffixes_of(form: str) -> tuple[str, ...]:
-    """The names of files that are read below a folder, by their ends."""
+    """The suffixes of files that are read below a folder."""
     return (".jsonl",) if form == "chat" else TEXT_SUFFIXES
 
 
 def text_source(
     files: list[DocumentFile], form: str, field: str, tokenizer: str, *, told_apart: bool
 ) -> TextSource:
-    """The text of the files: `form` is `text` or `chat`, `field` that of a line of JSON, "" its default.
+    """The text of the files: `form` is `text` or `chat`, `field` that of a JSON line ("": the default).
 
-    `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one. Bytes of text files are separated by line
-    ends unless documents must be `told_apart`: a vocabulary of 256, and one byte a token.
+    `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one. Newlines separate the bytes of text files
+    unless documents must be `told_apart`: that gives a vocabulary of 256 and one byte per token.
 
     Raises:
         DataError: if the tokenizer can't be read.
@@ -86,17 +86,18 @@ def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None 
     info = _complete(path)
     if info is None:
         with only_writer(path, progress):
-            # Another process may have written it in the meantime.
+            # Another process may have written it meanwhile.
             info = _complete(path)
             if info is None:
                 _write(path, data.data, files, source, progress)
                 return path
-    progress.ready(f"--data {data.data}: {info.tokens:,} tokens in {path}, which an earlier start wrote")
+    progress.ready(f"--data {data.data}: {info.tokens:,} tokens in {path}, written by an earlier start")
     return path
 
 
 def token_files_of(config: Config, tokenizer: str, progress: DataProgress | None = None) -> list[Path]:
-    """The token files that `--data` names, in their order, or the one of its text. Raises as the latter."""
+    """The token files that `--data` names, in order, or the one of its text. Raises as `token_file_of`
+    does."""
     paths = [local_path(path.strip()) for path in config.data.data.split(",")]
     if all(path.suffix == ".bin" for path in paths):
         return paths

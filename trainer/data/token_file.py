@@ -1,9 +1,9 @@
-"""Token files, mapped into memory: NAME.bin (little-endian ids only) and NAME.json with its format.
+"""Token files, mapped into memory: NAME.bin (only little-endian ids) and NAME.json with the format.
 
-In a file with marked targets the highest bit of an id says that it is one, and NAME.starts has the places
-of the documents (int64): 0, and the end of each.
+In a file with marked targets the highest bit of an id marks a target, and NAME.starts has the positions of
+the documents (int64): 0, and the end of each document.
 
-Of a file in a mounted bucket only the ranges are read that a step needs: nothing is copied whole.
+From a mounted bucket only the ranges are read that a step needs: nothing is copied whole.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ FORMAT = 2
 TARGET = 1 << 31
 """The bit of a marked target."""
 _DTYPES = {"|u1": 1 << 8, "<u2": 1 << 16, "<u4": TARGET}
-"""The types of the ids, with the largest vocabulary of each."""
+"""The types of the ids, each with its largest vocabulary."""
 _START = np.dtype("<i8")
 _BATCH = 2 * PIECE
-"""Characters that are tokenised together: they bound the memory, and give each core some."""
+"""Characters that are tokenised together: this bounds the memory, and gives each core some."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFileInfo:
-    """A token file has `tokens` ids below `vocabulary`, of `documents` documents.
+    """The description of a token file: `tokens` ids below `vocabulary`, of `documents` documents.
 
-    `end` separates documents, and follows each unless targets are `marked`. `hash` is that of the ids as they
-    are in the file.
+    `end` separates documents, and follows each unless targets are `marked`. `hash` covers the ids as they are
+    in the file.
     """
 
     tokens: int
@@ -59,12 +59,12 @@ def write_tokens(
 ) -> TokenFileInfo:
     """Write the tokens of all documents; an error leaves no file.
 
-    It takes some tens of MiB of memory for any number of documents.
+    Needs some tens of MiB of memory for any number of documents.
 
     Raises:
         DataError: if there are no documents or the file can't be written.
     """
-    # The smallest type that suffices: the least to read.
+    # The smallest sufficient type: the fewest bytes to read.
     dtype = next(name for name, most in _DTYPES.items() if tokenizer.vocabulary <= most)
     dtype = "<u4" if marked else dtype
     names = {suffix: path.with_suffix(suffix) for suffix in (".part", ".starts-part", ".starts", ".json")}
@@ -126,7 +126,7 @@ def _batches(pieces: Iterable[TextPiece]) -> Iterator[list[TextPiece]]:
 def _tokens_of(
     batch: list[TextPiece], tokenizer: Tokenizer, dtype: str, *, marked: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The ids of the batch, and where documents end in them."""
+    """The ids of the batch, and the positions of the documents' ends in them."""
     end = np.array([tokenizer.end], np.uint32)
     parts: list[npt.NDArray[Any]] = []
     ends, length = [], 0
@@ -177,24 +177,24 @@ class TokenFile:
 
     @property
     def where(self) -> str:
-        """As `--data` names it."""
+        """The file, as `--data` names it."""
         return str(self.path)
 
     def __getstate__(self) -> dict[str, object]:
-        # A worker maps the files itself; the tokens are not pickled.
+        # Each worker maps the files itself; the tokens are not pickled.
         return self.__dict__ | {"_tokens": None, "_starts": None}
 
     @property
     def hash(self) -> str:
-        """The same where the tokens are the same."""
+        """A hash of the tokens."""
         return self.info.hash
 
 
 class TokenShards:
-    """The ids of several token files by slice, in the order that is given; windows cross their edges.
+    """The ids of several token files by slice, in the given order; windows cross their edges.
 
     Raises:
-        DataError: if a file is damaged, of conversations, or of another tokenizer than the first.
+        DataError: if a file is damaged, has conversations, or comes from another tokenizer than the first.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -203,7 +203,7 @@ class TokenShards:
         for file in self._files:
             info = file.info
             if info.marked:
-                raise DataError(f"{file.path} has conversations: one file of them can be used, no more")
+                raise DataError(f"{file.path} has conversations: only one such file can be used")
             if (info.vocabulary, info.end, info.tokenizer) != (first.vocabulary, first.end, first.tokenizer):
                 raise DataError(
                     f"{file.path} has the ids of {info.tokenizer}, and {self._files[0].path} those of "
@@ -236,25 +236,25 @@ class TokenShards:
 
     @property
     def where(self) -> str:
-        """As `--data` names them."""
+        """The files, as `--data` names them."""
         return ",".join(str(file.path) for file in self._files)
 
     @property
     def hash(self) -> str:
-        """The same where the tokens are the same, in the same files."""
+        """A hash of the tokens and of their split into files."""
         return self.info.hash
 
 
 def open_tokens(paths: Sequence[Path]) -> TokenFile | TokenShards:
-    """The tokens of one file, or of several. Raises DataError as these do."""
+    """Open the tokens of one file, or of several. Raises DataError as the classes do."""
     return TokenFile(paths[0]) if len(paths) == 1 else TokenShards(paths)
 
 
 def read_info(path: Path) -> TokenFileInfo:
-    """The description of a token file that is complete.
+    """The description of a complete token file.
 
     Raises:
-        DataError: if there is none.
+        DataError: if there is no complete token file.
     """
     info_path = path.with_suffix(".json")
     try:
@@ -264,11 +264,11 @@ def read_info(path: Path) -> TokenFileInfo:
             raise DataError(f"{path} has format {version}, this trainer reads {FORMAT}: write it again")
         info = TokenFileInfo(**values)
         if info.dtype not in _DTYPES:
-            raise ValueError(f"its ids are of type {info.dtype}")
+            raise ValueError(f"its ids have type {info.dtype}")
         sizes = {path: info.tokens * np.dtype(info.dtype).itemsize}
         if info.marked:
             sizes[path.with_suffix(".starts")] = (info.documents + 1) * _START.itemsize
-        found = {file: file.stat().st_size for file in sizes}
+        actual_sizes = {file: file.stat().st_size for file in sizes}
     except OSError as error:
         raise DataError(
             f"{error.filename}: {error.strerror}. `python -m trainer.prepare` writes token files"
@@ -276,6 +276,8 @@ def read_info(path: Path) -> TokenFileInfo:
     except (ValueError, TypeError) as error:
         raise DataError(f"{info_path} does not describe a token file: {error}") from error
     for file, size in sizes.items():
-        if found[file] != size:
-            raise DataError(f"{file} has {found[file]} bytes, {info_path.name} says {size}: write it again")
+        if actual_sizes[file] != size:
+            raise DataError(
+                f"{file} has {actual_sizes[file]} bytes, {info_path.name} says {size}: write it again"
+            )
     return info

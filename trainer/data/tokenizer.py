@@ -14,18 +14,19 @@ from trainer.cloud_paths import local_path
 from trainer.errors import DataError
 
 END = "<|endoftext|>"
-"""Separates documents in vocabularies that are trained here."""
+"""The token that separates documents in vocabularies trained here."""
 _ENDS = (END, "<|im_end|>", "</s>", "<eos>", "<|end_of_text|>")
 TEMPLATE_FILES = ("tokenizer_config.json", "chat_template.jinja", "chat_template.json")
-"""Files beside a `tokenizer.json` that may have a chat template."""
+"""Files beside a `tokenizer.json` that may contain a chat template."""
 BYTES = 256
-"""Number of bytes, and the first id that is none."""
+"""Number of byte values; the first id that is not a byte."""
 
 
 class Tokenizer(Protocol):
     """`vocabulary` ids from 0; the id `end` separates documents.
 
-    Two with the same `identity` give the same tokens. With `needs_utf8` text has no lone surrogates.
+    Tokenizers with the same `identity` give the same tokens. With `needs_utf8`, text must not have lone
+    surrogates.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Tokenizer(Protocol):
 
 
 class ByteTokenizer:
-    """UTF-8 bytes; the separator of documents is 256, which is no byte, or a byte."""
+    """UTF-8 bytes; documents are separated by 256, which is not a byte, or by a byte."""
 
     name, needs_utf8 = "bytes", False
 
@@ -78,7 +79,7 @@ class TokenizerFile:
         # The library raises Exception for a file that it can't read.
         except Exception as error:
             raise DataError(f"--tokenizer {path}: it is not a tokenizer file: {error}") from error
-        # Some files ask for a cut after so many tokens, for another purpose.
+        # Some files truncate after a number of tokens, for another purpose.
         self._rust.no_truncation()
         self._rust.no_padding()
         self.name = str(path)
@@ -95,7 +96,7 @@ class TokenizerFile:
         return ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[npt.NDArray[Any]]:
-        """On all cores."""
+        """Encode texts on all cores."""
         encodings = self._rust.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
 
@@ -104,7 +105,7 @@ class TokenizerFile:
 
 
 def load_tokenizer(spec: str) -> Tokenizer:
-    """`bytes`, a `tokenizer.json`, or a folder with one.
+    """Load `bytes`, a `tokenizer.json`, or a folder with one.
 
     Raises:
         DataError: if there is no such tokenizer.
@@ -119,14 +120,14 @@ def load_tokenizer(spec: str) -> Tokenizer:
 
 
 def is_bytes(spec: str) -> bool:
-    """Whether `--tokenizer` names no file."""
+    """Whether `--tokenizer` means bytes rather than a file."""
     return spec in {"", "bytes"}
 
 
 def tokenizer_of(weights: str) -> str:
     """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" if it has none.
 
-    Files with a chat template are downloaded beside it.
+    Files with a chat template are downloaded with it.
 
     `weights` is the value of `--weights`; a config.json has no tokenizer.
     """
@@ -137,12 +138,12 @@ def tokenizer_of(weights: str) -> str:
     from transformers.utils import cached_file  # noqa: PLC0415 - imports for seconds
 
     try:
-        found = cached_file(weights, "tokenizer.json") or ""
+        file = cached_file(weights, "tokenizer.json") or ""
         for name in TEMPLATE_FILES:
             cached_file(weights, name, _raise_exceptions_for_missing_entries=False)
     except OSError:
         return ""
-    return found
+    return file
 
 
 def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:

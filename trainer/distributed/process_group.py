@@ -13,6 +13,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from trainer.torch_private import set_cpu_timeout
+
 _LONG_TIMEOUT = timedelta(hours=2)
 """For waits on disks and on Cloud Storage: the supervisor notices a rank that dies."""
 _CHUNK = 8 << 20
@@ -64,7 +66,7 @@ class ProcessGroup:
             device_id=device if device.type == "cuda" else None,
         )
         if math.isfinite(connect):
-            set_timeout(dist.group.WORLD, default)
+            set_cpu_timeout(dist.group.WORLD, timeout)
         self.control_group = new_group(None, connect)
         self.checkpoint_group = new_group(None, connect)
         members: dict[int, list[int]] = {}
@@ -113,10 +115,5 @@ def new_group(ranks: list[int] | None, connect: float) -> Any:
     seconds = min(connect, _LONG_TIMEOUT.total_seconds())
     group = dist.new_group(ranks, backend="gloo", timeout=timedelta(seconds=seconds))
     if math.isfinite(connect) and group is not dist.GroupMember.NON_GROUP_MEMBER:
-        set_timeout(group, _LONG_TIMEOUT)
+        set_cpu_timeout(group, _LONG_TIMEOUT.total_seconds())
     return group
-
-
-def set_timeout(group: Any, timeout: timedelta) -> None:
-    """Of the calls on CPUs from now on."""
-    group._get_backend(torch.device("cpu")).set_timeout(timeout)

@@ -7,17 +7,16 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from trainer.distributed.process_group import ProcessGroup, new_group, set_timeout
+from trainer.distributed.process_group import ProcessGroup, new_group
 from trainer.distributed.replica_group import ModelReplica
 from trainer.elastic.link import MembershipNotice
 from trainer.elastic.store import AbortableStore, Superseded
-from trainer.torch_private import name_groups_from
+from trainer.torch_private import name_groups_from, set_cpu_timeout
 
 _FDS = Path("/proc/self/fd")
 CONNECT_TIMEOUT = 0.6
@@ -86,7 +85,7 @@ class ElasticGroup(ProcessGroup):
             group = new_group(list(range(local_rank, self.world_size, replica.size)), CONNECT_TIMEOUT)
             if local_rank == self.local_rank:
                 self.counterparts = group
-                set_timeout(group, timedelta(seconds=timeout))
+                set_cpu_timeout(group, timeout)
 
     def leave(self) -> None:
         """Free all groups except the replica's. Ranks that wait in them fail at once."""

@@ -1,1 +1,1 @@
-"""Workloads: models with the data that they are trained on."""
+"""Workloads: models with the data that they train on."""

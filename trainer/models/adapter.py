@@ -1,8 +1,8 @@
 """LoRA adapters as files: a folder that `peft.PeftModel.from_pretrained` loads.
 
 It has `adapter_config.json` and `adapter_model.safetensors`, whose names are `base_model.model.`, the path of
-the layer in the base model, and `.lora_A.weight` [rank, inputs] or `.lora_B.weight` [outputs, rank]
-(peft 0.21: `utils/save_and_load.py:get_peft_model_state_dict`, `tuners/lora/config.py:LoraConfig`).
+the layer in the base model, and `.lora_A.weight` [rank, inputs] or `.lora_B.weight` [outputs, rank] (peft
+0.21: `utils/save_and_load.py:get_peft_model_state_dict`, `tuners/lora/config.py:LoraConfig`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PREFIX = "base_model.model."
 
 
 def adapter_weights(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The updates among the weights of a model, by the names of peft."""
+    """The updates among the weights of a model, by peft's names."""
     return {f"{_PREFIX}{name}": tensor.contiguous() for name, tensor in updates(weights).items()}
 
 
@@ -28,7 +28,7 @@ def adapter_config(
 ) -> dict[str, Any]:
     """The description of an adapter of the model `base`, a folder or a name, for a causal language model.
 
-    What it leaves out has the value that peft takes by default. `targets` are those of the run.
+    Omitted values have peft's defaults. `targets` are those of the run.
     """
     targets = _last_names(adapter) if ALL_LINEAR in targets else list(targets)
     first = next(tensor for name, tensor in adapter.items() if name.endswith(".lora_A.weight"))

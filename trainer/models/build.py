@@ -9,26 +9,24 @@ from trainer.registry import MODELS, model_entry, resolve
 
 
 def build_workload(config: Config) -> Workload:
-    """The workload of `--model`, imported only here: its packages may be needed by no other model.
+    """Build the workload of `--model`, imported only here: other models may not have its packages.
 
-    Its weights may be on the meta device, to be set where a strategy keeps them.
+    Its weights may be on the meta device; the strategy sets them where it keeps them.
 
     Raises:
         UsageError: for an unknown name or a missing package.
-        DataError: when its data can't be read.
+        DataError: if its data can't be read.
     """
     entry = model_entry(config.model.model)
     if entry is None:
         names = ", ".join(sorted(MODELS))
         raise UsageError(
-            f"--model {config.model.model} is unknown; choose from {names}, or module:function of your own"
+            f"--model {config.model.model} is unknown; choose from {names}, or give your own module:function"
         )
     try:
         workload: Workload = resolve(entry.target)(config)
     except ModuleNotFoundError as error:
         raise UsageError(f"--model {config.model.model} needs the package {error.name}") from error
     if len(workload.train) < config.data.batch:
-        raise UsageError(
-            f"--batch {config.data.batch} is more than the {len(workload.train)} samples that the data has"
-        )
+        raise UsageError(f"--batch {config.data.batch} exceeds the {len(workload.train)} samples of the data")
     return workload

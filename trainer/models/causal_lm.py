@@ -21,7 +21,7 @@ _DROPOUT = (
     "attn_pdrop", "resid_pdrop", "embd_pdrop", "emb_pdrop", "hidden_dropout_prob",
     "attention_probs_dropout_prob",
 )  # fmt: skip
-"""What the configurations of decoders call their dropouts, without those of a classifier's head."""
+"""Names of dropouts in the configurations of decoders, without those of a classifier's head."""
 
 
 class CausalLM(nn.Module):
@@ -40,7 +40,7 @@ class CausalLM(nn.Module):
     def forward(
         self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None
     ) -> torch.Tensor:
-        # Where positions start again transformers lets no token attend to those before.
+        # Where positions start again, transformers lets no token attend to earlier documents.
         if self.chunked:
             body = self.model.base_model(input_ids=tokens, position_ids=positions, use_cache=False)
             loss: torch.Tensor = self.model.lm_head(body.last_hidden_state, targets)
@@ -56,7 +56,7 @@ class CausalLM(nn.Module):
 
     @property
     def context(self) -> int | None:
-        """Max tokens of a sequence; None if the model has no limit."""
+        """Most tokens of a sequence; None if the model has no limit."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return int(limit) if limit else None
 
@@ -74,14 +74,14 @@ def load_model(
     logits_memory: float = 0.0,
     deferred: DeferredModel | None = None,
 ) -> CausalLM:
-    """The model of a folder or name, or of a `config.json` (random weights of that size).
+    """Load the model of a folder or name, or build that of a `config.json` with random weights.
 
     `dropout` replaces every dropout rate of its configuration. `logits_memory` is `LossHead`'s. With
     `deferred`, which becomes the source of the weights, they are on the meta device, unless they can't be
     read part by part.
 
     Raises:
-        UsageError: if there is no such model, it is no causal language model, or it has no dropout to set.
+        UsageError: if there is no such model, it is not a causal language model, or it has no dropout to set.
     """
     from transformers import AutoModelForCausalLM  # noqa: PLC0415 - imports for seconds
 
@@ -105,15 +105,15 @@ def load_model(
 
 
 def _set_dropout(config: Any, rate: float, where: str) -> None:
-    """Raises UsageError if no field of the configuration takes a rate above 0."""
+    """Set all dropout rates. Raises UsageError if the configuration has none for a rate above 0."""
     parts = (config, config.get_text_config(decoder=True))
-    found = [(part, name) for part in parts for name in _DROPOUT if _is_rate(getattr(part, name, None))]
-    if rate and not found:
+    rates = [(part, name) for part in parts for name in _DROPOUT if _is_rate(getattr(part, name, None))]
+    if rate and not rates:
         raise UsageError(
             f"--dropout {rate:g}: the configuration of {where} has no dropout ({config.model_type}); "
             "remove --dropout"
         )
-    for part, name in found:
+    for part, name in rates:
         setattr(part, name, rate)
 
 

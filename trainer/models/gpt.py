@@ -18,7 +18,7 @@ VOCABULARY = 256
 
 
 class Attention(nn.Module):
-    """Queries, keys and values [B, T, H, 3, D] of some heads to what they attend to, [B, T, H · D]."""
+    """Attention of some heads: queries, keys and values [B, T, H, 3, D] to [B, T, H · D]."""
 
     def __init__(self, dropout: float) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class TransformerBlock(nn.Module):
         self.head_width, self.dropout = width // heads, dropout
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = Attention(dropout)
-        # The rows of a head are together, so that tensor parallelism divides them by heads.
+        # The rows of a head are adjacent, so that tensor parallelism divides them by heads.
         self.query_key_value = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -88,7 +88,7 @@ class GPT(nn.Module):
         return TensorPlan({f"blocks.*.{name}": style for name, style in styles.items()}, sizes, heads)
 
     def init_weight(self, name: str, weight: torch.Tensor, seed: int | None = None) -> None:
-        """Set a weight: by its name and the seed, or else by torch's own generator."""
+        """Set a weight by its name and the seed, or with torch's own generator."""
         generator = None
         if seed is not None:
             generator = torch.Generator().manual_seed(seed_of(name, seed))
@@ -113,7 +113,7 @@ class GPT(nn.Module):
 
 
 def document_mask(positions: torch.Tensor) -> torch.Tensor:
-    """Where each token attends, bool [B, 1, T, T]: to itself and what precedes it in its document.
+    """Where each token attends, bool [B, 1, T, T]: to itself and to earlier tokens of its document.
 
     `positions` [B, T] count from 0 in each document.
     """

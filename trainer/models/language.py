@@ -62,7 +62,7 @@ def load_text(config: Config, tokenizer: str) -> TextData:
 def _prepare(
     config: Config, tokenizer: str, progress: DataProgress | None
 ) -> tuple[TokenFile | TokenShards, Path | None]:
-    """The tokens, and which conversations share a sample, both written now if they are not."""
+    """The tokens, and which conversations share a sample, both written now if they do not exist."""
     spec, context, masked = config.data.data, config.model.context, config.data.document_masks == "on"
     tokens = open_tokens(token_files_of(config, tokenizer, progress))
     info = tokens.info
@@ -75,7 +75,7 @@ def _prepare(
         return tokens, packs
     if masked and info.tokenizer == "bytes" and info.end < BYTES:
         raise DataError(
-            f"--data {spec} is bytes that line ends separate: --document-masks can't tell documents apart"
+            f"--data {spec} has bytes separated by newlines: --document-masks can't tell documents apart"
         )
     if info.tokens <= context:
         raise DataError(f"--data {spec} has {info.tokens} tokens; one window has {context + 1}")
@@ -83,24 +83,24 @@ def _prepare(
 
 
 def _check_targets(samples: Conversations, config: Config) -> None:
-    """Say how many samples end before the first answer. Raises DataError if all do: the loss would be 0."""
+    """Warn of samples that end before the first answer. Raises DataError if all do: the loss would be 0."""
     empty, looked_at = samples.without_targets()
     where = f"--data {config.data.data}: {empty} of {looked_at} samples have no answer in their first "
     where += f"{config.model.context} tokens (--context)"
     if empty == looked_at:
         raise DataError(f"{where}: there is nothing to learn; use a larger --context")
     if empty:
-        text = f"{where}: nothing is learned of them; a larger --context would have more"
+        text = f"{where}: nothing is learned from them; a larger --context would include more"
         emit("phase", text, severity="WARNING", phase="starting")
 
 
 def prepare_gpt(config: Config, progress: DataProgress) -> str:
-    """The token file of `gpt`. Raises DataError as `load_text` does."""
+    """Prepare the token file of `gpt`. Raises DataError as `load_text` does."""
     return _prepare(config, config.data.tokenizer, progress)[0].where
 
 
 def prepare_causal_lm(config: Config, progress: DataProgress) -> str:
-    """The token file of `causal_lm`. Raises DataError as `load_text` does."""
+    """Prepare the token file of `causal_lm`. Raises DataError as `load_text` does."""
     return _prepare(config, _tokenizer(config), progress)[0].where
 
 
@@ -151,7 +151,7 @@ def causal_lm(config: Config) -> Workload:
         _add_lora(model, config)
     context = config.model.context
     if model.context is not None and context > model.context:
-        raise UsageError(f"--context {context} is more than the {model.context} tokens that {where} accepts")
+        raise UsageError(f"--context {context} exceeds the {model.context} tokens that {where} accepts")
     data = load_text(config, _tokenizer(config))
     if data.info.vocabulary > model.vocabulary:
         raise UsageError(
@@ -167,7 +167,7 @@ def causal_lm(config: Config) -> Workload:
         tokens_per_sample=context,
         evaluation=data.evaluation,
         count_targets=count_targets if data.info.marked else None,
-        # A frozen weight has no gradient of its own.
+        # A frozen weight has no gradient.
         flops_per_token=4.0 * weights + 2.0 * trained,
         weights=deferred.source(model),
         tensor_plan=plan_of(model.model, "model."),
@@ -175,30 +175,30 @@ def causal_lm(config: Config) -> Workload:
 
 
 def _add_lora(model: CausalLM, config: Config) -> None:
-    """Freeze the model, and add the updates of the `--lora` flags. Raises UsageError if there are none."""
-    given = config.model
+    """Freeze the model, and add the updates of the `--lora` flags. Raises UsageError if no layer matches."""
+    settings = config.model
     model.requires_grad_(False)
-    names = names_in(given.lora_targets)
-    scale, dropout = given.lora_alpha / given.lora_rank, given.lora_dropout
-    if not add_low_rank(model.model, rank=given.lora_rank, targets=names, scale=scale, dropout=dropout):
+    names = names_in(settings.lora_targets)
+    scale, dropout = settings.lora_alpha / settings.lora_rank, settings.lora_dropout
+    if not add_low_rank(model.model, rank=settings.lora_rank, targets=names, scale=scale, dropout=dropout):
         there = sorted({name.rpartition(".")[2] for name in linear_layers(model.model, [ALL_LINEAR])})
         raise UsageError(
-            f"--lora-targets {given.lora_targets}: no linear layer of {given.weights} has such a name; it "
-            f"has {', '.join(there) or 'none'}"
+            f"--lora-targets {settings.lora_targets}: no linear layer of {settings.weights} has this name; "
+            f"the model has {', '.join(there) or 'none'}"
         )
 
 
 def _tokenizer(config: Config) -> str:
     """The tokenizer of a model of Hugging Face; a token file needs none."""
-    given, where = config.data.tokenizer, config.model.weights
-    if not is_bytes(given) or not where or config.data.data.endswith(".bin"):
-        return given
-    found = tokenizer_of(where)
-    if not found and not where.endswith(".json") and os.environ.get("RANK", "0") == "0":
+    tokenizer, where = config.data.tokenizer, config.model.weights
+    if not is_bytes(tokenizer) or not where or config.data.data.endswith(".bin"):
+        return tokenizer
+    own_tokenizer = tokenizer_of(where)
+    if not own_tokenizer and not where.endswith(".json") and os.environ.get("RANK", "0") == "0":
         emit(
             "phase",
             f"{where} has no tokenizer.json: text is read as bytes, which its weights were not trained on",
             severity="WARNING",
             phase="starting",
         )
-    return found or given
+    return own_tokenizer or tokenizer

@@ -1,7 +1,7 @@
-"""What a model of Hugging Face does between its body's last hidden state and its logits.
+"""What a model of Hugging Face computes between its body's last hidden state and its logits.
 
-Its library does that in code, not in data: the `forward` of each class calls the output layer, and some then
-scale or cap the logits. That code is the same to the letter in most classes, and is recognized here.
+transformers does that in code, not in data: the `forward` of each class calls the output layer, and some
+classes then scale or cap the logits. The code is literally the same in most classes, and recognized here.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _CAPPED = [f"logits / {_CAP}", "torch.tanh(logits)", f"logits * {_CAP}"]
 
 @dataclass(frozen=True, slots=True)
 class LogitsOf:
-    """Logits are `scale` times the output layer's, and with a `cap` above 0 `cap · tanh(logits / cap)`."""
+    """The logits are `scale` times the output layer's, and with a `cap` above 0 `cap · tanh(logits /
+    cap)`."""
 
     scale: float = 1.0
     cap: float = 0.0
 
 
 def logits_of(model: Any) -> LogitsOf | None:
-    """How a causal language model of transformers computes its logits; None where that is not known."""
+    """How a causal language model of transformers computes its logits; None if unknown."""
     if type(getattr(model, "lm_head", None)) is not nn.Linear or model.base_model is model:
         return None
     try:
@@ -53,8 +54,8 @@ def logits_of(model: Any) -> LogitsOf | None:
 
 
 def _assigned(tree: ast.AST, *names: str) -> dict[str, list[str]]:
-    """The source of all that is assigned to these names, in its order; an augmented assignment as a whole."""
-    found: dict[str, list[str]] = {name: [] for name in names}
+    """The source of all assignments to these names, in order; an augmented assignment as a whole."""
+    assigned: dict[str, list[str]] = {name: [] for name in names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             targets, value = node.targets, ast.unparse(node.value).removesuffix(".float()")
@@ -63,6 +64,6 @@ def _assigned(tree: ast.AST, *names: str) -> dict[str, list[str]]:
         else:
             continue
         for target in targets:
-            if isinstance(target, ast.Name) and target.id in found:
-                found[target.id].append(value)
-    return found
+            if isinstance(target, ast.Name) and target.id in assigned:
+                assigned[target.id].append(value)
+    return assigned

@@ -16,12 +16,12 @@ from torch.nn import functional as F
 from trainer.models.loss_head import LossHead
 
 ALL_LINEAR = "all-linear"
-"""Names every linear layer but the output layer, as in peft."""
+"""Names every linear layer except the output layer, as in peft."""
 _BASE, _A, _B = ".base.", ".lora_a", ".lora_b"
 
 
 class LowRank(nn.Module):
-    """A frozen linear layer plus `scale · x Aᵀ Bᵀ`; B is zero at first, so the output is the layer's.
+    """A frozen linear layer plus `scale · x Aᵀ Bᵀ`; B starts at zero, so the output starts as the layer's.
 
     A is [rank, inputs] and B [outputs, rank]. `dropout` applies to the inputs of A.
     """
@@ -29,8 +29,8 @@ class LowRank(nn.Module):
     def __init__(self, base: nn.Linear, rank: int, scale: float, dropout: float = 0.0) -> None:
         super().__init__()
         self.base, self.scale, self.dropout = base, scale, dropout
-        # In full precision: bf16 would round its steps away.
-        # They are small, so they are allocated at once also where the layer is on the meta device.
+        # In full precision, because bf16 would round the steps away. Small enough to allocate at once, also
+        # if the layer is on the meta device.
         device = "cpu" if base.weight.is_meta else base.weight.device
         self.lora_a = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
         self.lora_b = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
@@ -40,7 +40,7 @@ class LowRank(nn.Module):
     def divide(self, mesh: DeviceMesh, *, inputs: bool) -> None:
         """Divide the update as tensor parallelism divides the layer on `mesh`: by its inputs, or its outputs.
 
-        Each rank then has its columns of A, or its rows of B, and all of the other.
+        Each rank then has its columns of A, or its rows of B, and all of the other matrix.
         """
         parts = (Shard(1), Replicate()) if inputs else (Replicate(), Shard(0))
         for name, part in zip(("lora_a", "lora_b"), parts, strict=True):
@@ -55,18 +55,18 @@ class LowRank(nn.Module):
         return base + (self.scale * low).to(x.dtype)
 
     def _low_rank(self, x: torch.Tensor) -> torch.Tensor:
-        """`x Aᵀ Bᵀ`; where the layer is divided, of this rank's inputs or for its outputs."""
+        """`x Aᵀ Bᵀ`; if the layer is divided, for this rank's inputs or outputs."""
         if self._divided is None:
             return F.linear(F.linear(x, self.lora_a), self.lora_b)
         mesh, inputs = self._divided
         low: Any = F.linear(DTensor.from_local(x, mesh, [inputs], run_check=False), self.lora_a)
-        # The sum over the ranks' inputs, while it is small.
+        # Sum over the ranks' inputs while the tensor is small.
         outputs: Any = F.linear(low.redistribute(placements=[Replicate()]), self.lora_b)
         local: torch.Tensor = outputs.to_local()
         return local
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also load the weights of a plain layer, saved by a model without updates."""
+        """Also load the weights of a plain layer that a model without updates saved."""
         for name in ("weight", "bias"):
             if f"{prefix}{name}" in state_dict:
                 state_dict[f"{prefix}base.{name}"] = state_dict.pop(f"{prefix}{name}")
@@ -76,24 +76,24 @@ class LowRank(nn.Module):
 
 
 def linear_layers(module: nn.Module, targets: Iterable[str]) -> list[str]:
-    """The paths of the linear layers that `targets` name, as peft does: by the end of the path."""
-    wanted = tuple(targets)
-    found = []
+    """The paths of the linear layers that `targets` name, as in peft: by the end of the path."""
+    suffixes = tuple(targets)
+    paths = []
     for name, child in module.named_modules():
-        # An output layer is no LoRA target: its update would be as large as a copy of it.
+        # An output layer is not a LoRA target: its update would be as large as a copy of it.
         if not isinstance(child, nn.Linear) or isinstance(child, LossHead) or name.endswith("lm_head"):
             continue
-        if ALL_LINEAR in wanted or any(name == one or name.endswith(f".{one}") for one in wanted):
-            found.append(name)
-    return found
+        if ALL_LINEAR in suffixes or any(name == end or name.endswith(f".{end}") for end in suffixes):
+            paths.append(name)
+    return paths
 
 
 def add_low_rank(
     module: nn.Module, *, rank: int, targets: Iterable[str], scale: float = 2.0, dropout: float = 0.0
 ) -> list[str]:
-    """Add a low-rank update to the linear layers that `targets` name; returns their paths.
+    """Add a low-rank update to the linear layers that `targets` name; return their paths.
 
-    It freezes nothing: the caller does before.
+    The caller freezes the weights first.
     """
     names = linear_layers(module, targets)
     for name in names:
@@ -105,7 +105,7 @@ def add_low_rank(
 
 def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch.Tensor]:
     """The weights of the model without updates, with each update added to its layer, as torch's `W + sBA`."""
-    found = {}
+    weights_merged = {}
     for name, saved in weights.items():
         weight = saved
         if is_update(name):
@@ -114,20 +114,20 @@ def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch
         if base and part == "weight" and f"{layer}{_A}" in weights:
             update = weights[f"{layer}{_B}"].float() @ weights[f"{layer}{_A}"].float()
             weight = (weight.float() + scale * update).to(weight.dtype)
-        found[f"{layer}.{part}" if base else name] = weight
-    return found
+        weights_merged[f"{layer}.{part}" if base else name] = weight
+    return weights_merged
 
 
 def is_update(name: str) -> bool:
-    """Whether a weight is one of an update, by its name."""
+    """Whether a weight belongs to an update, by its name."""
     return name.endswith((_A, _B))
 
 
 def updates(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """A and B of each layer, by its path with `lora_A.weight` or `lora_B.weight`: peft's names."""
-    found = {}
+    named = {}
     for name, weight in weights.items():
         for own, theirs in ((_A, ".lora_A.weight"), (_B, ".lora_B.weight")):
             if name.endswith(own):
-                found[name.removesuffix(own) + theirs] = weight
-    return found
+                named[name.removesuffix(own) + theirs] = weight
+    return named

@@ -1,9 +1,9 @@
 """The output layer of a language model together with its loss, without the logits of all tokens at once.
 
 A large vocabulary makes the logits the largest tensor of a model: 8,192 tokens × 128,000 words are 4 GiB in
-float32, and their softmax and its gradient as much again. Here a chunk of tokens is scored at a time, and
-the gradients with respect to the hidden states and the weight are computed at once, in the forward pass: they
-are linear in the gradient of the loss, by which the backward pass scales them. So nothing is computed twice.
+float32, and their softmax and its gradient as much again. Here one chunk of tokens is scored at a time, and
+the gradients with respect to the hidden states and the weight are computed in the forward pass: they are
+linear in the gradient of the loss, by which the backward pass scales them. So nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _FLOAT = 4
 
 
 class LossHead(nn.Linear):
-    """Hidden states [..., D] and targets [...] to their mean cross-entropy; without targets to logits.
+    """Maps hidden states [..., D] and targets [...] to their mean cross-entropy; without targets to logits.
 
-    `logits_memory` are the MiB of logits, in float32, that the loss holds at once; 0: all of them.
-    `of_layer` is applied in the loss only: without targets the logits are those of the layer.
+    `logits_memory` are the MiB of logits, in float32, that the loss holds at once; 0: all of them. `of_layer`
+    applies only in the loss: without targets the logits are the layer's.
     """
 
     logits_memory, of_layer = 0.0, LogitsOf()
 
     @classmethod
     def of(cls, layer: nn.Linear, logits_memory: float, of_layer: LogitsOf = of_layer) -> LossHead:
-        """With the weights of another layer, which may be tied to an embedding."""
+        """Create it with the weights of another layer, which may be tied to an embedding."""
         with torch.device("meta"):
             head = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
         head.weight, head.bias = layer.weight, layer.bias
@@ -73,7 +73,7 @@ class _Settings:
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """Of hidden [N, D], weight [V, D], bias [V] or None and targets [N]: the sum of the losses, a scalar."""
+    """Sum of the losses, a scalar, of hidden [N, D], weight [V, D], bias [V] or None and targets [N]."""
 
     @staticmethod
     def forward(  # noqa: PLR0917 - autograd passes no keywords
@@ -85,7 +85,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         settings: _Settings,
     ) -> torch.Tensor:
         rows, dtype, of_layer = settings.rows, settings.dtype, settings.of_layer
-        wants = [settings.with_gradients and wanted for wanted in ctx.needs_input_grad[:3]]
+        wants = [settings.with_gradients and needed for needed in ctx.needs_input_grad[:3]]
         low, low_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
         total = hidden.new_zeros((), dtype=torch.float32)
         gradients = [
@@ -95,12 +95,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             torch.zeros_like(bias, dtype=torch.float32) if bias is not None and wants[2] else None,
         ]
         for start in range(0, len(hidden), rows):
-            part, wanted = hidden[start : start + rows].to(dtype), targets[start : start + rows]
+            part, chunk_targets = hidden[start : start + rows].to(dtype), targets[start : start + rows]
             logits = _processed(F.linear(part, low, low_bias).float(), of_layer)
-            total += F.cross_entropy(logits, wanted, ignore_index=IGNORED, reduction="sum")
+            total += F.cross_entropy(logits, chunk_targets, ignore_index=IGNORED, reduction="sum")
             if not any(wants):
                 continue
-            of_logits = _gradient(logits, wanted, of_layer).to(dtype)
+            of_logits = _gradient(logits, chunk_targets, of_layer).to(dtype)
             if gradients[0] is not None:
                 gradients[0][start : start + rows] = of_logits @ low
             if gradients[1] is not None:
@@ -113,23 +113,24 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, scale: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        found = [
+        gradients = [
             None if gradient is None else (gradient * scale).to(dtype)
             for gradient, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         ]
-        return (*found, None, None)
+        return (*gradients, None, None)
 
 
 def _processed(logits: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
-    """The model's logits [N, V] of those of its output layer."""
+    """The model's logits [N, V], from those of its output layer."""
     if of_layer.scale != 1.0:
         logits = logits * of_layer.scale
     return logits if not of_layer.cap else (logits / of_layer.cap).tanh() * of_layer.cap
 
 
 def _gradient(logits: torch.Tensor, targets: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
-    """Of the summed loss of `logits` [N, V] with respect to those of the layer, in the same memory."""
-    # Of a capped logit y: 1 - (y / cap)².
+    """Gradient of the summed loss of `logits` [N, V] with respect to the layer's logits, in the same
+    memory."""
+    # The factor of a capped logit y is 1 - (y / cap)².
     slope = 1.0 - (logits / of_layer.cap).square_() if of_layer.cap else None
     known = (targets != IGNORED)[:, None]
     softmax = logits.sub_(logits.logsumexp(1, keepdim=True)).exp_()

@@ -1,4 +1,4 @@
-"""`--model my.module:build`: a model of your own in our loop. `Build` is all that it must bring."""
+"""`--model my.module:build`: a user's own model in this loop. The function `Build` is all that it needs."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Build(Protocol):
     """The function that `--model my.module:build` names."""
 
     def __call__(self, config: Config, **options: Any) -> Workload:
-        """The model and its data; every rank calls it, after all of them have set the same seed.
+        """Return the model and its data; every rank calls it, after all set the same seed.
 
-        `config` are all flags: an own dataset may read `config.data.data`, `config.model.context` and others.
+        `config` has all flags: an own dataset may read `config.data.data`, `config.model.context` and others.
         `options` are those of `--model-args`. Any error here ends the run with exit code 2.
         """
 
 
 def build_own(config: Config) -> Workload:
-    """The workload that the user's function returns.
+    """Build the workload with the user's function.
 
     Raises:
         UsageError: if there is no such function, or if it fails or returns something else.
@@ -68,25 +68,26 @@ def build_own(config: Config) -> Workload:
 def _function(target: str) -> Build:
     module, _, name = target.partition(":")
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing == module or module.startswith(f"{missing}."):
             raise UsageError(
-                f"--model {target}: there is no module {missing} in {Path.cwd()} or on the PYTHONPATH"
+                f"--model {target}: no module {missing} in {Path.cwd()} or on the PYTHONPATH"
             ) from error
         raise _failed(target, error) from error
     except Exception as error:
         raise _failed(target, error) from error
-    build: Build | None = getattr(found, name, None)
+    build: Build | None = getattr(imported, name, None)
     if not callable(build):
-        said = "is no function" if hasattr(found, name) else "does not exist"
-        raise UsageError(f"--model {target}: {name} {said} in {found.__file__ or module}")
+        problem = "is not a function" if hasattr(imported, name) else "does not exist"
+        raise UsageError(f"--model {target}: {name} {problem} in {imported.__file__ or module}")
     return build
 
 
 def _options(text: str) -> dict[str, Any]:
-    """`width=64,name=relu` as keyword arguments: numbers, True, False and None as in Python, else texts."""
+    """Parse `width=64,name=relu` as keyword arguments: numbers, True, False and None as in Python, else
+    texts."""
     options = {}
     for item in names_in(text):
         name, equals, value = item.partition("=")
@@ -122,17 +123,19 @@ def _problem(workload: object) -> str:
 
 
 def _check_first_loss(model: nn.Module, target: str) -> None:
-    """Refuse at the first forward pass a model whose output is no loss."""
+    """Refuse at the first forward pass a model whose output is not a loss."""
 
     def check(module: nn.Module, _: object, output: object) -> None:
         hook.remove()
         if isinstance(output, torch.Tensor) and output.dim() == 0 and output.is_floating_point():
             return
-        said = f"a {type(output).__name__}"
+        returned = f"a {type(output).__name__}"
         if isinstance(output, torch.Tensor):
-            said = f"a tensor of {output.dtype} and shape {list(output.shape)}"
+            returned = f"a tensor of {output.dtype} and shape {list(output.shape)}"
         where = _place(type(module).forward)
-        raise OwnCodeError(f"--model {target}: the forward pass returns {said}, not a scalar loss ({where})")
+        raise OwnCodeError(
+            f"--model {target}: the forward pass returns {returned}, not a scalar loss ({where})"
+        )
 
     hook = model.register_forward_hook(check)
 
@@ -148,7 +151,7 @@ def _failed(target: str, error: Exception) -> OwnCodeError:
 
 
 def _last_line(error: Exception) -> str:
-    """File and line of the user's code in which the error was raised, or that called what raised it."""
+    """File and line of the user's code that raised the error, or called the code that did."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith(("<", *_LIBRARIES))]
     return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""

@@ -9,10 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class TensorPlan:
-    """`styles` maps patterns of module names to what transformers calls a style (`colwise`, `rowwise`, …).
+    """`styles` maps patterns of module names to transformers' styles (`colwise`, `rowwise`, …).
 
-    `sizes` are what the number of ranks must divide, by its name for the user. `heads` are patterns of the
-    modules in which the ranks compute their own heads, with dropout.
+    `sizes` are quantities that the number of ranks must divide, by their name for the user. `heads` are
+    patterns of modules in which the ranks compute their own heads, with dropout.
     """
 
     styles: Mapping[str, str]
@@ -21,7 +21,7 @@ class TensorPlan:
 
 
 def plan_of(model: Any, prefix: str) -> TensorPlan | None:
-    """The plan that a model of Hugging Face has for its layers; `prefix` is its name in ours.
+    """The plan that a model of Hugging Face has for its layers; `prefix` is its name in our wrapper.
 
     Embeddings and the output layer are left to FSDP: their weights may be tied.
     """
@@ -34,11 +34,11 @@ def plan_of(model: Any, prefix: str) -> TensorPlan | None:
         "heads of keys and values": "num_key_value_heads",
         "hidden units": "intermediate_size",
     }
-    sizes = {what: getattr(config, field, None) for what, field in named.items()}
+    sizes = {label: getattr(config, field, None) for label, field in named.items()}
     attention = {name.rpartition(".")[0] for name in styles if name.endswith(".q_proj")}
     dropout = getattr(config, "attention_dropout", 0.0)
     return TensorPlan(
         {f"{prefix}{name}": style for name, style in styles.items()},
-        {what: size for what, size in sizes.items() if isinstance(size, int)},
+        {label: size for label, size in sizes.items() if isinstance(size, int)},
         tuple(f"{prefix}{name}" for name in sorted(attention)) if dropout else (),
     )

@@ -1,4 +1,4 @@
-"""The files of a tokenizer beside exported weights, with which a library encodes text as the run did."""
+"""Tokenizer files beside exported weights, with which a library encodes text as the run did."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + "
     "'<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-"""`data.chat.ChatML` as a template: what a chat is trained with if the tokenizer's folder has none."""
+"""`data.chat.ChatML` as a template, with which a chat is trained if the tokenizer's folder has none."""
 
 
 def copy_tokenizer(out: Path, config: dict[str, Any]) -> str:
     """Copy the tokenizer of a run's settings into the folder `out`; return why there is none, or "".
 
     Raises:
-        OSError: if they can't be written.
+        OSError: if the files can't be written.
     """
     data, weights = config.get("data", {}), str(config.get("model", {}).get("weights", ""))
     spec = str(data.get("tokenizer", ""))

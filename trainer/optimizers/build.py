@@ -1,4 +1,4 @@
-"""Torch's optimizers by the names of `--optimizer`, and the groups of weights that have weight decay."""
+"""torch's optimizers by the names of `--optimizer`, and the groups of weights with weight decay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Groups = list[dict[str, Any]]
 def parameter_groups(model: nn.Module, config: OptimizerConfig) -> Groups:
     """The trainable weights in groups, as torch's optimizers take them, with `names` beside `params`.
 
-    With `--optimizer muon` a group says in `muon` whether its weights are matrices between hidden states, as
+    With `--optimizer muon` a group's `muon` tells whether its weights are matrices between hidden states, as
     Muon's authors recommend: no embedding and no output layer.
     """
     without = set(names_in(config.no_decay))
@@ -39,7 +39,7 @@ def parameter_groups(model: nn.Module, config: OptimizerConfig) -> Groups:
 
 
 def _kind(name: str, weight: torch.Tensor, embedding: bool) -> str:
-    """What `--no-decay` calls a weight."""
+    """The `--no-decay` kind of a weight."""
     if embedding:
         return "embeddings"
     if name.rpartition(".")[2].endswith("bias"):
@@ -48,7 +48,7 @@ def _kind(name: str, weight: torch.Tensor, embedding: bool) -> str:
 
 
 def _dimensions(weight: torch.Tensor) -> int:
-    """Of the whole weight: ZeRO-3's partition of it is flat."""
+    """Dimensions of the whole weight: ZeRO-3's partition of it is flat."""
     return len(getattr(weight, "ds_shape", weight.shape))
 
 
@@ -66,19 +66,19 @@ def _output_weights(model: nn.Module) -> Iterator[torch.Tensor]:
 
 
 def make_optimizers(groups: Groups, config: OptimizerConfig) -> list[torch.optim.Optimizer]:
-    """The optimizers of these groups: one, or for Muon another one for what it does not take.
+    """The optimizers of these groups: one, or for Muon a second one for its other weights.
 
-    They use torch's fused kernels where it has them: these clip and skip without waiting for the GPU.
+    They use torch's fused kernels where available: these clip and skip without waiting for the GPU.
     """
     kept = [{k: v for k, v in group.items() if k in ("params", "names", "weight_decay")} for group in groups]
     if config.optimizer != "muon":
         return [_optimizer(config.optimizer, kept, config)]
-    muon = [group for group, given in zip(kept, groups, strict=True) if given["muon"]]
-    other = [group for group, given in zip(kept, groups, strict=True) if not given["muon"]]
-    made: list[torch.optim.Optimizer] = []
+    muon = [group for group, original in zip(kept, groups, strict=True) if original["muon"]]
+    other = [group for group, original in zip(kept, groups, strict=True) if not original["muon"]]
+    optimizers: list[torch.optim.Optimizer] = []
     if muon:
-        made.append(Muon(muon, lr=config.learning_rate, momentum=config.momentum))
-    return [*made, _optimizer("adamw", other, config)] if other else made
+        optimizers.append(Muon(muon, lr=config.learning_rate, momentum=config.momentum))
+    return [*optimizers, _optimizer("adamw", other, config)] if other else optimizers
 
 
 def _optimizer(name: str, groups: Groups, config: OptimizerConfig) -> torch.optim.Optimizer:
@@ -92,7 +92,7 @@ def _optimizer(name: str, groups: Groups, config: OptimizerConfig) -> torch.opti
 
 
 def make_optimizer(model: nn.Module, config: Config) -> torch.optim.Optimizer:
-    """One optimizer of all trainable weights, for DeepSpeed."""
+    """One optimizer for all trainable weights, for DeepSpeed."""
     (optimizer,) = make_optimizers(parameter_groups(model, config.optimizer), config.optimizer)
     for group in optimizer.param_groups:
         # DeepSpeed replaces the weights of a group by one flat tensor.

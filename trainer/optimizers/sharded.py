@@ -16,7 +16,7 @@ from trainer.torch_private import divide_each
 
 
 class ShardedOptimizer:
-    """Steps this rank's shards as plain tensors: through DTensor each operation would cost more than a step.
+    """Steps this rank's shards as plain tensors: with DTensors each operation would cost more than a step.
 
     Its state is created at once, not at the first step: a load and the first staging need the tensors.
     """
@@ -25,7 +25,7 @@ class ShardedOptimizer:
         """Raises UsageError for an optimizer that can't step shards of these weights."""
         groups = parameter_groups(model, config)
         self._names: dict[str, tuple[nn.Parameter, nn.Parameter]] = {}
-        """The weight and this rank's shard of it, by the name in the model."""
+        """By name in the model, the weight and this rank's shard of it."""
         for group in groups:
             shards = [_shard(weight) for weight in group["params"]]
             self._names |= dict(zip(group["names"], zip(group["params"], shards, strict=True), strict=True))

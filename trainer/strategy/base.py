@@ -15,22 +15,22 @@ from trainer.strategy.deferred_copies import StagedState
 from trainer.strategy.layout import CheckpointLayout
 
 Weight = float | torch.Tensor
-"""Of a micro-batch in the mean loss of a step; a tensor is a scalar on the device."""
+"""Weight of a micro-batch in the mean loss of a step; a tensor is a scalar on the device."""
 
 
 class Strategy(Protocol):
-    """Owns model, optimizer and precision; the loop owns all else. Every rank calls each method.
+    """Owns model, optimizer and precision; the loop owns the rest. Every rank calls each method.
 
     Its constructor has the parameters (config, plan, device), see `registry.StrategyEntry`.
     """
 
     name: str
     has_loss_scaler: bool
-    """Whether it skips steps with infinite gradients by itself, to find its loss scale."""
+    """Whether it skips steps with infinite gradients itself, to find its loss scale."""
 
     @property
     def layout(self) -> CheckpointLayout:
-        """The files of its checkpoints; a class attribute, for checkpoints of runs that have ended."""
+        """The files of its checkpoints; a class attribute, for checkpoints of earlier runs."""
 
     def setup(self, workload: Workload) -> None:
         """Move, wrap and shard the model, and create the optimizer with all of its state."""
@@ -38,7 +38,7 @@ class Strategy(Protocol):
     def forward_backward(self, batch: Batch, weight: Weight = 1.0, *, last: bool) -> torch.Tensor:
         """Accumulate the gradients of a micro-batch's loss times `weight`; return the loss itself, a scalar.
 
-        Only the `last` micro-batch of a step reduces the gradients: it takes their average over the ranks.
+        Only the `last` micro-batch of a step reduces the gradients to their average over the ranks.
         """
 
     def squared_norm(self) -> torch.Tensor | None:
@@ -54,17 +54,18 @@ class Strategy(Protocol):
         """
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
-        """What the model returns without gradients or dropout: the loss, a scalar; of prompts, answers."""
+        """The model's output without gradients or dropout: the loss, a scalar; for prompts, answers."""
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
         """Weights and optimizer state as they are now, to be written into `folder`.
 
-        Another thread completes the copies and then writes, on all of `ranks` at once; this raises the errors
-        of its writer. What would change a copied tensor (`update`, `load`) first finishes the copies.
+        Another thread completes the copies and then writes, on all of `ranks` at once; this method raises the
+        errors of its writer. A call that changes a copied tensor (`update`, `load`) first finishes the
+        copies.
         """
 
     def prepare_load(self, path: Path, saved_world_size: int) -> None:
-        """Before `load`, on one rank for each disk: convert the checkpoint if the world size differs.
+        """Convert the checkpoint if the world size differs; called before `load`, on one rank per disk.
 
         Raises:
             CheckpointError: if it can't be converted.
@@ -83,7 +84,7 @@ class Strategy(Protocol):
     def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
         """This rank's parts of weights and optimizer state, by part and name; not copied.
 
-        Ranks with the same part hold the same values. A state of which no rank has a replica may be missing.
+        Ranks with the same part hold the same values. A state without a replica on any rank may be missing.
         """
 
     def extra_state(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from trainer.strategy.base import Strategy
 def build_strategy(
     config: Config, plan: BatchPlan, device: torch.device, *, elastic: bool = False
 ) -> Strategy:
-    """The strategy of `--strategy`, imported only here; with `elastic` one whose ranks can change.
+    """Build the strategy of `--strategy`, imported only here; with `elastic` one whose ranks can change.
 
     Raises:
         UsageError: if its package is missing, or it does not support the flags on this device.

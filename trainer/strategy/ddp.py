@@ -1,4 +1,4 @@
-"""DistributedDataParallel: a whole model on every rank, gradients averaged."""
+"""DistributedDataParallel: a whole model on every rank, averaged gradients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DDP(TorchStrategy):
     def regroup(self, plan: BatchPlan, counterparts: dist.ProcessGroup | None) -> None:
         """Continue with other ranks (`--elastic`) after `release`; all have the same weights.
 
-        `counterparts`: none but all ranks, the default group.
+        `counterparts` is unused: the default group has all ranks.
         """
         self._plan = plan
         self._wrapped = self._replicate(self._module, init_sync=False)
@@ -36,7 +36,7 @@ class DDP(TorchStrategy):
             return model
         gpu = self._device.type == "cuda"
         ids = [self._device.index] if gpu else None
-        # Views save a second copy on a GPU; on CPUs they make a step 1 to 2 % slower.
+        # Views save a second copy on a GPU; on CPUs they slow a step down by 1 to 2 %.
         return DistributedDataParallel(
             model, device_ids=ids, gradient_as_bucket_view=gpu, init_sync=init_sync
         )

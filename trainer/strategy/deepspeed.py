@@ -38,26 +38,26 @@ def preload(config: Config) -> None:
     Its import asks NVML for GPUs and keeps the device open, and a process with an open GPU can't be forked.
     The import saves a third of a second, less than the start of a new process costs.
     """
-    # A build of torch without CUDA finds no GPU.
+    # A build of torch without CUDA opens no GPU.
     if config.parallel.device == "cpu" or not torch.backends.cuda.is_built():
         load_deepspeed(torch.device("cpu"))
 
 
 @dataclass(frozen=True, slots=True)
 class ZeROLayout:
-    """Implements `CheckpointLayout` with DeepSpeed's own files; ZeRO-3 shards the weights, too."""
+    """Implements `CheckpointLayout` with DeepSpeed's own files; ZeRO-3 also shards the weights."""
 
     family: str
     name: str = "zero"
     replicated: bool = False
 
     def shared_files(self, files: Collection[str]) -> list[str]:
-        """All: an engine opens files of the other ranks."""
+        """All files: an engine opens those of the other ranks."""
         return sorted(files)
 
     def open_weights(self, path: Path) -> SavedWeights:
-        """From the full-precision copies that the optimizer keeps; the files are mapped, not read."""
-        # A strategy may have loaded the package already, for its own device.
+        """Open the full-precision copies that the optimizer keeps; the files are mapped, not read."""
+        # A strategy may already have loaded the package for its own device.
         if "deepspeed" not in sys.modules:
             load_deepspeed(torch.device("cpu"))
         from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
@@ -73,7 +73,7 @@ class ZeRO:
     layout: ClassVar[CheckpointLayout] = ZeROLayout("zero")
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
-        """Raises UsageError for flags, or settings of a file, that are not supported."""
+        """Raises UsageError for unsupported flags, or unsupported settings of a file."""
         self._config, self._plan, self._device = config, plan, device
         self._dtype = compute_dtype(config, device)
         if self._dtype is torch.float16 and device.type == "cpu":
@@ -101,20 +101,22 @@ class ZeRO:
         self._defer_files()
 
     def _defer_files(self) -> None:
-        """Have the engine pass its files to us; our thread writes them later, with DeepSpeed's own writer."""
+        """Make the engine pass its files to this class; our thread writes them later with DeepSpeed's own
+        writer."""
         from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 
         writer = TorchCheckpointEngine(self.engine._config)
         pinned = self._device.type == "cuda"
-        # A forward pass changes the model's buffers, which are among its weights in the file.
+        # A forward pass changes the model's buffers, which the file has among the weights.
         self._files = DeferredFiles(writer, self.engine.module.buffers, pinned=pinned)
         self.engine.checkpoint_engine = self._files
-        # It would copy a conversion script into a folder that does not exist yet; trainer.export replaces it.
+        # The engine would copy a conversion script into a folder that does not exist yet; trainer.export
+        # replaces it.
         self.engine._copy_recovery_script = lambda _: None
 
     def forward_backward(self, batch: Batch, weight: Weight = 1.0, *, last: bool) -> torch.Tensor:
         loss: torch.Tensor = self.engine(*self._converted(batch))
-        # The weight replaces its division by the number of micro-batches.
+        # The weight replaces the engine's division by the number of micro-batches.
         self.engine.backward(loss * weight, scale_wrt_gas=False)
         if not last:
             # It only counts: the engine steps the optimizer at the last micro-batch.
@@ -141,9 +143,9 @@ class ZeRO:
         return torch.as_tensor(computed or float("nan"))
 
     def _let_steps_be_skipped(self) -> None:
-        """Let us skip a step: the engine skips one whose optimizer reports an overflow.
+        """Make steps skippable: the engine skips a step whose optimizer reports an overflow.
 
-        The flag is set after fp16's loss scale was updated, which therefore does not change.
+        The flag is set after the update of fp16's loss scale, which therefore does not change.
         """
         original = self.optimizer._update_scale
 
@@ -192,9 +194,9 @@ class ZeRO:
                 f"another number of processes: continue with {saved_world_size}"
             )
         folder = to_universal(path) if universal else path
-        # Only loading reads it: after a change of world size a run may load checkpoints of either.
+        # Only loading reads it: after a change of world size a run may load both kinds of checkpoints.
         self.engine._config.load_universal_checkpoint = universal
-        # A universal checkpoint is found by a file that names it, DeepSpeed's own by its tag.
+        # The engine finds a universal checkpoint by a file that names it, and DeepSpeed's own by its tag.
         tag = None if universal else TAG
         inner = self.optimizer.optimizer
         settings = [{k: v for k, v in group.items() if k != "params"} for group in inner.param_groups]
@@ -203,8 +205,8 @@ class ZeRO:
         if loaded is None:
             raise RuntimeError(f"DeepSpeed found nothing to load in {folder}")
         if universal:
-            # ZeRO-3 gives every group the first one's settings, and all weights one shared step counter,
-            # which would then count once for each of them.
+            # ZeRO-3 gives every group the first group's settings, and all weights one shared step counter,
+            # which would then count once per weight.
             for group, own in zip(inner.param_groups, settings, strict=True):
                 group.update(own)
             for state in inner.state.values():
@@ -212,7 +214,8 @@ class ZeRO:
                     state["step"] = state["step"].clone()
 
     def checkpoint_bytes(self) -> float:
-        """Estimated: 4 bytes a weight, and 12 more a trainable one (full-precision copy, two moments)."""
+        """An estimate: 4 bytes per weight, and 12 more per trainable weight (full-precision copy, two
+        moments)."""
         return float(4 * self._parameters + 12 * self._trainable)
 
     def close(self) -> None:
@@ -235,13 +238,13 @@ class ZeRO1(ZeRO):
 
 
 class ZeRO2(ZeRO):
-    """Shards the gradients, too."""
+    """Also shards the gradients."""
 
     name, stage_number = "zero2", 2
 
 
 class ZeRO3(ZeRO):
-    """Shards the weights, too; so its files are not those of ZeRO-1 and 2."""
+    """Also shards the weights, so its files differ from those of ZeRO-1 and 2."""
 
     name, stage_number = "zero3", 3
     layout = ZeROLayout("zero3")

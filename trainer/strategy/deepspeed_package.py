@@ -1,6 +1,6 @@
-"""Imports DeepSpeed without its output and its compilation at run time.
+"""Import DeepSpeed without its output and its compilation at run time.
 
-DeepSpeed would build a shared-memory extension when it starts on CPUs and a fused Adam when it creates the
+DeepSpeed would build a shared-memory extension when it starts on CPUs, and a fused Adam when it creates the
 optimizer; both take minutes, and fail without a compiler (docs/facts/trainer.md, DeepSpeed without a GPU).
 """
 
@@ -19,14 +19,14 @@ TAG = "zero"
 
 
 def load_deepspeed(device: torch.device) -> Any:
-    """The package."""
+    """Import and return the package."""
     if device.type == "cpu":
         os.environ["DS_ACCELERATOR"] = "cpu"
     warnings.filterwarnings("ignore", module="deepspeed")
     import deepspeed
     import deepspeed.ops
 
-    # Its first use would run a compiler for each operation to detect which can be built.
+    # Its first use would run a compiler for each operation, to detect which ones can be built.
     vars(deepspeed.ops).setdefault("__compatible_ops__", {})
     deepspeed.utils.logger.setLevel(logging.ERROR)
     _load_muon_uncompiled()
@@ -37,13 +37,13 @@ def _load_muon_uncompiled() -> None:
     """Import Muon without torch.compile.
 
     The engine imports it to compare the optimizer's class, which is never Muon here. The module passes its
-    functions to torch.compile when it is imported: that loads inductor, seconds of CPU time a process.
+    functions to torch.compile on import: that loads inductor, seconds of CPU time per process.
     """
     from deepspeed.runtime import compiler
 
     compile_, compiler.compile = compiler.compile, lambda: lambda function: function
     try:
-        # An older DeepSpeed has none.
+        # An older DeepSpeed has no Muon.
         with contextlib.suppress(ImportError):
             import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401
     finally:

@@ -1,7 +1,7 @@
-"""DeepSpeed's settings: ours, and those of `--deepspeed-config`.
+"""DeepSpeed's settings: the trainer's own, and those of `--deepspeed-config`.
 
-Each setting of the file takes effect or is refused by its key. DeepSpeed itself ignores a top-level key that
-it does not know, and what our flags, our optimizer or our checkpoints replace.
+Each setting of the file takes effect or is refused by its key. DeepSpeed itself ignores unknown top-level
+keys, and keys that our flags, optimizer or checkpoints replace.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _TAKEN = (
     "gradient_predivide_factor", "disable_allgather", "disable_python_gc", "zero_allow_untested_optimizer",
     "timers", "steps_per_print", "log_level",
 )  # fmt: skip
-"""Top-level keys that the engine reads with our loop. The last two are about its log, which is not shown."""
+"""Top-level keys that the engine reads with our loop. The last two concern its log, which is not shown."""
 _BATCH_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _OWN_LOOP = "is not used here: the trainer has its own"
 _REFUSED = {
-    "optimizer": "is set by --learning-rate and the others",
+    "optimizer": "is set by --learning-rate and other flags",
     "scheduler": "is set by --warmup and --steps",
     "bfloat16": "is an old name of bf16",
     "torch_autocast": "is set by --precision",
@@ -44,14 +44,14 @@ _REFUSED = {
     "activation_checkpointing": "is set by --activation-checkpointing on",
     "compile": "is set by --compile",
     "checkpoint.writer": "would be a second writer",
-    "checkpoint": "is set by --checkpoint-dir and the others",
+    "checkpoint": "is set by --checkpoint-dir and other flags",
     "datastates_ckpt": "would be a second writer of checkpoints",
     "zero_optimization.zenflow": "would step the optimizer at other times than the training loop",
     "zero_optimization.elastic_checkpoint": "would write checkpoints in a form that can't be converted",
     "zero_optimization.cpu_offload": "is set by --offload",
     "zero_optimization.cpu_offload_param": "is set by --offload",
     "zero_optimization.cpu_offload_use_pin_memory": "is an old name of pin_memory in offload_optimizer",
-    "aio": "is for NVMe, to which --offload can't move anything",
+    "aio": "is for NVMe, which --offload does not use",
     "wall_clock_breakdown": "writes log lines that are not shown: use --profile-steps",
     "memory_breakdown": "writes log lines that are not shown: use --profile-steps",
     "dump_state": "writes log lines that are not shown: use --print-config",
@@ -74,9 +74,9 @@ _REFUSED = {
     "sequence_parallel_size": "is not supported",
     "seq_parallel_communication_data_type": "is not supported",
 }
-"""Why a key has no effect, or a wrong one; a block that is disabled is left out instead."""
+"""Why a key has no effect or a wrong one; disabled blocks are left out instead."""
 _HARMLESS = {"gradient_allreduce_op": "mean", "managed_gradient_accumulation": True}
-"""The values of these keys that are what the trainer relies on."""
+"""Values of these keys that the trainer relies on."""
 _BLOCKS = {
     "zero_optimization": "deepspeed.runtime.zero.config:DeepSpeedZeroConfig",
     "bf16": "deepspeed.runtime.precision_config:DeepSpeedBF16Config",
@@ -87,7 +87,7 @@ _DATA_TYPES = ("grad_accum_dtype", "param_dtype", "buffer_dtype", "keep_in_fp32_
 
 
 def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> dict[str, Any]:
-    """Ours, overridden by those of `--deepspeed-config`. DeepSpeed must have been loaded.
+    """The engine's settings: ours, overridden by `--deepspeed-config`. DeepSpeed must be imported.
 
     Raises:
         UsageError: with the first key of the file that contradicts a flag, or has no effect here.
@@ -97,17 +97,17 @@ def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: 
     if not name:
         return ours
     try:
-        given = json.loads(Path(name).read_text(), object_pairs_hook=_without_duplicates)
-        taken = _effective(given)
-        problem = next(_problems(list(given), taken, ours, _flags(config, plan)), None)
+        file_settings = json.loads(Path(name).read_text(), object_pairs_hook=_without_duplicates)
+        effective = _effective(file_settings)
+        problem = next(_problems(list(file_settings), effective, ours, _flags(config, plan)), None)
     except (OSError, ValueError) as error:
         raise UsageError(f"--deepspeed-config {name}: {error}") from error
     if problem:
         raise UsageError(f"--deepspeed-config {name}: {problem}")
     for key in _BATCH_SIZES:
-        # Ours count every micro-batch as the largest one.
-        taken.pop(key, None)
-    return _merged(ours, taken)
+        # Our values count every micro-batch as the largest one.
+        effective.pop(key, None)
+    return _merged(ours, effective)
 
 
 def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
             )
         zero["offload_param"] = {"device": "cpu", "pin_memory": False}
     return {
-        # It checks that the first is the product of the others and of the number of processes.
+        # DeepSpeed checks that the first is the product of the others and of the number of processes.
         "train_batch_size": plan.micro_batch * plan.accumulation_steps * plan.world_size,
         "train_micro_batch_size_per_gpu": plan.micro_batch,
         "gradient_accumulation_steps": plan.accumulation_steps,
@@ -130,9 +130,10 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
         "zero_optimization": zero,
         "bf16": {"enabled": dtype is torch.bfloat16},
         "fp16": {"enabled": dtype is torch.float16},
-        # Those that have a state for each weight, which its flat partitions keep: see `registry.OPTIMIZERS`.
+        # Optimizers with a state per weight, which DeepSpeed's flat partitions keep: see
+        # `registry.OPTIMIZERS`.
         "zero_allow_untested_optimizer": config.optimizer.optimizer not in CONVERTIBLE,
-        # With offload it would require its own Adam, which must be compiled.
+        # With offload DeepSpeed would require its own Adam, which must be compiled.
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 2**31,
         # It would wait for the GPU in each pass, for a figure that is not shown.
@@ -141,7 +142,7 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
 
 
 def _flags(config: Config, plan: BatchPlan) -> dict[str, tuple[str, Any]]:
-    """The flag that sets a key, and the value; `None` if it is that of our settings."""
+    """The flag that sets a key, and its value; `None` for the value in our settings."""
     offload, precision = f"--offload {config.parallel.offload}", f"--precision {config.parallel.precision}"
     split = "--batch and --micro-batch"
     return {
@@ -158,35 +159,35 @@ def _flags(config: Config, plan: BatchPlan) -> dict[str, tuple[str, Any]]:
 
 
 def _problems(
-    keys: list[str], taken: dict[str, Any], ours: dict[str, Any], flags: dict[str, tuple[str, Any]]
+    keys: list[str], settings: dict[str, Any], ours: dict[str, Any], flags: dict[str, tuple[str, Any]]
 ) -> Iterator[str]:
     known = {*_TAKEN, *(key for key in _REFUSED if "." not in key)}
     for key in keys:
         if key not in known:
-            yield f"{key} is no setting of DeepSpeed's{_did_you_mean(key, known)}"
+            yield f"{key} is not a DeepSpeed setting{_did_you_mean(key, known)}"
     for key in (*_BLOCKS, "data_types"):
-        if not isinstance(taken.get(key, {}), dict):
-            yield f"{key} must be an object, not {json.dumps(taken[key])}"
+        if not isinstance(settings.get(key, {}), dict):
+            yield f"{key} must be an object, not {json.dumps(settings[key])}"
     for key, reason in _REFUSED.items():
-        if _at(taken, key) is not None:
+        if _at(settings, key) is not None:
             yield f"{key} {reason}; remove it from the file"
     for key, (flag, value) in flags.items():
-        own, found = _at(ours, key) if value is None else value, _at(taken, key)
+        own, file_value = _at(ours, key) if value is None else value, _at(settings, key)
         own = "none" if own is None else own
-        if found is not None and found != own:
+        if file_value is not None and file_value != own:
             yield (
-                f"{key} is set by {flag} to {json.dumps(own)}, not {json.dumps(found)}: change the flag, or "
-                "remove the key from the file"
+                f"{key} is set by {flag} to {json.dumps(own)}, not {json.dumps(file_value)}: change the "
+                "flag, or remove the key from the file"
             )
-    for key in taken.get("data_types", {}):
+    for key in settings.get("data_types", {}):
         if key not in _DATA_TYPES:
-            yield f"data_types.{key} is no setting of DeepSpeed's{_did_you_mean(key, _DATA_TYPES)}"
+            yield f"data_types.{key} is not a DeepSpeed setting{_did_you_mean(key, _DATA_TYPES)}"
     for name, target in _BLOCKS.items():
-        yield from _block_problems(name, _merged(ours, taken)[name], target)
+        yield from _block_problems(name, _merged(ours, settings)[name], target)
 
 
 def _block_problems(name: str, block: dict[str, Any], target: str) -> Iterator[str]:
-    """What DeepSpeed's own model says of a block: unknown keys and wrong values."""
+    """Problems that DeepSpeed's own model finds in a block: unknown keys and wrong values."""
     from pydantic import ValidationError
 
     module, _, model = target.partition(":")
@@ -198,13 +199,13 @@ def _block_problems(name: str, block: dict[str, Any], target: str) -> Iterator[s
         where = ".".join((name, *map(str, first["loc"])))
         if first["type"] == "extra_forbidden":
             near = _did_you_mean(str(first["loc"][-1]), _names(settings))
-            yield f"{where} is no setting of DeepSpeed's{near}"
+            yield f"{where} is not a DeepSpeed setting{near}"
         else:
             yield f"{where}: {first['msg']}"
 
 
 def _names(model: Any) -> set[str]:
-    """The names of the settings of one of DeepSpeed's models, and of the models in it."""
+    """The names of the settings of a DeepSpeed model, and of the models in it."""
     names = set()
     for field, info in model.model_fields.items():
         names |= {field, info.alias or field}
@@ -220,23 +221,24 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises ValueError for a key that is there twice, of which JSON's reader drops one."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """The settings as a dict. Raises ValueError for a duplicate key, of which JSON's reader would drop
+    one."""
+    settings = dict(pairs)
+    if len(settings) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is there twice")
-    return found
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} appears twice")
+    return settings
 
 
 def _effective(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Without what says nothing: values `auto`, and refused keys that are disabled or harmless."""
-    found = {}
+    """The settings without effectless ones: values `auto`, and refused keys that are disabled or harmless."""
+    effective = {}
     for name, value in settings.items():
         key = f"{above}{name}"
         if value == "auto" or (key in _REFUSED and (_is_off(value) or value == _HARMLESS.get(key))):
             continue
-        found[name] = _effective(value, f"{key}.") if isinstance(value, dict) else value
-    return found
+        effective[name] = _effective(value, f"{key}.") if isinstance(value, dict) else value
+    return effective
 
 
 def _is_off(value: Any) -> bool:
@@ -245,10 +247,10 @@ def _is_off(value: Any) -> bool:
 
 def _at(settings: dict[str, Any], key: str) -> Any:
     """The value of a dotted key, or None."""
-    found: Any = settings
+    value: Any = settings
     for name in key.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Copies of the state that are made while training goes on, until it changes the state.
+"""Copies of the state that are made while training continues, until it changes the state.
 
-Weights and optimizer state change in the optimizer's step alone. So a save needs no copy of them before the
-next one: the thread that writes the save copies them during the forward and the backward pass, and training
-only makes what is left of the copies before it steps.
+Weights and optimizer state change only in the optimizer's step, so a save needs their copy only before the
+next step: the writing thread copies them during the forward and backward pass, and training finishes the
+remaining copies before it steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from trainer.errors import CheckpointError
 
 _CHUNK = 8 << 20
-"""Bytes that a thread copies at a time: 1 to 2 ms, the longest that the other one waits for it at the end."""
+"""Bytes that a thread copies at a time: 1 to 2 ms, the longest wait for the other thread at the end."""
 
 
 class DeferredCopies:
@@ -27,7 +27,7 @@ class DeferredCopies:
 
     def __init__(self) -> None:
         self.waited = 0.0
-        """Seconds that training waited for them."""
+        """Seconds that training waited for the copies."""
         self._left: deque[tuple[torch.Tensor, torch.Tensor]] = deque()
         self._versions: list[tuple[torch.Tensor, int]] = []
         self._unfinished, self._change = 0, threading.Condition()
@@ -36,7 +36,7 @@ class DeferredCopies:
         self._changed, self._finished = False, False
 
     def add(self, buffer: torch.Tensor, source: torch.Tensor) -> None:
-        """Have `source` copied to `buffer` in the memory of the CPU, which has the same shape and strides."""
+        """Schedule a copy of `source` to `buffer`, in CPU memory, with the same shape and strides."""
         self._versions.append((source, source._version))
         if source.is_cuda:
             self._copy_from_gpu(buffer, source)
@@ -49,7 +49,7 @@ class DeferredCopies:
             self._unfinished += len(pairs)
 
     def _copy_from_gpu(self, buffer: torch.Tensor, source: torch.Tensor) -> None:
-        """Queue the copy behind what computes the state, beside what follows on it."""
+        """Queue the copy behind the computation of the state, beside later computations."""
         if self._stream is None:
             self._stream = torch.cuda.Stream(source.device)
             self._stream.wait_stream(torch.cuda.current_stream(source.device))
@@ -57,20 +57,20 @@ class DeferredCopies:
             buffer.copy_(source, non_blocking=True)
 
     def finish(self) -> None:
-        """Before training changes the state: what it does from here on follows on the copies."""
+        """Finish the copies before training changes the state: later computations run after the copies."""
         if self._finished:
             return
         began = time.monotonic()
         self._copy_what_is_left()
         if self._stream is not None:
-            # The GPU waits, not this thread.
+            # Makes the GPU wait, not this thread.
             torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
         self._check_versions()
         self._finished = True
         self.waited = time.monotonic() - began
 
     def complete(self) -> None:
-        """In the thread that writes: make the copies that training does not make; return when all are there.
+        """Make the copies that training does not make, in the writing thread; return when all are complete.
 
         Raises:
             CheckpointError: if the state changed before it was copied.
@@ -81,7 +81,7 @@ class DeferredCopies:
         self._check_versions()
         if self._changed:
             raise CheckpointError(
-                "the model changed a weight outside of the optimizer's step while it was copied; later saves "
+                "the model changed a weight outside the optimizer's step during the copy; later saves "
                 "copy everything before training continues"
             )
 
@@ -96,7 +96,7 @@ class DeferredCopies:
                 buffer, source = self._left.popleft()
             except IndexError:
                 break
-            # Torch's own copy would use all threads of the CPU, beside those that compute the step.
+            # torch's own copy would use all threads of the CPU, in competition with the step's.
             np.copyto(_bytes(buffer), _bytes(source))
             with self._change:
                 self._unfinished -= 1
@@ -105,7 +105,8 @@ class DeferredCopies:
             self._change.wait_for(lambda: not self._unfinished)
 
     def _check_versions(self) -> None:
-        """The first check after the copies decides: the optimizer's step changes the versions rightly."""
+        """Check that the state is unchanged. Only the first check counts: the optimizer's step changes the
+        versions later."""
         with self._change:
             checked, self._versions = self._versions, []
             self._changed = self._changed or any(tensor._version != before for tensor, before in checked)
@@ -113,12 +114,12 @@ class DeferredCopies:
 
 @dataclass(frozen=True, slots=True)
 class StagedState:
-    """A state that will be written: `write` does that, in another thread, after `copies.complete`."""
+    """A state to write: another thread calls `write` after `copies.complete`."""
 
     write: Callable[[], None]
     copies: DeferredCopies = field(default_factory=DeferredCopies)
 
 
 def _bytes(tensor: torch.Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    found: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = tensor.view(torch.uint8).numpy()
-    return found
+    as_bytes: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = tensor.view(torch.uint8).numpy()
+    return as_bytes

@@ -1,8 +1,7 @@
 """Deferred writing of DeepSpeed's files: each is copied when DeepSpeed saves it, and a thread writes it.
 
-DeepSpeed passes each file to its checkpoint engine as a tree of plain containers and tensors. The engine
-here has the tensors copied to reused buffers, like the other strategies; DeepSpeed's own engine writes the
-file.
+DeepSpeed passes each file to its checkpoint engine as a tree of plain containers and tensors. This engine
+copies the tensors to reused buffers, like the other strategies; DeepSpeed's own engine writes the file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class DeferredFiles:
     def __init__(self, engine: Any, unstable: Callable[[], Iterable[torch.Tensor]], *, pinned: bool) -> None:
         """`engine` writes and reads the files, and has all other methods of a checkpoint engine.
 
-        `unstable` returns the tensors that change between two steps of the optimizer.
+        `unstable` returns tensors that change between two steps of the optimizer.
         """
         self._engine, self._unstable = engine, unstable
         self._buffers = TensorBuffers(pinned=pinned)
@@ -33,14 +32,14 @@ class DeferredFiles:
         return getattr(self._engine, name)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Deferred: a disk error must not keep one rank from a collective call of all ranks."""
+        """Do nothing yet: a disk error must not keep one rank from a collective call of all ranks."""
 
     def save(self, state_dict: Any, path: str) -> None:
         """Copy the file. Its name, without the step's folder, selects the buffers."""
         self._files[path] = self._buffers.copy(state_dict, Path(path).name, self._unstable())
 
     def finish(self) -> None:
-        """Make what is left of the copies: before training changes what they are of."""
+        """Finish the remaining copies, before training changes the state."""
         self._buffers.finish()
 
     def take(self) -> StagedState:

@@ -26,12 +26,12 @@ from trainer.strategy.torch_strategy import TorchStrategy
 class FSDP(TorchStrategy):
     """Implements `strategy.base.Strategy`.
 
-    Without resharding a block's weights stay gathered from its forward to its backward: faster, for more
-    memory.
+    Without resharding a block's weights stay gathered from its forward to its backward pass: faster, with
+    more memory.
     """
 
     name, layout = "fsdp", DcpLayout("sharded", replicated=False)
-    # `fully_shard` moves one block after another, so that no GPU has to hold all of them.
+    # `fully_shard` moves one block after another, so that no GPU holds all of them.
     moves_model = False
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
@@ -42,7 +42,7 @@ class FSDP(TorchStrategy):
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
         mesh = self._data_mesh(model, workload)
         low = self._dtype is not torch.float32
-        # Weights are gathered in the low precision, and gradients summed in the full one.
+        # Weights are gathered in the low precision, gradients summed in full precision.
         policy = MixedPrecisionPolicy(
             param_dtype=self._dtype if low else None, reduce_dtype=torch.float32 if low else None
         )
@@ -50,13 +50,13 @@ class FSDP(TorchStrategy):
         for block in workload.blocks:
             fully_shard(block, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
         root_policy = replace(policy, cast_forward_inputs=not workload.converts_inputs)
-        # The root's own weights are needed first in the backward: freed, they would be gathered again.
+        # The backward pass needs the root's own weights first: if freed, they would be gathered again.
         wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=root_policy)
         root: nn.Module = wrapped
         return root
 
     def _data_mesh(self, model: nn.Module, workload: Workload) -> DeviceMesh:
-        """The ranks over which FSDP shards and copies; tensor parallelism has divided the layers before."""
+        """The ranks over which FSDP shards and copies, after tensor parallelism divided the layers."""
         sizes = self._mesh
         if sizes.shard == dist.get_world_size():
             return init_device_mesh(self._device.type, (sizes.shard,))
@@ -66,13 +66,13 @@ class FSDP(TorchStrategy):
         return mesh[REPLICATE, SHARD] if sizes.replicate > 1 else mesh[SHARD]
 
     def gradient_copies(self, weight: torch.Tensor) -> int:
-        found = self._copies.get(weight)
-        if found is None:
+        copies = self._copies.get(weight)
+        if copies is None:
             assert isinstance(weight, DTensor)
             sizes = zip(weight.device_mesh.shape, weight.placements, strict=True)
             parts = math.prod(size for size, placement in sizes if not placement.is_replicate())
-            found = self._copies[weight] = dist.get_world_size() // parts
-        return found
+            copies = self._copies[weight] = dist.get_world_size() // parts
+        return copies
 
     def describe(self) -> dict[str, Any]:
         sizes = self._mesh
@@ -81,7 +81,7 @@ class FSDP(TorchStrategy):
 
     def materialize(self, workload: Workload) -> None:
         super().materialize(workload)
-        # FSDP has references to the local tensors, which it renews here.
+        # FSDP holds references to the local tensors, and renews them here.
         self._wrapped._apply(lambda tensor: tensor)
 
     def autocast(self) -> AbstractContextManager[Any]:

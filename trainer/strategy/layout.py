@@ -1,4 +1,4 @@
-"""The files of a checkpoint, by the strategy that wrote it, in this run or another."""
+"""The files of a checkpoint, depending on the strategy that wrote it, in this or another run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DCP_INDEX = ".metadata"
 
 
 class CheckpointLayout(Protocol):
-    """A class attribute of each strategy."""
+    """The layout of a strategy's checkpoints, a class attribute of each strategy."""
 
     @property
     def name(self) -> str:
@@ -25,7 +25,7 @@ class CheckpointLayout(Protocol):
 
     @property
     def family(self) -> str:
-        """Strategies of one family load each other's checkpoints."""
+        """Strategies of the same family load each other's checkpoints."""
 
     @property
     def replicated(self) -> bool:
@@ -35,7 +35,7 @@ class CheckpointLayout(Protocol):
         """Files of one node that ranks of other nodes read, if all ranks are on the same nodes as before."""
 
     def open_weights(self, path: Path) -> SavedWeights:
-        """Every weight by its name in the model, from a folder that has all files.
+        """Open every weight by its name in the model, from a folder that has all files.
 
         Raises what `SavedWeights.fill` raises.
         """
@@ -58,11 +58,11 @@ class DcpLayout:
 
 
 COPIES = DcpLayout("copies", replicated=True)
-"""Shards on the ranks of each node, which together have all of them (`--elastic` with fsdp)."""
+"""Shards on the ranks of each node, each node having all of them (`--elastic` with fsdp)."""
 
 
 def layout_of(strategy: str, layout: str) -> CheckpointLayout:
-    """The layout of a checkpoint, by the names of its strategy and layout that the manifest has.
+    """The layout of a checkpoint, by the names of strategy and layout in its manifest.
 
     Raises:
         CheckpointError: if this trainer has no such strategy.

@@ -19,9 +19,9 @@ def prepare_model(
 ) -> nn.Module:
     """Put the model into training mode; checkpoint activations and compile as the flags say.
 
-    With `move` the whole of it is moved to the device; weights on the meta device are set there.
+    With `move` the whole model is moved to the device, and weights on the meta device are set there.
 
-    None of it changes the names of the weights, so checkpoints do not depend on it.
+    The names of the weights do not change, so checkpoints do not depend on these flags.
 
     Raises:
         UsageError: if --compile finds no compiler, or weights can't be read.

@@ -1,4 +1,4 @@
-"""Copies of tensors in reused memory of the CPU: what a save writes while training goes on.
+"""Copies of tensors in reused CPU memory, which a save writes while training continues.
 
 torch's own stager (`torch.distributed.checkpoint.staging.DefaultStager`) copies as fast, but its Python costs
 a quarter more for tensors of 4 MiB.
@@ -28,18 +28,18 @@ class TensorBuffers:
         self._at_once = False
 
     def copy(self, tree: Any, name: Hashable = "", unstable: Iterable[torch.Tensor] = ()) -> Any:
-        """A tree that shares no memory with `tree`; each `name` has buffers of its own.
+        """A tree that shares no memory with `tree`; each `name` has its own buffers.
 
-        Tensors that share their memory (tied weights) share it in the copy, too. Those of the memory of
-        `unstable` tensors, which a forward pass changes, are copied at once; the others when `take` says.
+        Tensors that share memory (tied weights) also share it in the copy. Memory of `unstable` tensors,
+        which a forward pass changes, is copied at once; the rest after `take`.
         """
         self.finish()
         self._unstable = {tensor.untyped_storage().data_ptr() for tensor in unstable}
         return self._copy(tree, (name,), {}, {})
 
     def take(self) -> DeferredCopies:
-        """The copies that are still to be made of what was passed to `copy` since the last call."""
-        # Whether training does not leave the state alone.
+        """The outstanding copies of what was passed to `copy` since the last call."""
+        # Training may change the state at any time.
         self._at_once = self._at_once or self._last.changed
         self._last, self._copies = self._copies, DeferredCopies()
         if self._at_once:
@@ -47,7 +47,7 @@ class TensorBuffers:
         return self._last
 
     def finish(self) -> None:
-        """Make what is left of the copies that were taken: before training changes the state."""
+        """Finish the remaining copies, before training changes the state."""
         self._last.finish()
 
     def clear(self) -> None:

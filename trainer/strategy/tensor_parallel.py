@@ -23,22 +23,22 @@ from trainer.models.lora import LowRank
 from trainer.models.tensor_plan import TensorPlan
 
 _HEADS = 2
-"""Dimension of the heads in what a norm of queries or keys gets: [B, T, heads, D]."""
+"""Dimension of the heads in the input of a norm of queries or keys: [B, T, heads, D]."""
 _FIRST_RANKS = 7919
 
 
 def parallelize(model: nn.Module, plan: TensorPlan | None, mesh: DeviceMesh) -> None:
-    """Replace the weights of the plan by DTensors on `mesh`; before FSDP shards what is left of each.
+    """Replace the weights of the plan by DTensors on `mesh`, before FSDP shards the rest of each.
 
     Raises:
-        UsageError: if the model has no plan, a plan that is not supported, or sizes that do not fit.
+        UsageError: if the model has no plan, an unsupported plan, or sizes that do not fit.
     """
     size = mesh.size()
     if plan is None:
         raise UsageError(f"--tensor-parallel {size}: this model has no plan for it; remove the flag")
-    for what, number in plan.sizes.items():
+    for label, number in plan.sizes.items():
         if number % size:
-            raise UsageError(f"--tensor-parallel {size} does not divide the {number} {what} of the model")
+            raise UsageError(f"--tensor-parallel {size} does not divide the {number} {label} of the model")
     _refuse_unknown(plan, size)
     styles = {}
     for name, module in model.named_modules():
@@ -49,7 +49,7 @@ def parallelize(model: nn.Module, plan: TensorPlan | None, mesh: DeviceMesh) -> 
     frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
     parallelize_module(model, mesh, styles)  # type: ignore[arg-type]
     for name, weight in model.named_parameters():
-        # The style of norms makes new weights, which are trained.
+        # The style of norms creates new weights, which are trained.
         weight.requires_grad_(name not in frozen)
     for name, module in model.named_modules():
         if any(fnmatch(name, pattern) for pattern in plan.heads):
@@ -64,8 +64,8 @@ def _refuse_unknown(plan: TensorPlan, size: int) -> None:
     layers, way_out = pattern.rpartition("*.")[2], "remove the flag: FSDP shards these weights too"
     if any(word in pattern for word in ("experts", "router")):
         raise UsageError(
-            f"--tensor-parallel {size}: this is a mixture of experts, whose weights are stacked ({layers}: "
-            f"{style}), and torch divides single linear layers only; {way_out}"
+            f"--tensor-parallel {size}: this is a mixture of experts with stacked weights ({layers}: "
+            f"{style}), and torch divides only single linear layers; {way_out}"
         )
     raise UsageError(
         f"--tensor-parallel {size}: the model's plan has {style} for {layers}, for which torch has no style; "
@@ -74,9 +74,9 @@ def _refuse_unknown(plan: TensorPlan, size: int) -> None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether each part of a module's path is that of the pattern."""
-    parts, wanted = name.split("."), pattern.split(".")
-    return len(parts) == len(wanted) and all(map(fnmatch, parts, wanted))
+    """Whether each part of a module's path matches the pattern's."""
+    parts, pattern_parts = name.split("."), pattern.split(".")
+    return len(parts) == len(pattern_parts) and all(map(fnmatch, parts, pattern_parts))
 
 
 def _divide_update(layer: LowRank, mesh: DeviceMesh, *, inputs: bool) -> None:
@@ -87,13 +87,13 @@ def _divide_update(layer: LowRank, mesh: DeviceMesh, *, inputs: bool) -> None:
 
 
 def _style(name: str) -> ParallelStyle | None:
-    """Torch's style by the name that transformers has for it."""
+    """torch's style by its name in transformers."""
     if name == "colwise":
         return ColwiseParallel()
     if name == "rowwise":
         return RowwiseParallel()
     if name == "replicated_with_grad_allreduce":
-        # A norm of each head: all ranks have its weight, and each its own heads.
+        # A norm of each head: all ranks have its weight, and each rank its own heads.
         return SequenceParallel(sequence_dim=_HEADS, use_local_output=True)
     return None
 
@@ -101,8 +101,8 @@ def _style(name: str) -> ParallelStyle | None:
 def _own_random_numbers(module: nn.Module, rank: int) -> None:
     """Give the ranks different dropout masks in a module that computes their own heads.
 
-    Everywhere else they compute the same, and draw the same numbers. The seed is one of these: so a resumed
-    run and a recomputed block draw them again.
+    Everywhere else they compute the same and draw the same numbers. The seed is one of these: so a resumed
+    run and a recomputed block draw it again.
     """
     entered: list[AbstractContextManager[None]] = []
 

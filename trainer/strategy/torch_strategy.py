@@ -1,4 +1,4 @@
-"""The base of DDP and FSDP: torch's optimizer, loss scaler and distributed checkpoint."""
+"""The common part of DDP and FSDP: torch's optimizer, loss scaler and distributed checkpoint."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from trainer.strategy.deferred_copies import StagedState
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
 from trainer.strategy.tensor_buffers import TensorBuffers
+from trainer.torch_private import scaler_infinities
 
 
 class TorchStrategy(ABC):
@@ -32,12 +33,12 @@ class TorchStrategy(ABC):
     name = ""
     layout: ClassVar[CheckpointLayout]
     moves_model = True
-    """Whether the whole model is moved to the device; if not, `wrap` moves what this rank keeps."""
+    """Whether the whole model is moved to the device; if not, `wrap` moves this rank's part."""
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
         self._config, self._plan, self._device = config, plan, device
         self._dtype = compute_dtype(config, device)
-        # Only in fp16 small gradients underflow.
+        # Small gradients underflow only in fp16.
         self._scaler = torch.amp.GradScaler(device.type, enabled=self._dtype is torch.float16)  # type: ignore[attr-defined]
         self.has_loss_scaler = self._scaler.is_enabled()
         self._module: nn.Module = nn.Identity()
@@ -64,11 +65,11 @@ class TorchStrategy(ABC):
         self.optimizer = ShardedOptimizer(self._module, self._config.optimizer)
 
     def materialize(self, workload: Workload) -> None:
-        """Set the weights that are on the meta device, or this rank's shards of them."""
+        """Set the weights on the meta device, or this rank's shards of them."""
         workload.materialize(self._device)
 
     def release(self) -> None:
-        """Forget the step in progress and what uses the process group, which ends (`--elastic`)."""
+        """Drop the step in progress and everything that uses the process group, which ends (`--elastic`)."""
         self._copies_to_save.finish()
         self._wrapped = self._module
         self._module.zero_grad(set_to_none=True)
@@ -79,7 +80,7 @@ class TorchStrategy(ABC):
             self._scaler.load_state_dict(state)
 
     def send_state(self, source: int, ranks: dist.ProcessGroup | None) -> None:
-        """Rank `source` gives its weights and optimizer state to `ranks`, which have the same shards."""
+        """Send the weights and optimizer state of rank `source` to `ranks`, which have the same shards."""
         for _, tensor in sorted(self.state().items()):
             shard = local_shard(tensor)
             if shard.numel():
@@ -93,16 +94,16 @@ class TorchStrategy(ABC):
         return loss.detach()
 
     def squared_norm(self) -> torch.Tensor:
-        # It reads only this rank's shards; `update` has all ranks know of an infinite gradient.
+        # Reads only this rank's shards; `update` tells all ranks of an infinite gradient.
         self._scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
         by_copies: dict[int, list[torch.Tensor]] = {}
         for weight, gradient in self.optimizer.gradients():
             by_copies.setdefault(self.gradient_copies(weight), []).append(gradient)
-        shares = [torch.nn.utils.get_total_norm(each).square() / copies for copies, each in by_copies.items()]
+        shares = [torch.nn.utils.get_total_norm(g).square() / copies for copies, g in by_copies.items()]
         return torch.stack(shares).sum() if len(shares) > 1 else shares[0]
 
     def gradient_copies(self, weight: torch.Tensor) -> int:
-        """Ranks that hold the same part of a weight's gradient."""
+        """Number of ranks that hold the same part of a weight's gradient."""
         return self._plan.world_size
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
@@ -112,7 +113,7 @@ class TorchStrategy(ABC):
         if keep is None and self.has_loss_scaler:
             keep = torch.isfinite(norm)
         # The optimizer's fused kernel clips and skips by these two scalars: no extra pass over the gradients,
-        # and no synchronization with the host.
+        # and no synchronisation with the host.
         divisor = ((norm + 1e-6) / limit).clamp(min=1.0) if limit else None
         skip = None if keep is None else (~keep).to(torch.float32)
         if self._device.type == "cpu":
@@ -124,10 +125,10 @@ class TorchStrategy(ABC):
         return norm
 
     def _update_scale(self, norm: torch.Tensor) -> None:
-        """By the norm of all ranks: only one of them may hold the infinite gradient."""
+        """Update the loss scale by the norm of all ranks: only one rank may hold the infinite gradient."""
         if self.has_loss_scaler:
-            for found in self._scaler._found_inf_per_device(self.optimizer).values():  # type: ignore[arg-type]
-                found.copy_(~torch.isfinite(norm))
+            for is_infinite in scaler_infinities(self._scaler, self.optimizer):
+                is_infinite.copy_(~torch.isfinite(norm))
         self._scaler.update()
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
@@ -145,16 +146,16 @@ class TorchStrategy(ABC):
         return state | {f"optimizer.{name}": value for name, value in self.optimizer.state().items()}
 
     def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
-        found: dict[str, dict[str, torch.Tensor]] = {}
+        parts: dict[str, dict[str, torch.Tensor]] = {}
         for name, tensor in self.state().items():
-            found.setdefault(_shard_of(tensor), {})[name] = local_shard(tensor)
-        return found
+            parts.setdefault(_shard_of(tensor), {})[name] = local_shard(tensor)
+        return parts
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
         staged: dict[str, Any] = self._copies_to_save.copy(self.state())
 
         def write() -> None:
-            # Not synced file by file: the manifest's inventory does that once for all of them.
+            # Not synced file by file: the manifest's inventory does that once for all files.
             dcp.save(
                 staged, storage_writer=dcp.FileSystemWriter(folder, sync_files=False), process_group=ranks
             )
@@ -174,7 +175,7 @@ class TorchStrategy(ABC):
         try:
             dcp.load(self.state(), storage_reader=dcp.FileSystemReader(path), process_group=ranks)
         except BaseException as error:
-            # CheckpointException is no Exception.
+            # CheckpointException is not an Exception.
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
             raise CheckpointError(f"{path} can't be loaded: {one_line(error)}") from error
@@ -190,7 +191,7 @@ class TorchStrategy(ABC):
         return {
             "updates": self.optimizer.updates,
             "scaler": self._scaler.state_dict(),
-            # Copied: another thread writes them while training changes them.
+            # Copied: another thread writes these values while training changes them.
             "buffers": {
                 name: buffer.detach().to("cpu", copy=True)
                 for name, buffer in self._module.named_buffers()
@@ -217,7 +218,7 @@ class TorchStrategy(ABC):
 
 
 def _shard_of(tensor: torch.Tensor) -> str:
-    """Which shard of a tensor this rank has: its place in the dimensions of the mesh that divide it."""
+    """The shard of a tensor that this rank has: its place in the mesh dimensions that divide it."""
     if not isinstance(tensor, DTensor):
         return ""
     mesh = tensor.device_mesh

@@ -1,6 +1,6 @@
 """Conversion of DeepSpeed's files of one world size, so that any world size can load them.
 
-DeepSpeed refuses to load another world size at every stage. Its converter writes one file for each weight and
+DeepSpeed refuses to load another world size at every stage. Its converter writes one file per weight and
 state; every rank then reads its shard of it (docs/facts/trainer.md, DeepSpeed without a GPU).
 """
 
@@ -18,11 +18,11 @@ from trainer.errors import CheckpointError
 from trainer.strategy.deepspeed_package import TAG, load_deepspeed
 
 UNIVERSAL = "universal"
-"""The folder of the converted files, inside the checkpoint: it is deleted with it."""
+"""The folder of the converted files, inside the checkpoint, with which it is deleted."""
 
 
 def to_universal(path: Path) -> Path:
-    """The folder of the converted checkpoint; converted by the first call only.
+    """Convert the checkpoint, unless it was converted before; return the folder.
 
     Raises:
         CheckpointError: if the converter fails.
@@ -45,7 +45,7 @@ def to_universal(path: Path) -> Path:
         inject_missing_state=True,
     )
     try:
-        # It reports every weight on standard output, which is for structured lines only.
+        # It reports every weight on standard output, which is only for structured lines.
         with (
             Path(os.devnull).open("w") as null,
             contextlib.redirect_stdout(null),

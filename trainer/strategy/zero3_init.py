@@ -1,4 +1,4 @@
-"""Weights of ZeRO-3: allocated, set and partitioned one part of the model after the other."""
+"""Weights of ZeRO-3: allocated, set and partitioned one part of the model after another."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from trainer.weights.source import allocate
 
 @torch.no_grad()
 def partition(workload: Workload, settings: dict[str, Any], dtype: torch.dtype, device: torch.device) -> None:
-    """Leave each rank its partition of each weight; it never holds more whole ones than those of one block.
+    """Leave each rank its partition of each weight; it never holds more whole weights than those of one
+    block.
 
-    `settings` are DeepSpeed's. The engine takes the partitions as they are, so they are in its `dtype`
-    already. Every rank calls it: rank 0 sets the weights, and DeepSpeed broadcasts them.
+    `settings` are DeepSpeed's. The engine takes the partitions as they are, so they already have its `dtype`.
+    Every rank calls it: rank 0 sets the weights, and DeepSpeed broadcasts them.
 
     Raises:
         UsageError: on rank 0, if weights can't be read.
@@ -38,14 +39,14 @@ def partition(workload: Workload, settings: dict[str, Any], dtype: torch.dtype, 
             if param.is_floating_point():
                 param.data = param.data.to(dtype)
         if weights:
-            # It broadcasts them from rank 0, and keeps this rank's partition of each.
+            # DeepSpeed broadcasts them from rank 0, and keeps this rank's partition of each.
             deepspeed.zero.Init(module=nn.ParameterList(weights), config_dict_or_path=settings, dtype=dtype)
     for buffer in model.buffers():
         buffer.data = buffer.data.to(device)
 
 
 def _parts(workload: Workload) -> Iterator[tuple[nn.Module, bool]]:
-    """The blocks, whole, and then every other module with its own weights alone."""
+    """The blocks, whole, then every other module with only its own weights."""
     for block in workload.blocks:
         yield block, True
     for module in workload.model.modules():

@@ -26,12 +26,12 @@ from trainer.weights.source import materialize
 class Answerer:
     """Implements `serving.answerer.ServedModel`.
 
-    An instance is `{"image": BASE64, "question": TEXT}`, with a file of an image that Pillow reads. Its
-    prediction is `{"answer": TEXT, "tokens": [ID, …]}`, with the tokens that the answer is the text of.
+    An instance is `{"image": BASE64, "question": TEXT}`, with an image file that Pillow reads. Its prediction
+    is `{"answer": TEXT, "tokens": [ID, …]}`, with the tokens of the answer.
     """
 
     def __init__(self, config: Config, checkpoint: Path) -> None:
-        """Raises UsageError for a model that can't be built, or other weights."""
+        """Raises UsageError for a model that can't be built, or weights that do not match."""
         parts = build_parts(config)
         model, self._device = parts.model, select_device(config.parallel.device)
         _, source = init_weights(model, parts.deferred.source(model), str(checkpoint), lambda _: None)
@@ -41,13 +41,13 @@ class Answerer:
         self._check = AnswerCheck(lambda _: (), parts.prompts.answer, "exact")
 
     def answer(self, instances: Sequence[Any]) -> list[dict[str, Any]]:
-        """The predictions. Raises DataError for an instance that is none."""
+        """The predictions. Raises DataError for an invalid instance."""
         if not instances:
             return []
-        batch = collate([self._sample(number, each) for number, each in enumerate(instances)])
+        batch = collate([self._sample(number, instance) for number, instance in enumerate(instances)])
         with torch.inference_mode():
-            found = self._model(*to_device(self._check.prompts(batch), self._device)).tolist()
-        return [{"answer": self._prompts.answer(tokens), "tokens": tokens} for tokens in found]
+            answers = self._model(*to_device(self._check.prompts(batch), self._device)).tolist()
+        return [{"answer": self._prompts.answer(tokens), "tokens": tokens} for tokens in answers]
 
     def _sample(self, number: int, instance: Any) -> Sample:
         where = f"instances[{number}]"

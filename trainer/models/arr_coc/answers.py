@@ -1,8 +1,8 @@
 """How well generated answers match those of people.
 
-`exact`: the text after normalisation is the learned answer's. `vqa`: also punctuation, articles and words for
-numbers do not count, and an answer of several people is right as far as at least three of them gave it, as
-the VQA data set has it (Antol et al., "VQA: Visual Question Answering", ICCV 2015, section 3, and its
+`exact`: after normalisation the text equals the learned answer. `vqa`: punctuation, articles and number words
+do not count either, and an answer of several people is right to the degree that at least three of them gave
+it, as in the VQA data set (Antol et al., "VQA: Visual Question Answering", ICCV 2015, section 3, and its
 evaluation code: each person is left out once, and the result is the mean).
 """
 
@@ -21,7 +21,7 @@ from trainer.models.arr_coc.prompts import PADDING
 
 MATCHES = ("exact", "vqa")
 _AGREEING = 3
-"""People who make an answer wholly right."""
+"""People who must give an answer for full accuracy."""
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = re.compile(r"[^\w\s.]|(?<!\d)\.|\.(?!\d)|_")
 _NUMBERS = {
@@ -33,23 +33,24 @@ _NUMBERS = {
 
 
 def normalised(text: str) -> str:
-    """One spelling of each answer: compatible characters, small letters, single spaces, no full stop."""
+    """One spelling of each answer: compatible characters, lower case, single spaces, no full stop."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split()).rstrip(".").strip()
 
 
 def relaxed(text: str) -> str:
-    """Also without punctuation (but of decimals) and articles, with numbers up to ten as digits."""
+    """The normalised text without articles and punctuation (except in decimals), with numbers up to ten as
+    digits."""
     words = _ARTICLES.sub(" ", _PUNCTUATION.sub(" ", normalised(text))).split()
     return " ".join(_NUMBERS.get(word, word) for word in words)
 
 
 def accuracy(answer: str, references: Sequence[str], match: str) -> float:
-    """How right an answer is, 0 to 1, by one of `MATCHES`."""
+    """Accuracy of an answer, 0 to 1, by one of `MATCHES`."""
     if match == "exact":
         return float(normalised(answer) == normalised(most_frequent(references)))
-    said = relaxed(answer)
-    agree = [relaxed(reference) == said for reference in references]
+    relaxed_answer = relaxed(answer)
+    agree = [relaxed(reference) == relaxed_answer for reference in references]
     if len(agree) == 1:
         return float(agree[0])
     return sum(min(1.0, (sum(agree) - own) / _AGREEING) for own in agree) / len(agree)
@@ -57,7 +58,7 @@ def accuracy(answer: str, references: Sequence[str], match: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """Implements `models.workload.AnswerMetric`. `references` has people's answers by sample, `text` is the
+    """Implements `models.workload.AnswerMetric`. `references` returns people's answers by sample, `text` the
     text of generated tokens."""
 
     references: Callable[[int], Sequence[str]]

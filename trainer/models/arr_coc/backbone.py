@@ -37,19 +37,20 @@ TINY: dict[str, Any] = {
     "image_token_id": 500, "video_token_id": 501, "vision_start_token_id": 502, "vision_end_token_id": 503,
     "tie_word_embeddings": True,
 }  # fmt: skip
-"""A Qwen3-VL of 0.2 M random parameters with all parts of the real one, for tests and dry runs."""
+"""A Qwen3-VL of 0.2 M random parameters with all parts of the real model, for tests and dry runs."""
 
 
 def build_qwen(
     where: str, dtype: torch.dtype, deferred: DeferredModel | None = None
 ) -> Qwen3VLForConditionalGeneration:
-    """The model: `tiny`, a folder or name with weights, or a `config.json` (random weights of that size).
+    """Build the model: `tiny`, a folder or name with weights, or a `config.json` (random weights of that
+    size).
 
     With `deferred`, which becomes the source of the weights, they are on the meta device, unless they can't
     be read part by part.
 
     Raises:
-        UsageError: if there is no such model or it is of another kind.
+        UsageError: if there is no such model, or it is of another kind.
     """
     model: Any
     path, random = model_location(where), where == "tiny" or where.endswith(".json")
@@ -77,16 +78,16 @@ def build_qwen(
 def select_attention(
     model: Qwen3VLForConditionalGeneration, *, package: bool, capability: tuple[int, int] | None
 ) -> str:
-    """Select the attention's kernels, and say which and why.
+    """Select the attention's kernels, and return which and why.
 
-    flash-attn's where the `package` is installed, the weights have 16 bits and the GPU has the compute
-    capability 8.0 that it needs (the package's README); else torch's own, which has FlashAttention for such
-    GPUs too, and takes it here as no mask is passed.
+    flash-attn's if the `package` is installed, the weights have 16 bits and the GPU has compute capability
+    8.0 (the package's README); otherwise torch's own, which has FlashAttention for such GPUs too, and uses it
+    here as no mask is passed.
     """
     half = model.dtype in {torch.bfloat16, torch.float16}
     if package and half and capability is not None and capability >= (8, 0):
         model.set_attn_implementation("flash_attention_2")
-        return "flash_attention_2: flash-attn is installed, and this GPU has it"
+        return "flash_attention_2: flash-attn is installed and works on this GPU"
     model.set_attn_implementation("sdpa")
     reason = (
         "there is no GPU"
@@ -122,11 +123,11 @@ def patches(images: torch.Tensor, patch: int, merge: int, frames: int) -> torch.
 
 @dataclass(frozen=True, slots=True)
 class Visual:
-    """The visual tokens that the language model reads, padded to the most in an image of the micro-batch.
+    """The visual tokens that the language model reads, padded to the largest number in the micro-batch.
 
-    `levels` are [B, K, D] each: the pooled tokens, then each deepstack level. An image has `counts` [B] of
-    them, in raster order, at `places` [B, K, 2]: rows and columns of its grid, whose larger side is `extents`
-    [B]. All integers are int64.
+    `levels` are [B, K, D] each: the pooled tokens, then each deepstack level. Each image has `counts` [B]
+    tokens, in raster order, at `places` [B, K, 2]: rows and columns of its grid, whose larger side is
+    `extents` [B]. All integers are int64.
     """
 
     levels: list[torch.Tensor]
@@ -161,7 +162,7 @@ class Backbone(nn.Module):
     def encode_images(self, images: Sequence[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
         """Visual tokens of images [3, H, W] in 0..1, computed in `dtype`.
 
-        The pooled ones, then each deepstack level: [B, N, D], padded with zeros to the largest grid.
+        The pooled tokens, then each deepstack level: [B, N, D], padded with zeros to the largest grid.
         """
         grids = [self.grid(image) for image in images]
         sizes = torch.tensor([[1, rows * self.merge, columns * self.merge] for rows, columns in grids])
@@ -175,8 +176,8 @@ class Backbone(nn.Module):
     def hidden_states(self, tokens: torch.Tensor, words: torch.Tensor, visual: Visual) -> torch.Tensor:
         """Hidden states [B, T, D] of text tokens [B, T], embedded as words [B, T, D].
 
-        The visual tokens of a sample take the place of its image token. All padding is at the end, where no
-        real token sees it: so the attention is purely causal and needs no mask, as its fast kernels ask.
+        The visual tokens of a sample replace its image token. All padding is at the end, where no real token
+        sees it: so the attention is purely causal and needs no mask, which its fast kernels require.
         """
         layout = Layout.of(tokens == self.image_token, visual)
         embeds = gather_rows(torch.cat((words, visual.levels[0]), 1), layout.order)
@@ -200,9 +201,9 @@ class Backbone(nn.Module):
 class Layout:
     """Sequences [B, L] of text with the visual tokens in it, L = T - 1 + K.
 
-    `order` is what stands where: an index into the text, then the visual tokens. `is_visual` is true for
-    visual tokens. `positions` [3, B, L] are in time, height and width. `text` [B, T] is where the text is;
-    for the image token that is the last visual one.
+    `order` is the content of each place: an index into the text, then into the visual tokens. `is_visual` is
+    true for visual tokens. `positions` [3, B, L] are in time, height and width. `text` [B, T] is where each
+    text token is; the image token's place is the last visual token.
     """
 
     order: torch.Tensor
@@ -212,10 +213,10 @@ class Layout:
 
     @classmethod
     def of(cls, is_image: torch.Tensor, visual: Visual) -> Layout:
-        """Of text in which `is_image` [B, T] is true for the image token, one for each sample.
+        """The layout of text in which `is_image` [B, T] is true for the image token, one per sample.
 
-        Text advances all three positions by 1. Visual tokens have those of their place in the image's whole
-        grid, and the text after them follows the grid: what is not selected leaves gaps.
+        Text advances all three positions by 1. Visual tokens have the positions of their place in the image's
+        whole grid, and the text after them follows the grid: tokens that are not selected leave gaps.
         """
         length, most = is_image.shape[1], visual.places.shape[1]
         image = is_image.int().argmax(1)[:, None]

@@ -43,7 +43,7 @@ GENERATED = 4096
 
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """The model, what makes its inputs, and its weights that are on the meta device yet."""
+    """The model, what makes its inputs, and the source of its weights on the meta device."""
 
     model: ArrCoc
     prompts: Prompts
@@ -80,11 +80,11 @@ def arr_coc(config: Config) -> Workload:
 
 
 def build_parts(config: Config) -> ModelParts:
-    """The model without data. Raises UsageError as `arr_coc` does."""
+    """Build the model without data. Raises UsageError as `arr_coc` does."""
     where, most = config.model.weights or "tiny", config.model.image_tokens
     if config.model.dropout:
         raise UsageError(f"--dropout {config.model.dropout:g}: arr-coc has no dropout; remove --dropout")
-    # In bf16 the frozen weights use half the memory; the trained ones keep full precision.
+    # In bf16 the frozen weights need half the memory; the trained ones keep full precision.
     on_gpu = config.parallel.device != "cpu" and torch.cuda.is_available()
     dtype = torch.bfloat16 if on_gpu and config.parallel.precision != "fp32" else torch.float32
     deferred = DeferredModel(config.seed)
@@ -104,13 +104,13 @@ def build_parts(config: Config) -> ModelParts:
         min_tokens=fewest,
         max_tokens=most_selected,
     )
-    # A smaller image is enlarged: it then has as many tokens as are selected at least.
+    # A smaller image is enlarged to at least as many tokens as are selected.
     limits = ImageLimits(token_side(qwen), min(fewest, most), most)
     return ModelParts(model, _prompts(config, where, qwen.config), limits, deferred)
 
 
 def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) -> AnswerCheck | None:
-    """None without held-out samples, or with --answer-tokens 0."""
+    """The check of answers; None without held-out samples, or with --answer-tokens 0."""
     if evaluation is None or not config.answer_tokens:
         return None
     whole, first = (evaluation.whole, evaluation.first) if isinstance(evaluation, Slice) else (evaluation, 0)
@@ -119,20 +119,20 @@ def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) 
 
 
 def prepare_questions(config: Config, progress: DataProgress) -> str:
-    """`--data`, whose lines and images are checked and indexed now. Raises DataError as `arr_coc` does."""
+    """Check and index the lines and images of `--data`. Raises DataError as `arr_coc` does."""
     if config.data.data:
         index_questions(local_path(config.data.data), cache_folder(config), progress)
     return config.data.data
 
 
 def _prompts(config: Config, where: str, qwen: Any) -> Prompts:
-    """The prompts of a model: by its tokenizer and chat template, or bytes for random weights."""
+    """The prompts of a model: with its tokenizer and chat template, or bytes for random weights."""
     spec, image_token = config.data.tokenizer, int(qwen.image_token_id)
     random_weights = where == "tiny" or where.endswith(".json")
     if is_bytes(spec) and not random_weights:
         spec = tokenizer_of(where)
         if not spec:
-            raise UsageError(f"{where} has no tokenizer.json; --tokenizer names the one of its model")
+            raise UsageError(f"{where} has no tokenizer.json; set --tokenizer to its model's")
     if is_bytes(spec):
         ids = (qwen.vision_start_token_id, image_token, qwen.vision_end_token_id)
         marks = [f"{mark}>" for mark in IMAGE.split(">")[:-1]]

@@ -27,12 +27,12 @@ Sample = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 _COLOURS = {"red": (220, 40, 40), "green": (40, 180, 70), "blue": (50, 80, 220), "yellow": (230, 210, 60)}
 _SHAPES = ("disc", "square", "cross")
 _FRAMES = ((1024, 1024), (800, 600), (600, 800), (960, 540), (320, 240))
-"""Width and height of generated images, before they get whole tokens."""
+"""Width and height of generated images, before rounding to whole tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """A visual token is a square of `cell` pixels; an image has from `least` to `most` of them."""
+    """A visual token is a square of `cell` pixels; an image has from `least` to `most` tokens."""
 
     cell: int
     least: int
@@ -46,7 +46,7 @@ class ImageLimits:
 
 
 def collate(samples: Sequence[Sample]) -> Batch:
-    """A micro-batch of B samples, whose images may have different sizes.
+    """A micro-batch of B samples, whose images may differ in size.
 
     Pixels uint8 [P] of all images one after another; sides int64 [B, 2], their height and width in pixels;
     tokens int64 [B, T], without columns that are padding in all samples; spans int64 [B, 2]; targets [B, T].
@@ -71,12 +71,12 @@ def images_of(pixels: torch.Tensor, sides: torch.Tensor) -> list[torch.Tensor]:
 
 
 def count_targets(batch: Batch) -> int:
-    """Targets of a micro-batch; nothing comes before the first token."""
+    """Targets of a micro-batch; the first token is never a target."""
     return int((batch[4][:, 1:] != IGNORED).sum())
 
 
 class Example(NamedTuple):
-    """A line of a file: the image's name there and its path, the question, and what people answered."""
+    """A line of a file: the image's name in it and its path, the question, and people's answers."""
 
     name: str
     image: Path
@@ -85,9 +85,9 @@ class Example(NamedTuple):
 
 
 class QuestionFile(Dataset[Sample]):
-    """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`; paths are relative to the file,
-    or gs:// where buckets are mounted. `"answers": [TEXT, …]` are those of several people: the most frequent
-    one is learned. `cache` is the folder of its index.
+    """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`; paths are relative to the file, or
+    gs:// where buckets are mounted. `"answers": [TEXT, …]` are those of several people: the most frequent is
+    learned. `cache` is the folder of its index.
 
     Raises:
         DataError: with the file and the line that can't be read, or whose image can't.
@@ -110,14 +110,14 @@ class QuestionFile(Dataset[Sample]):
         return image, *prompt
 
     def references(self, index: int) -> tuple[str, ...]:
-        """What people answered."""
+        """The answers that people gave."""
         return self._example(index).answers
 
     def _example(self, index: int) -> Example:
         return _example(self._path, index + 1, self._lines[index])
 
     def fingerprint(self) -> str:
-        """What the samples depend on; of each image its name and its size."""
+        """What the samples depend on; for each image its name and its size."""
         files = f"{self._lines.fingerprint()} {self._sizes.fingerprint()}"
         return f"questions {self._limits} {self._prompts.identity}: {files}"
 
@@ -145,7 +145,7 @@ def index_questions(
 
 
 def _example(path: Path, number: int, value: Any) -> Example:
-    """The example of a line.
+    """Parse an example from a line.
 
     Raises:
         DataError: with the file and the line.
@@ -168,7 +168,7 @@ def _example(path: Path, number: int, value: Any) -> Example:
 
 
 def most_frequent(answers: Sequence[str]) -> str:
-    """The answer that most people gave, the first of equals."""
+    """The answer that most people gave, the first among equals."""
     return max(answers, key=answers.count)
 
 

@@ -15,13 +15,13 @@ from trainer.data.data_cache import DataProgress, only_writer
 from trainer.errors import DataError, one_line
 
 _THREADS = 32
-"""A bucket's mount answers after some tens of milliseconds, and many requests at once."""
+"""A mounted bucket answers after some tens of milliseconds, and serves many requests at once."""
 _AT_A_TIME = 4096
 _CHECKED = 10_000
-"""Files whose sizes are compared with those in the cache at each start."""
+"""Files whose sizes are compared with the cache at each start."""
 
 Find = Callable[[int], tuple[str, Path, str]]
-"""The image of a sample: its name in the data, its path, and where the data names it."""
+"""Returns the image of a sample: its name in the data, its path, and where the data names it."""
 
 
 class ImageSizes:
@@ -40,10 +40,10 @@ class ImageSizes:
 
 
 def image_sizes(path: Path, count: int, find: Find, progress: DataProgress) -> ImageSizes:
-    """The sizes in the file `path`, which is written now if it is missing or some sizes have changed.
+    """The sizes in the file `path`, which is written now if it is missing or sizes have changed.
 
     Raises:
-        DataError: for an image that is missing, with the line that names it.
+        DataError: for a missing image, with the line that names it.
     """
     if not _complete(path, count) or _changed(path, count, find):
         with only_writer(path, progress):
@@ -57,7 +57,7 @@ def _complete(path: Path, count: int) -> bool:
 
 
 def _changed(path: Path, count: int, find: Find) -> bool:
-    """Whether one of some images at equal distances has another size now."""
+    """Whether the size of an image has changed, among some at equal distances."""
     known = ImageSizes(path)
     checked = range(0, count, max(1, count // _CHECKED))
     return any(

@@ -1,4 +1,4 @@
-"""Image files as pixels of whole visual tokens, with their aspect kept."""
+"""Image files as pixels of whole visual tokens, with their aspect ratio kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.errors import DataError, one_line
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded: it takes 192 MiB, and a file of some KiB may ask for more."""
 MAX_ASPECT = 200
-"""Longer side over the shorter one, as Qwen's processor has it."""
+"""Longest side over the shortest, as in Qwen's processor."""
 Grid = tuple[int, int]
 """Rows and columns of visual tokens."""
 
@@ -22,11 +22,11 @@ Grid = tuple[int, int]
 def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Grid:
     """The grid of `least` to `most` visual tokens for an image; a token is a square of `cell` pixels.
 
-    It is that of Qwen's processor: the nearest whole tokens, scaled by one factor where these are too many or
-    too few. So a side differs from the image's aspect by less than one token.
+    Like that of Qwen's processor: the nearest whole tokens, scaled by one factor if these are too many or too
+    few. So a side differs from the image's aspect ratio by less than one token.
 
     Raises:
-        DataError: for an aspect that does not fit.
+        DataError: for an aspect ratio beyond the limit.
     """
     limit = min(MAX_ASPECT, most)
     if max(width, height) > limit * min(width, height):
@@ -36,9 +36,9 @@ def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Gri
         scale = math.sqrt(least * cell**2 / (width * height))
         rows, columns = math.ceil(height * scale / cell), math.ceil(width * scale / cell)
     if rows * columns > most:
-        # In the processor's order: another one rounds 412 × 412 pixels to 7 × 7 tokens instead of 8 × 8.
+        # In the processor's order: another order rounds 412 × 412 pixels to 7 × 7 tokens instead of 8 × 8.
         scale = math.sqrt(width * height / (most * cell**2))
-        # A root that rounds up must not lose the one row of the narrowest image.
+        # A root that rounds up must not lose the single row of the narrowest image.
         rows, columns = (max(1, math.floor(side / scale / cell)) for side in (height, width))
     return rows, columns
 
@@ -46,7 +46,7 @@ def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Gri
 def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None = None) -> torch.Tensor:
     """An image file as uint8 [3, H, W], with sides that are multiples of `cell`: see `grid_of`.
 
-    It is upright (EXIF), in RGB, and white where it is transparent. Of several frames it is the first.
+    The image is upright (EXIF), in RGB, white where it is transparent, and the first of several frames.
     `size` is the expected size of the file in bytes.
 
     Raises:
@@ -64,7 +64,7 @@ def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None
 
 
 def decode_image(source: Path | IO[bytes], name: str, *, cell: int, least: int, most: int) -> torch.Tensor:
-    """An image as `read_image` has it; `name` is that in an error. Raises DataError."""
+    """Decode an image as `read_image` does; `name` names it in an error. Raises DataError."""
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - generated shapes need no package
 
     try:
@@ -77,7 +77,7 @@ def decode_image(source: Path | IO[bytes], name: str, *, cell: int, least: int, 
     except DataError as error:
         raise DataError(f"{name} can't be used: {error}") from error
     except UnidentifiedImageError as error:
-        raise DataError(f"{name} can't be read: it is of no known format") from error
+        raise DataError(f"{name} can't be read: its format is unknown") from error
     # A decoder raises errors of many types for a broken file.
     except Exception as error:
         raise DataError(f"{name} can't be read: {one_line(error)}") from error
@@ -85,15 +85,15 @@ def decode_image(source: Path | IO[bytes], name: str, *, cell: int, least: int, 
 
 
 def _to_rgb(image: Any) -> Any:
-    """Upright and in RGB.
+    """Turn the image upright and convert it to RGB.
 
     Raises:
-        DataError: for a type of pixels whose range is not known.
+        DataError: for a type of pixels whose range is unknown.
     """
     from PIL import Image, ImageOps  # noqa: PLC0415
 
     if image.mode in {"I", "F"}:
-        raise DataError(f"its pixels are of mode {image.mode}: convert them to 8 bits")
+        raise DataError(f"its pixels have mode {image.mode}: convert them to 8 bits")
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image).astype(np.uint32) // 257).astype(np.uint8))

@@ -18,8 +18,8 @@ from trainer.models.lora import add_low_rank
 from trainer.models.loss import mean_cross_entropy
 
 
-class Seen(NamedTuple):
-    """Images of training, and the visual tokens that were selected and those that there were."""
+class SelectionCounts(NamedTuple):
+    """Counts of training images, and of their visual tokens: selected and all."""
 
     images: int = 0
     selected: int = 0
@@ -35,13 +35,13 @@ STAGES: dict[str, tuple[str, ...]] = {
     "lora": (),
     "both": ("propositional", "perspectival", "participatory", "balance", "quality"),
 }
-"""Of each stage the relevance parts that are trained; lora and both train the language model, too."""
+"""The relevance parts that each stage trains; lora and both also train the language model."""
 LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""Of the language model: those with low-rank updates, of this rank, in the stages lora and both."""
+"""Layers of the language model with low-rank updates, and their rank, in the stages lora and both."""
 
 
 class ArrCoc(nn.Module):
-    """Images with questions to the mean cross-entropy of the answers (nats, a scalar).
+    """Maps images with questions to the mean cross-entropy of the answers (nats, a scalar).
 
     `forward(pixels, sides, tokens, spans, targets)` takes a micro-batch as `dataset.collate` makes it, in
     which the sides of an image are whole visual tokens. Without targets the tokens are prompts, and it
@@ -61,8 +61,8 @@ class ArrCoc(nn.Module):
         super().__init__()
         self.answer_tokens = answer_tokens
         self.backbone, self.min_tokens, self.max_tokens = backbone, min_tokens, max_tokens
-        self.seen = Seen()
-        """Since `measured` was called."""
+        self.seen = SelectionCounts()
+        """Counts since the last call of `measured`."""
         for weight in backbone.parameters():
             weight.requires_grad_(False)
         self.propositional, self.perspectival = Propositional(), Perspectival()
@@ -87,7 +87,7 @@ class ArrCoc(nn.Module):
         if targets is None:
             return self._answers(tokens, visual)
         states = self.backbone.hidden_states(tokens, words, visual)
-        # A state predicts the next token; only the answer's need the large output layer.
+        # A state predicts the next token; only the answer's states need the large output layer.
         scored = targets[:, 1:] != IGNORED
         logits = self.backbone.logits(states[:, :-1][scored])
         return mean_cross_entropy(logits, targets[:, 1:][scored])
@@ -105,7 +105,7 @@ class ArrCoc(nn.Module):
             levels = self.backbone.encode_images(images, words.dtype)
         if self.training:
             seen = len(images), sum(selection.counts), sum(rows * columns for rows, columns in grids)
-            self.seen = Seen(*map(sum, zip(self.seen, seen, strict=True)))
+            self.seen = SelectionCounts(*map(sum, zip(self.seen, seen, strict=True)))
         index = selection.index
         columns = index.new_tensor([columns for _, columns in grids])[:, None]
         return Visual(
@@ -120,20 +120,21 @@ class ArrCoc(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The three maps [B, 3, 32, 32] and the relevance [B, 32, 32], for embedded text [B, T, D].
 
-        `spans` [B, 2] are the first token of the question and the one after it; their mean is the query.
+        `spans` [B, 2] are the question's first token and the token after it; the mean of the question is the
+        query.
         """
         place = torch.arange(words.shape[1], device=words.device)[None]
         weight = ((place >= spans[:, :1]) & (place < spans[:, 1:])).float()[:, :, None]
         query = (words.float() * weight).sum(1) / weight.sum(1).clamp_min(1)
-        # One image after another: they have different sizes.
+        # One image at a time: they have different sizes.
         texture = torch.cat([texture_array(image[None]) for image in images])
         scores = self.propositional(texture), self.perspectival(texture), self.participatory(texture, query)
         maps = torch.stack(scores, 1)
         return maps, self.balance(maps, query)
 
     def largest_pass(self, context: int) -> torch.Tensor:
-        """What keeps memory in a forward pass, with as much of text and image as a sample may have and values
-        that do not matter: the scorers and the language model."""
+        """The parts of a forward pass that keep memory, with the longest text and the largest image of a
+        sample and arbitrary values: the scorers and the language model."""
         weight: torch.Tensor = self.backbone.model.get_input_embeddings().weight  # type: ignore[assignment]
         language: Any = self.backbone.model.model.language_model
         width, most = self.backbone.width, self.max_tokens
@@ -157,8 +158,8 @@ class ArrCoc(nn.Module):
         return 1 + len(vision.deepstack_visual_indexes)
 
     def measured(self) -> dict[str, float]:
-        """Per image since the last call: the visual tokens that were selected, and all that there were."""
-        seen, self.seen = self.seen, Seen()
+        """Per image since the last call: the selected visual tokens, and all of them."""
+        seen, self.seen = self.seen, SelectionCounts()
         if not seen.images:
             return {}
         return {
@@ -169,8 +170,8 @@ class ArrCoc(nn.Module):
     def _answers(self, tokens: torch.Tensor, visual: Visual) -> torch.Tensor:
         """The answers to prompts [B, T].
 
-        Each token is computed from all that is before it, as in training: all ranks make the same calls,
-        which sharded weights ask for, and an answer is a few tokens.
+        Each token is computed from all tokens before it, as in training: all ranks make the same calls, which
+        sharded weights require, and an answer is a few tokens.
         """
         rows = torch.arange(len(tokens), device=tokens.device)
         end = (tokens != PADDING).sum(1)

@@ -14,14 +14,14 @@ from trainer.data.tokenizer import BYTES, ByteTokenizer
 from trainer.errors import DataError, UsageError
 
 PADDING = -1
-"""Where a token would be."""
+"""In place of a token."""
 _QUESTION, _ANSWER = "\ue000question\ue001", "\ue000answer\ue001"
-"""Texts that no template has."""
+"""Texts that no template contains."""
 
 
 class Prompt(NamedTuple):
-    """`tokens` [T] int64 with one image placeholder, below 0: padding; `span` [2] is the start and the end of
-    the question in it; `targets` [T] have the answer and what ends its turn, else `IGNORED`."""
+    """`tokens` [T] int64 with one image placeholder (below 0: padding); `span` [2] is the start and the end
+    of the question in it; `targets` [T] have the answer and the end of its turn, else `IGNORED`."""
 
     tokens: torch.Tensor
     span: torch.Tensor
@@ -29,10 +29,10 @@ class Prompt(NamedTuple):
 
 
 class BytesWithMarks(ByteTokenizer):
-    """UTF-8 bytes, and one id for each of the marks of a chat: for models with random weights."""
+    """UTF-8 bytes, and one id for each of a chat's marks: for models with random weights."""
 
     def __init__(self, image: Mapping[str, int]) -> None:
-        """`image` has the ids of the marks of an image, which the model's configuration says."""
+        """`image` has the ids of an image's marks, from the model's configuration."""
         super().__init__()
         self._marks = {"<|im_start|>": BYTES, "<|im_end|>": BYTES + 1, **image}
         self._pattern = re.compile("(" + "|".join(map(re.escape, self._marks)) + ")")
@@ -50,7 +50,7 @@ class Prompts:
     """Builds the samples of questions in `length` tokens.
 
     The template is rendered once: the text around question and answer is the same for all. A question that is
-    too long loses its first tokens, an answer that is too long its end, with what ends the turn.
+    too long loses its first tokens, an answer that is too long its end, including the end of the turn.
     """
 
     def __init__(
@@ -66,16 +66,14 @@ class Prompts:
         """`identity` is that of the tokenizer.
 
         Raises:
-            UsageError: if the template has no place for an image, or `length` none for an answer.
+            UsageError: if the template has no place for an image, or `length` is too short for an answer.
         """
         self._encode, self._decode, self._image_token, self._length = encode, decode, image_token, length
         self.identity = f"{identity} {template.identity} {length}"
         head, tail, end = _around(template)
         self._head, self._tail, self._end = list(encode(head)), list(encode(tail)), list(encode(end))
         if self._head.count(image_token) != 1 or image_token in self._tail:
-            raise UsageError(
-                "the chat template of --tokenizer has no place for one image: take that of a Qwen3-VL"
-            )
+            raise UsageError("the chat template of --tokenizer has no place for one image: use a Qwen3-VL's")
         needed = len(self._head) + len(self._tail) + len(self._end) + 1
         if length < needed:
             raise UsageError(f"--context {length} is too short: the chat template needs {needed} tokens")
@@ -84,40 +82,48 @@ class Prompts:
         """The prompt with its answer.
 
         Raises:
-            DataError: if the question or the answer has the placeholder of an image.
+            DataError: if the question or the answer contains the placeholder of an image.
         """
-        asked, said = list(self._encode(question.strip())), list(self._encode(answer.strip()))
-        if self._image_token in (*asked, *said):
+        question_tokens, answer_tokens = (
+            list(self._encode(question.strip())),
+            list(self._encode(answer.strip())),
+        )
+        if self._image_token in (*question_tokens, *answer_tokens):
             raise DataError(f"the text has a placeholder for an image, {IMAGE!r} or a part of it")
         fixed = len(self._head) + len(self._tail)
-        reply = [*said, *self._end][: self._length - fixed]
-        asked = asked[max(0, len(asked) - (self._length - fixed - len(reply))) :]
-        prompt = [*self._head, *asked, *self._tail]
+        reply = [*answer_tokens, *self._end][: self._length - fixed]
+        question_tokens = question_tokens[
+            max(0, len(question_tokens) - (self._length - fixed - len(reply))) :
+        ]
+        prompt = [*self._head, *question_tokens, *self._tail]
         rest = self._length - len(prompt) - len(reply)
         start = len(self._head)
         return Prompt(
             torch.tensor([*prompt, *reply, *[PADDING] * rest]),
-            torch.tensor([start, start + len(asked)]),
+            torch.tensor([start, start + len(question_tokens)]),
             torch.tensor([*[IGNORED] * len(prompt), *reply, *[IGNORED] * rest]),
         )
 
     def answer(self, tokens: Sequence[int]) -> str:
-        """The text of an answer's tokens, up to what ends its turn."""
+        """The text of an answer's tokens, up to the end of its turn."""
         end = self._end[0] if self._end else None
         stop = next((place for place, token in enumerate(tokens) if token == end), len(tokens))
         return self._decode(tokens[:stop]).strip()
 
 
 def _around(template: ChatTemplate) -> tuple[str, str, str]:
-    """The text before a question, between it and its answer, and the text that ends the answer's turn."""
-    asked = [{"type": "image"}, {"type": "text", "text": _QUESTION}]
-    messages: list[Message] = [{"role": "user", "content": asked}, {"role": "assistant", "content": _ANSWER}]
+    """The text before a question, between it and its answer, and at the end of the answer's turn."""
+    content = [{"type": "image"}, {"type": "text", "text": _QUESTION}]
+    messages: list[Message] = [
+        {"role": "user", "content": content},
+        {"role": "assistant", "content": _ANSWER},
+    ]
     try:
-        ((prompt, said),) = documents_of("a question with an image", messages, template)
+        ((prompt, reply),) = documents_of("a question with an image", messages, template)
     except DataError as error:
         raise UsageError(str(error)) from error
-    head, found, tail = prompt.text.partition(_QUESTION)
-    before, answered, end = said.text.partition(_ANSWER)
-    if not (found and answered):
+    head, marker, tail = prompt.text.partition(_QUESTION)
+    before, answered, end = reply.text.partition(_ANSWER)
+    if not (marker and answered):
         raise UsageError("the chat template of --tokenizer leaves out the text of a question or its answer")
     return head, tail + before, end

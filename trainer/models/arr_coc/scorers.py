@@ -3,12 +3,12 @@
 Each scorer has trained parameters: without them the two scorers that see only the image could not adapt to
 the questions.
 
-All of them compute in float32, whatever --precision says: a threshold on the scores selects the tokens, and
-bf16 rounds a score below 1 by up to 1/512. The maps are small, so bf16 would save little. Their inputs
-are float32. Their weights are not always: DeepSpeed and FSDP keep the weights for the forward pass in
---precision, beside a float32 copy that the optimizer steps. So each layer converts its weights when it uses
-them. To exclude these few weights from the conversion instead, FSDP would need one more collective call in
-each pass, and DeepSpeed 0.19.8 can exclude buffers only.
+All of them compute in float32, whatever --precision is: a threshold on the scores selects the tokens, and
+bf16 rounds a score below 1 by up to 1/512. The maps are small, so bf16 would save little. Their inputs are
+float32. Their weights are not always: DeepSpeed and FSDP keep the weights for the forward pass in
+--precision, besides a float32 copy that the optimizer steps. So each layer converts its weights when it uses
+them. To exclude these few weights from the conversion instead, FSDP would need one more collective call per
+pass, and DeepSpeed 0.19.8 can exclude only buffers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Linear32(nn.Linear):
 
 
 class PerCell(nn.Conv2d):
-    """The same linear map at each cell, [B, C, H, W] to [B, D, H, W]; it computes in float32, too."""
+    """One linear map for all cells, [B, C, H, W] to [B, D, H, W], in float32."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__(channels, width, 1)
@@ -61,8 +61,8 @@ class Propositional(nn.Module):
 class Perspectival(nn.Module):
     """Perspectival knowing: salience, a weighted sum of the edge channels.
 
-    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; at first they are 0 except
-    that of the edge's magnitude.
+    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; at first only the edge
+    magnitude's is not 0.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Selection of the most relevant visual tokens; their number differs between images."""
+"""Selection of the most relevant visual tokens; images differ in their number."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ THRESHOLD = 0.5
 class SelectedTokens:
     """The selected tokens of each image, in raster order.
 
-    `index` [B, K] int64 into the raster of the image's own grid; `counts` are their numbers, K the largest of
-    them; `valid` [B, K] is false for padding; `gate` [B, K] is 1 with the gradient of the relevance.
+    `index` [B, K] int64 points into the raster of the image's own grid; `counts` are the numbers of tokens, K
+    the largest; `valid` [B, K] is false for padding; `gate` [B, K] is 1 with the gradient of the relevance.
     """
 
     index: torch.Tensor
@@ -40,14 +40,14 @@ def select(
 ) -> SelectedTokens:
     """Select tokens of each image's grid by its relevance [B, 32, 32].
 
-    It selects all tokens above the threshold, within the bounds: so an image has as many as are relevant in
-    it. The selection has no gradient; the gate passes one to the scorers.
+    All tokens above the threshold are selected, within the bounds: an image gets as many tokens as are
+    relevant. The selection has no gradient; the gate passes one to the scorers.
     """
     score = on_grids(relevance[:, None], grids)[:, :, 0]
     sizes = score.new_tensor([rows * columns for rows, columns in grids], dtype=torch.int64)
     exists = torch.arange(score.shape[1], device=score.device) < sizes[:, None]
-    wanted = ((score > THRESHOLD) & exists).sum(1)
-    budget = torch.minimum(wanted.clamp(min_tokens, max_tokens), sizes)
+    relevant = ((score > THRESHOLD) & exists).sum(1)
+    budget = torch.minimum(relevant.clamp(min_tokens, max_tokens), sizes)
     counts: list[int] = budget.tolist()
     top = score.masked_fill(~exists, -torch.inf).topk(max(counts), 1).indices
     valid = torch.arange(max(counts), device=score.device) < budget[:, None]
@@ -65,7 +65,7 @@ def gather_rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 def on_grids(maps: torch.Tensor, grids: Sequence[Grid]) -> torch.Tensor:
     """The maps [B, C, 32, 32] at the tokens of each image's grid, padded with zeros: [B, N, C]."""
     tokens = [
-        F.interpolate(each[None], grid, mode="bilinear", align_corners=False).flatten(2)[0].T
-        for each, grid in zip(maps, grids, strict=True)
+        F.interpolate(image_map[None], grid, mode="bilinear", align_corners=False).flatten(2)[0].T
+        for image_map, grid in zip(maps, grids, strict=True)
     ]
     return pad_sequence(tokens, batch_first=True)
