@@ -71,7 +71,7 @@ def test_an_error_is_one_warning(capfd: pytest.CaptureFixture[str], error: Excep
         sink.record(step, {"loss": 1.0})
     sink.close(30, finished=True)
     (text,) = warnings(capfd)
-    assert text.startswith("no metrics for a service: ") and "the training continues" in text
+    assert text.startswith("no metrics for a service: ") and "training continues" in text
     assert "\n" not in text
 
 

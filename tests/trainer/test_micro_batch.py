@@ -143,7 +143,7 @@ class Reads(nn.Module):
 
 def test_what_cannot_be_computed_is_refused() -> None:
     model = Reads()
-    with pytest.raises(UsageError, match="--micro-batch auto can't follow this model"):
+    with pytest.raises(UsageError, match="--micro-batch auto can't trace this model"):
         saved_bytes(parse(GPT), Workload(model, [], Sums(4), tokens_per_sample=1), torch.float32)
     assert not isinstance(model.weight, torch._subclasses.FakeTensor), "its weights are its own again"
     assert parse([*GPT, "--micro-batch=auto"]).data.micro_batch == AUTO

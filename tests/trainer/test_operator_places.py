@@ -153,10 +153,10 @@ def test_a_job_set_and_an_indexed_job() -> None:
         (elastic_job(0, "3:1"), "PET_NNODES=3:1"),
         (elastic_job(0, "0:2"), "PET_NNODES=0:2"),
         (train_job(0, 2, "0"), "PET_NPROC_PER_NODE=0"),
-        (pytorch_job("worker", 0, 1) | {"RANK": "0"}, "PET_NODE_RANK=1 and RANK=0 name two places"),
+        (pytorch_job("worker", 0, 1) | {"RANK": "0"}, "PET_NODE_RANK=1 and RANK=0 give two ranks"),
         (train_job(0, 3) | tf_job("worker", 1, {"worker": 2}), "place this node differently"),
-        (tf_job("worker", 2, {"worker": 2}), "which the cluster does not have"),
-        (tf_job("chief", 0, {"worker": 2}), "which the cluster does not have"),
+        (tf_job("worker", 2, {"worker": 2}), "which is not in the cluster"),
+        (tf_job("chief", 0, {"worker": 2}), "which is not in the cluster"),
         (
             {"TF_CONFIG": '{"cluster": {"worker": {"1": "w:1"}}, "task": {"type": "worker", "index": 1}}'},
             "Remove enableDynamicWorker",

@@ -47,9 +47,9 @@ class Group:
     def first_problem(self, problem: str | None) -> str | None:
         return next(filter(None, self.all_gather(problem)), None)
 
-    def broadcast_file(self, path: Path, source: int, *, wanted: bool) -> None:
+    def broadcast_file(self, path: Path, source: int, *, lacks: bool) -> None:
         content = self.all_gather(path.read_bytes() if self.rank == source else None)[source]
-        if wanted and self.rank != source:
+        if lacks and self.rank != source:
             path.write_bytes(content)
 
 

@@ -425,7 +425,7 @@ class Finder:
     def _send(self, path: Path, source: int, *, lacks: bool) -> None:
         if any(self._group.all_gather(lacks)):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._group.broadcast_file(path, source, wanted=lacks and self._group.rank != source)
+            self._group.broadcast_file(path, source, lacks=lacks and self._group.rank != source)
 
     def _download(self, step: int) -> str | None:
         """Download and verify a checkpoint; return the damage, or None."""

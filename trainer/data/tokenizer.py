@@ -138,12 +138,12 @@ def tokenizer_of(weights: str) -> str:
     from transformers.utils import cached_file  # noqa: PLC0415 - imports for seconds
 
     try:
-        file = cached_file(weights, "tokenizer.json") or ""
+        downloaded = cached_file(weights, "tokenizer.json") or ""
         for name in TEMPLATE_FILES:
             cached_file(weights, name, _raise_exceptions_for_missing_entries=False)
     except OSError:
         return ""
-    return file
+    return downloaded
 
 
 def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:

@@ -9,9 +9,10 @@ from trainer.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How a global batch is split into the micro-batches of a rank, of at most `micro_batch` sequences.
+    """The split of a global batch into the micro-batches of a rank, of at most `micro_batch` sequences.
 
-    All ranks have the same number of sequences, except in an elastic run: there the lower ones have one more.
+    All ranks have the same number of sequences, except in an elastic run, where the lower ranks have one
+    more.
     """
 
     batch: int
@@ -22,7 +23,7 @@ class BatchPlan:
 
     @classmethod
     def of(cls, batch: int, max_micro_batch: int, world_size: int) -> BatchPlan:
-        """With as few micro-batches up to `max_micro_batch` as possible.
+        """Plan as few micro-batches of at most `max_micro_batch` as possible.
 
         Raises:
             UsageError: if the ranks can't have the same number of sequences.
@@ -37,13 +38,13 @@ class BatchPlan:
 
     @classmethod
     def elastic(cls, batch: int, max_micro_batch: int, world_size: int, rank: int) -> BatchPlan:
-        """The same for one rank of any number of them.
+        """Plan for one rank out of any number of ranks.
 
         Raises:
-            UsageError: if there is not a sequence for each rank.
+            UsageError: if there are fewer sequences than ranks.
         """
         if batch < world_size:
-            raise UsageError(f"--batch {batch} has no sequence for each of {world_size} processes")
+            raise UsageError(f"--batch {batch} has fewer sequences than the {world_size} processes")
         own = _share(batch, world_size, rank)
         steps = -(-own // max_micro_batch)
         return cls(batch, -(-own // steps), steps, world_size, rank)
@@ -55,13 +56,14 @@ class BatchPlan:
 
     @property
     def micro_batches(self) -> tuple[int, ...]:
-        """The size of each micro-batch of a step; they differ by 1 at most, the larger ones come first."""
+        """The size of each micro-batch of a step; they differ by at most 1, larger ones first."""
         small, larger = divmod(self.share, self.accumulation_steps)
         return (small + 1,) * larger + (small,) * (self.accumulation_steps - larger)
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weight of each micro-batch: the average over the ranks is then the mean over all sequences."""
+        """The weight of each micro-batch, such that the average over the ranks is the mean over all
+        sequences."""
         return tuple(size * self.world_size / self.batch for size in self.micro_batches)
 
 

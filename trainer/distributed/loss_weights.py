@@ -1,9 +1,9 @@
 """Weights of the losses of micro-batches: every target of a global batch counts the same.
 
-A model returns the mean loss of a micro-batch over its targets. Where samples have different numbers of
-targets, the mean of these means depends on how the global batch is split over micro-batches and ranks. A
-micro-batch of n of all N targets has the weight n · world / N: the average over the ranks, which every
-strategy takes of losses and gradients, is then the mean over the N targets.
+A model returns the mean loss of a micro-batch over its targets. If samples differ in their number of targets,
+the mean of these means depends on the split of the global batch over micro-batches and ranks. A micro-batch
+with n of all N targets gets the weight n · world / N: the average over the ranks, which every strategy takes
+of losses and gradients, is then the mean over the N targets.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ class LossWeights:
         return self._total
 
     def __getitem__(self, number: int) -> torch.Tensor:
-        """The weight of a micro-batch, a float scalar on the device; 0 for all if there is no target."""
+        """The weight of a micro-batch, a float scalar on the device; 0 for all without any target."""
         return self._counts[number] * self._world_size / self.total.clamp(min=1)

@@ -15,7 +15,7 @@ REPLICATE, SHARD, TENSOR = "replicate", "shard", "tensor"
 
 @dataclass(frozen=True, slots=True)
 class ParallelMesh:
-    """Its sizes. Ranks that differ in `tensor` only are neighbours, and see the same samples."""
+    """The sizes of the mesh. Ranks that differ only in `tensor` are neighbours, and see the same samples."""
 
     replicate: int
     shard: int
@@ -23,10 +23,10 @@ class ParallelMesh:
 
     @classmethod
     def of(cls, parallel: ParallelConfig, world_size: int) -> ParallelMesh:
-        """The shards are what `--data-parallel-replicate` and `--tensor-parallel` leave of the world.
+        """Take the shards from what `--data-parallel-replicate` and `--tensor-parallel` leave of the world.
 
         Raises:
-            UsageError: if they do not divide it.
+            UsageError: if these do not divide the world size.
         """
         replicate, tensor = parallel.data_parallel_replicate, parallel.tensor_parallel
         if world_size % tensor:
@@ -40,15 +40,15 @@ class ParallelMesh:
 
     @property
     def data_size(self) -> int:
-        """Ranks that see different samples."""
+        """Number of ranks that see different samples."""
         return self.replicate * self.shard
 
     def data_rank(self, rank: int) -> int:
-        """Which of the `data_size` parts of a batch a rank sees."""
+        """The part of a batch, of `data_size` parts, that a rank sees."""
         return rank // self.tensor
 
     def devices(self, device_type: str, timeout: float) -> DeviceMesh:
-        """The process groups, with the timeout of a collective call in seconds; a collective call."""
+        """Create the process groups, with a timeout per collective call in seconds; a collective call."""
         sizes = (self.replicate, self.shard, self.tensor)
         mesh = init_device_mesh(device_type, sizes, mesh_dim_names=(REPLICATE, SHARD, TENSOR))
         for group in mesh.get_all_groups():

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from trainer.torch_private import set_cpu_timeout
 
 _LONG_TIMEOUT = timedelta(hours=2)
-"""For waits on disks and on Cloud Storage: the supervisor notices a rank that dies."""
+"""Timeout for waits on disks and on Cloud Storage, as the supervisor notices a rank that dies."""
 _CHUNK = 8 << 20
 
 
@@ -56,7 +56,6 @@ class ProcessGroup:
         """
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         self.store = store
-        default = timedelta(seconds=timeout)
         dist.init_process_group(
             backend,
             store=dist.PrefixStore("groups", self.store),
@@ -83,30 +82,30 @@ class ProcessGroup:
         self.all_gather(None)
 
     def all_gather(self, value: Any, group: Any = None) -> list[Any]:
-        """Every rank's value, in the order of ranks; in `group`, by default the control group."""
+        """The values of all ranks, in rank order; in `group`, by default the control group."""
         group = group or self.control_group
         values: list[Any] = [None] * dist.get_world_size(group)
         dist.all_gather_object(values, value, group=group)
         return values
 
     def first_problem(self, problem: str | None, group: Any = None) -> str | None:
-        """The problem of the first rank that has one; the same on all ranks."""
-        return next((each for each in self.all_gather(problem, group) if each), None)
+        """The problem of the first rank that has one; equal on all ranks."""
+        return next(filter(None, self.all_gather(problem, group)), None)
 
-    def broadcast_file(self, path: Path, source: int, *, wanted: bool) -> None:
-        """Copy `source`'s file to the ranks that want it, chunk by chunk; a collective call of all ranks.
+    def broadcast_file(self, path: Path, source: int, *, lacks: bool) -> None:
+        """Copy `source`'s file to the ranks that lack it, chunk by chunk; a collective call of all ranks.
 
         Raises OSError if it can't be read or written.
         """
         size = self.all_gather(path.stat().st_size if self.rank == source else 0)[source]
         mode = "rb" if self.rank == source else "wb"
-        with path.open(mode) if wanted or self.rank == source else io.BytesIO() as file:
+        with path.open(mode) if lacks or self.rank == source else io.BytesIO() as file:
             for start in range(0, size, _CHUNK):
                 chunk = torch.empty(min(_CHUNK, size - start), dtype=torch.uint8)
                 if self.rank == source:
                     chunk = torch.frombuffer(bytearray(file.read(len(chunk))), dtype=torch.uint8)
                 dist.broadcast(chunk, source, group=self.control_group)
-                if wanted and self.rank != source:
+                if lacks and self.rank != source:
                     file.write(chunk.numpy().tobytes())
 
 

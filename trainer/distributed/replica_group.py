@@ -1,6 +1,6 @@
 """The ranks of one node that hold one copy of the model in shards, and stay together (`--elastic` with fsdp).
 
-Their process groups outlive the default one, which torch destroys with all others.
+Their process groups outlive the default group, with which torch destroys all others.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from torch.distributed.device_mesh import DeviceMesh
 from trainer.torch_private import forget_group, name_groups_from, restore_group, set_group_ranks
 
 _FIRST_NAME = 1 << 20
-"""torch counts its groups for their names, from 0 again after each end of the default one."""
+"""torch numbers its groups for their names, from 0 again after each end of the default group."""
 
 
 class Disagreed(RuntimeError):
-    """Another rank of this node has lost its connections to other nodes; all of them know it now."""
+    """Another rank of this node lost its connections to other nodes; all ranks of the node know."""
 
 
 class ModelReplica:
-    """A collective call of the ranks of a node, which alone are the default group then."""
+    """The ranks of a node with one copy of the model. Created while they alone are the default group."""
 
     def __init__(self, timeout: float) -> None:
-        """`timeout` in seconds, of the ranks' waits for one another."""
+        """`timeout` is that of the ranks' waits for one another, in seconds."""
         self.local_rank, self.size = dist.get_rank(), dist.get_world_size()
         name_groups_from(_FIRST_NAME)
         self._shards, self._votes = (
             dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout)) for _ in range(2)
         )
         self.mesh = DeviceMesh.from_group(self._shards, "cpu")
-        """For the shards."""
+        """Mesh for the shards."""
 
     def agree(self, *, ok: bool = True) -> None:
-        """Go on only together: each rank calls it before it needs the others after calls to other nodes.
+        """Continue only together: each rank calls it before it needs the others after calls to other nodes.
 
-        One whose call has failed says so once, and the others learn of it at their next call.
+        A rank whose call failed passes `ok=False` once, and the others learn of it at their next call.
 
         Raises:
             Disagreed: if any rank is not `ok`.
@@ -49,7 +49,7 @@ class ModelReplica:
             raise Disagreed("another process of this node has lost its connections to other nodes")
 
     def extremes(self, value: int) -> tuple[int, int]:
-        """The lowest and the highest value of a rank of this node."""
+        """The lowest and the highest value among the ranks of this node."""
         values = torch.tensor([value, -value])
         dist.all_reduce(values, dist.ReduceOp.MIN, group=self._votes)
         low, negative = values.tolist()
@@ -57,7 +57,7 @@ class ModelReplica:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Within, torch destroys its groups except these."""
+        """Context in which torch destroys its groups except these."""
         groups = [(group, forget_group(group)) for group in (self._shards, self._votes)]
         try:
             yield
@@ -66,7 +66,7 @@ class ModelReplica:
                 restore_group(group, entries)
 
     def renumber(self, first: int) -> None:
-        """The first of these ranks has another number now."""
+        """Continue with new global ranks; the first one is `first`."""
         ranks = {first + local: local for local in range(self.size)}
         for group in (self._shards, self._votes):
             set_group_ranks(group, ranks)

@@ -21,7 +21,7 @@ import torch.distributed as dist
 class StepOutcome:
     """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank, or 0.
 
-    A step with a loss above `limit` is skipped. `regroup`: every rank asks for other ranks (`--elastic`).
+    A step whose loss exceeds `limit` is skipped. `regroup`: every rank asks for other ranks (`--elastic`).
     """
 
     step: int
@@ -40,7 +40,7 @@ class StepReduction:
     ) -> None:
         self.step, self.limit, self._world_size = step, limit, world_size
         self.norm_after_update: float | None = None
-        """The norm if the optimizer's step computes it."""
+        """The norm, if the optimizer's step computes it."""
         self._values, self._work = values, work
         self._host, self._ready = values, None if values.device.type == "cpu" else torch.cuda.Event()
 
@@ -80,7 +80,7 @@ class StepSync:
     ) -> None:
         """`wants_regroup`: whether this rank asks for other ranks after the step.
 
-        `asked_to_stop` takes the place of SIGTERM, which then has no effect.
+        `asked_to_stop` replaces SIGTERM, which then has no effect.
         """
         self._rank, self._world_size, self._device = rank, world_size, device
         self._lag = 1 if device.type == "cuda" else 0
@@ -90,12 +90,12 @@ class StepSync:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def _on_signal(self, number: int, _: object) -> None:
-        # It only sets a flag: the current step must end on all ranks.
+        # Only set a flag: the current step must end on all ranks.
         self._signal = number
 
     @property
     def received_signal(self) -> int:
-        """The signal of this rank; 0: none."""
+        """The signal of this rank, or 0."""
         if self._asked_to_stop is None:
             return self._signal
         return int(signal.SIGTERM) if self._asked_to_stop() else 0
@@ -121,7 +121,7 @@ class StepSync:
         return reduction
 
     def outcomes(self, *, wait: bool = False) -> list[StepOutcome]:
-        """Outcomes of the steps that can be read without waiting; with `wait`, of all."""
+        """Outcomes of the steps that are available without waiting; with `wait`, of all steps."""
         outcomes = []
         while len(self._reductions) > (0 if wait else self._lag):
             outcomes.append(self._reductions.popleft().outcome())

@@ -11,7 +11,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 
 
 class StoppedBySignal(Exception):
-    """A signal ended a wait of all ranks; each of them raises it."""
+    """A signal ended a wait of all ranks; every rank raises it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -21,10 +21,10 @@ class StoppedBySignal(Exception):
 def wait_together(group: ProcessGroup, done: Callable[[], bool], received: Callable[[], int]) -> None:
     """Wait until `done` is true on every rank; it must neither block nor raise. A collective call.
 
-    `received` returns the signal that this rank has got, or 0.
+    `received` returns the signal that this rank got, or 0.
 
     Raises:
-        StoppedBySignal: on every rank, after a signal at any of them.
+        StoppedBySignal: on every rank, after a signal at any rank.
     """
     pause = _FIRST_PAUSE
     while True:

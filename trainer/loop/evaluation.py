@@ -23,9 +23,9 @@ from trainer.strategy.base import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The mean loss over the targets, the same on all ranks; or the signal that ended it early.
+    """The mean loss over the targets, equal on all ranks; or the signal that ended the evaluation early.
 
-    `accuracy` is of the answers, 0 to 1, where the model generates some.
+    `accuracy`, 0 to 1, is that of generated answers, if the model generates any.
     """
 
     loss: float
@@ -34,9 +34,9 @@ class Evaluated:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """By the names that a chart has."""
-        found = {"eval_loss": self.loss}
-        return found if self.accuracy is None else {**found, "eval_accuracy": self.accuracy}
+        """The metrics, by the names of their charts."""
+        metrics = {"eval_loss": self.loss}
+        return metrics if self.accuracy is None else {**metrics, "eval_accuracy": self.accuracy}
 
 
 class Evaluation:
@@ -49,14 +49,15 @@ class Evaluation:
         self._workload, self._group, self._device = workload, group, device
         data_rank = ParallelMesh.of(config.parallel, group.world_size).data_rank(group.rank)
         self._share = data_rank, plan.world_size
-        # The same on all ranks, also on those of an elastic run, whose shares of a batch differ.
+        # Equal on all ranks, also in an elastic run, whose ranks differ in their shares of a batch.
         auto = config.data.micro_batch == AUTO
         most = plan.micro_batch if auto else config.data.max_micro_batch
         self._micro_batch = min(most, plan.batch // plan.world_size)
         self.step = 0
-        """The step of the last evaluation that ended."""
+        """The step of the last completed evaluation."""
         self.regroup = False
-        """Whether the last one was interrupted, because all ranks continue with others (`--elastic`)."""
+        """Whether the last evaluation was interrupted, because all ranks continue with others
+        (`--elastic`)."""
 
     def due(self, step: int) -> bool:
         return bool(self._every and step and step % self._every == 0 and self.step != step)
@@ -73,7 +74,7 @@ class Evaluation:
         total, targets = 0.0, 0
         right: list[float] = []
         rows = sample_rows(self._count, len(data), *self._share, self._micro_batch)
-        # A rank without samples of its own takes part in the collective calls with any sample.
+        # A rank without samples of its own joins the collective calls with any sample.
         held_out = batches(
             data, [row or [0] for row in rows], 0, pinned=False, collate=self._workload.collate
         )
@@ -96,7 +97,8 @@ class Evaluation:
         return Evaluated(total / max(1, targets), accuracy=self._mean(right))
 
     def _accuracies(self, samples: Sequence[int], batch: Batch, strategy: Strategy) -> list[float]:
-        """Of this rank's samples; all ranks generate answers at the same time, and as many tokens."""
+        """Accuracies of this rank's samples; all ranks generate answers at the same time, with as many
+        tokens."""
         check = self._workload.answers
         if check is None:
             return []
@@ -104,18 +106,18 @@ class Evaluation:
         return check.accuracies(samples, answers.cpu()[: len(samples)])
 
     def _mean(self, values: list[float]) -> float | None:
-        """Over the values of all ranks."""
+        """The mean over the values of all ranks."""
         if self._workload.answers is None:
             return None
-        every: list[float] = [value for each in self._group.all_gather(values) for value in each]
+        every: list[float] = [value for of_rank in self._group.all_gather(values) for value in of_rank]
         return sum(every) / max(1, len(every))
 
 
 def sample_rows(count: int, held_out: int, rank: int, world_size: int, micro_batch: int) -> list[list[int]]:
     """This rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
 
-    All ranks have as many micro-batches; the last one may be empty. None comes twice: all have the
-    same weight in the mean.
+    All ranks have the same number of micro-batches; the last may be empty. No sample comes twice, so all have
+    the same weight in the mean.
     """
     count = min(count, held_out)
     positions = np.arange(rank, count, world_size, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The events of a run that its loop logs: the sentence for a reader and the fields for the console."""
+"""The events that the training loop logs: a sentence for readers and fields for the console."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def phase(name: str, text: str, rank: int, world_size: int, **fields: Any) -> No
     emit("phase", text or f"rank {rank}: {name}", phase=name, rank=rank, world_size=world_size, **fields)
 
 
-def resumed(found: FoundCheckpoint, position: int) -> None:
-    step = found.manifest.step
+def resumed(checkpoint: FoundCheckpoint, position: int) -> None:
+    step = checkpoint.manifest.step
     emit(
         "resumed",
-        f"resumed from step {step} ({', '.join((found.source, *found.restored))})",
+        f"resumed from step {step} ({', '.join((checkpoint.source, *checkpoint.restored))})",
         step=step,
-        path=found.source,
-        restored=list(found.restored),
+        path=checkpoint.source,
+        restored=list(checkpoint.restored),
         position=position,
-        world_size_before=found.manifest.world_size,
+        world_size_before=checkpoint.manifest.world_size,
     )
 
 
 def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) -> None:
-    """`metrics` has the loss and the tokens a second."""
+    """`metrics` contain the loss and the tokens per second."""
     emit(
         "step",
         f"step {number}/{total}  loss {metrics['loss']:.4f}  {metrics['tokens_per_second']:,.0f} tok/s",
@@ -47,7 +47,7 @@ def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) 
 def rank_step(rank: int, number: int, seconds: float, waited: float) -> None:
     emit(
         "rank",
-        f"rank {rank} at step {number}, {seconds:.3f} s a step",
+        f"rank {rank} at step {number}, {seconds:.3f} s/step",
         rank=rank,
         step=number,
         step_seconds=seconds,
@@ -56,7 +56,7 @@ def rank_step(rank: int, number: int, seconds: float, waited: float) -> None:
 
 
 def evaluated(number: int, loss: float, accuracy: float | None) -> None:
-    """`accuracy` is of generated answers, 0 to 1."""
+    """`accuracy` is that of generated answers, 0 to 1."""
     text, more = f"step {number}  evaluation loss {loss:.4f}", dict[str, Any]()
     if accuracy is not None:
         text, more = f"{text}  accuracy {accuracy:.1%}", {"accuracy": accuracy}
@@ -83,17 +83,17 @@ def skipped(guard: LossGuard, number: int) -> None:
     )
 
 
-def rolled_back(guard: LossGuard, found: FoundCheckpoint, reason: str, position: int) -> None:
-    number = found.manifest.step
+def rolled_back(guard: LossGuard, checkpoint: FoundCheckpoint, reason: str, position: int) -> None:
+    number = checkpoint.manifest.step
     emit(
         "guard",
-        f"{reason}: rolled back to step {number} ({found.source}); training continues with the batches that "
-        "follow",
+        f"{reason}: rolled back to step {number} ({checkpoint.source}); training continues with the "
+        "batches that follow",
         severity="WARNING",
         action="rollback",
         step=number,
         reason=reason,
-        path=found.source,
+        path=checkpoint.source,
         position=position,
         skipped=guard.total,
     )
@@ -116,7 +116,7 @@ def left(number: int, rank: int) -> None:
 
 
 def preempted(number: int, at: int, ending: Ending, goodput: Goodput) -> None:
-    """After signal `number`, at a step."""
+    """The run stops after signal `number`, at step `at`."""
     name = signal.Signals(number).name
     emit(
         "preempted",
@@ -130,16 +130,16 @@ def preempted(number: int, at: int, ending: Ending, goodput: Goodput) -> None:
 
 
 def preempted_at_start(number: int) -> None:
-    """After signal `number`, before the first step."""
+    """The run stops after signal `number`, before the first step."""
     name = signal.Signals(number).name
     emit("preempted", f"{name} before the first step, exiting", severity="WARNING", step=0, signal=name)
 
 
 def not_saved(number: int, ending: Ending, seconds: float, goodput: Goodput) -> None:
-    """At the end of a run of that many steps and seconds whose last checkpoint is lost."""
+    """The run ends after that many steps and seconds, and its last checkpoint is lost."""
     emit(
         "save_failed",
-        f"the run has reached step {number}, but {ending.loss}",
+        f"the run reached step {number}, but {ending.loss}",
         severity="ERROR",
         step=number,
         **ending.fields,
@@ -151,7 +151,7 @@ def not_saved(number: int, ending: Ending, seconds: float, goodput: Goodput) -> 
 def done(
     number: int, seconds: float, losses: tuple[float | None, float], skipped_steps: int, goodput: Goodput
 ) -> None:
-    """At the end of a run of that many steps and seconds; `losses` are the first and the last."""
+    """The run is done after that many steps and seconds; `losses` are the first and the last."""
     first, last = losses
     text = f"{math.nan if first is None else first:.3f} → {last:.3f}"
     if skipped_steps:

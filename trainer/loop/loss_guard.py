@@ -16,7 +16,7 @@ import torch
 from trainer.errors import UsageError
 
 MIN_LOSSES = 20
-"""Losses needed to tell a spike from the decrease in the first steps."""
+"""Losses needed to distinguish a spike from the decrease in the first steps."""
 
 
 class GuardAction(StrEnum):
@@ -28,16 +28,16 @@ class GuardAction(StrEnum):
 
 
 class Diverged(UsageError):
-    """Too many steps in a row were skipped, and a rollback is not possible."""
+    """Too many steps in a row were skipped, and a rollback is impossible."""
 
 
 @dataclass(slots=True)
 class LossGuard:
-    """Decides on each step by its loss and its gradient's norm.
+    """Decides on each step by its loss and the norm of its gradient.
 
-    A step is skipped when its loss or norm is not finite, or its loss is more than `spike` median deviations
-    above the recent median; more than `patience` skipped steps in a row request a rollback. All ranks must
-    pass the same values, so that all decide the same. With `spike` 0 it checks only finiteness.
+    A step is skipped if its loss or norm is not finite, or its loss exceeds the recent median by more than
+    `spike` median deviations; more than `patience` skipped steps in a row request a rollback. All ranks must
+    pass the same values, so that all decide the same. With `spike` 0 only finiteness counts.
     """
 
     spike: float = 0.0
@@ -51,11 +51,11 @@ class LossGuard:
     _losses: deque[float] = field(default_factory=deque)
 
     def limit(self) -> float:
-        """The loss above which the next step is skipped, as a float32; infinity if there is none."""
+        """The loss above which the next step is skipped, as a float32; infinity without a limit."""
         if not self.spike or len(self._losses) < MIN_LOSSES:
             return math.inf
         median = statistics.median(self._losses)
-        # Unlike the standard deviation, it does not grow with the spikes.
+        # Unlike the standard deviation, it does not grow with spikes.
         deviation = statistics.median(abs(loss - median) for loss in self._losses)
         # The device compares in float32, and must decide the same.
         return ctypes.c_float(median + self.spike * max(deviation, 1e-3 * abs(median), 1e-12)).value
@@ -79,7 +79,7 @@ class LossGuard:
         return GuardAction.SKIP
 
     def state(self) -> dict[str, Any]:
-        """For the checkpoint."""
+        """The state for the checkpoint."""
         return {"losses": list(self._losses), "skipped": self.skipped, "total": self.total}
 
     def load_state(self, state: Mapping[str, Any] | None) -> None:

@@ -1,9 +1,9 @@
 """`--micro-batch auto`: the largest micro-batch that fits the device's memory, computed before step 1.
 
-The memory of a step is that of weights, gradients and optimizer, and of what the forward pass keeps for the
-backward pass. The second is found by a forward pass of one sample without data or memory (torch's fake
-tensors), so it costs the same for any size of the model. What is computed depends on the model, the strategy
-and the device only, not on what else is in memory: a restart finds the same. The global batch never changes.
+A step needs memory for weights, gradients and optimizer, and for what the forward pass keeps for the backward
+pass. The latter is found by a forward pass of one sample without data or memory (torch's fake tensors), so it
+costs the same for any size of the model. The result depends only on the model, the strategy and the device,
+not on other memory in use: a restart finds the same. The global batch never changes.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from trainer.torch_private import FakeTensorMode, storage_id
 
 GIB = float(1 << 30)
 GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
-"""Of a GPU's memory: the allocator can't use the rest; contexts and NCCL's buffers take so many bytes."""
+"""Usable share of a GPU's memory, of which the allocator can't use the rest; bytes of contexts and of NCCL's
+buffers."""
 CPU_SHARE = 0.5
-"""Of a machine's memory, for all of its ranks: the rest is for the data, the checkpoints and others."""
+"""Usable share of a machine's memory, for all of its ranks; the rest is for data, checkpoints and others."""
 MARGIN = 1.25
-"""Buffers that a kernel needs for a moment, and gradients of activations."""
+"""Factor for temporary buffers of kernels, and for gradients of activations."""
 _SHARDED = {"fsdp": "weights", "zero3": "weights", "zero1": "optimizer", "zero2": "optimizer"}
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes of one rank: all that there is, what each step needs, and what each sample adds."""
+    """Bytes of one rank: usable memory, the need of each step, and the need of each sample."""
 
     usable: float
     fixed: float
@@ -56,23 +57,24 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
     """The micro-batch that fits on every rank; a collective call.
 
     Raises:
-        UsageError: for a model whose forward pass can't be followed.
+        UsageError: for a model whose forward pass can't be traced.
     """
     dtype = compute_dtype(config, device)
     mesh = ParallelMesh.of(config.parallel, group.world_size)
-    found = MemoryEstimate(
+    estimate = MemoryEstimate(
         device_memory(device, group.world_size // group.nodes),
         fixed_bytes(workload.model, workload, config.parallel.strategy, dtype, mesh.shard * mesh.tensor),
         saved_bytes(config, workload, dtype),
     )
     share = config.data.batch // mesh.data_size
-    samples = int(min(*group.all_gather(found.samples), share))
+    samples = int(min(*group.all_gather(estimate.samples), share))
     if group.rank == 0:
-        tight = found.fixed + found.per_sample * MARGIN > found.usable
+        tight = estimate.fixed + estimate.per_sample * MARGIN > estimate.usable
         emit(
             "phase",
-            f"--micro-batch auto: {samples}, by {found.fixed / GIB:.2f} GiB and {found.per_sample / GIB:.3f} "
-            f"GiB a sample of {found.usable / GIB:.2f} GiB" + (", which may be too little" if tight else ""),
+            f"--micro-batch auto: {samples}, by {estimate.fixed / GIB:.2f} GiB and "
+            f"{estimate.per_sample / GIB:.3f} GiB per sample, of {estimate.usable / GIB:.2f} GiB"
+            + (", which may be too little" if tight else ""),
             severity="WARNING" if tight else "INFO",
             phase="starting",
             micro_batch=samples,
@@ -86,7 +88,7 @@ def device_memory(device: torch.device, local_ranks: int) -> float:
         return GPU_SHARE * torch.cuda.get_device_properties(device).total_memory - GPU_OTHER
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):
-        # A container's limit; "max" without one.
+        # A container's limit; "max" without a limit.
         whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return CPU_SHARE * whole / max(1, local_ranks)
 
@@ -94,13 +96,13 @@ def device_memory(device: torch.device, local_ranks: int) -> float:
 def fixed_bytes(
     model: nn.Module, workload: Workload, strategy: str, dtype: torch.dtype, world_size: int
 ) -> float:
-    """Weights, gradients and AdamW's two moments of a rank; of an unknown strategy as of DDP."""
+    """Bytes of weights, gradients and AdamW's two moments of a rank; an unknown strategy counts as DDP."""
     sharded = _SHARDED.get(strategy, "")
     stored = float(sum(p.numel() * p.element_size() for p in model.parameters()))
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     low = torch.empty((), dtype=dtype).element_size()
     if sharded == "optimizer":
-        # Weights and gradients of the forward pass are whole, a full copy and the moments are not.
+        # Weights and gradients of the forward pass are whole; a full copy and the moments are sharded.
         weights = float(sum(p.numel() * min(low, p.element_size()) for p in model.parameters()))
         return weights + low * trained + 12.0 * trained / world_size
     whole = stored + 12.0 * trained
@@ -113,15 +115,15 @@ def fixed_bytes(
 
 
 def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float:
-    """What the forward pass of one sample keeps for the backward pass, in bytes.
+    """Bytes that the forward pass of one sample keeps for the backward pass.
 
     Raises:
-        UsageError: if it depends on values, so that it can't be followed without them.
+        UsageError: if they depend on values, which the trace does not have.
     """
     collate = workload.collate or _stacked
     batch = collate([workload.train[0]])
     run = workload.probe or workload.model
-    # Models of Hugging Face come in evaluation mode, in which no dropout keeps its mask.
+    # Models of Hugging Face come in evaluation mode, in which dropout keeps no mask.
     workload.model.train()
     try:
         with FakeTensorMode(allow_non_fake_inputs=True) as mode, _fake(workload.model, dtype):
@@ -129,10 +131,10 @@ def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float
             with _counted(workload, checkpointed=config.parallel.activation_checkpointing == "on") as count:
                 run(*(_fake_input(part, mode, dtype) for part in inputs))
             return count()
-    # The model's own code fails in its own way where it asks for a value.
+    # The model's own code fails in its own way when it needs a value.
     except Exception as error:
         raise UsageError(
-            f"--micro-batch auto can't follow this model ({one_line(error)}): give a number"
+            f"--micro-batch auto can't trace this model ({one_line(error)}): give a number"
         ) from error
 
 
@@ -169,9 +171,9 @@ def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[], float]]:
-    """Count the bytes that are saved for the backward pass, but not those of weights.
+    """Count the bytes saved for the backward pass, without weights.
 
-    With checkpointed activations the input of each block stays, and one block is computed again at a time.
+    With checkpointed activations the input of each block stays, and one block is recomputed at a time.
     """
     weights = {storage_id(tensor.untyped_storage()) for tensor in workload.model.parameters()}
     saved: dict[int, torch.UntypedStorage] = {}
@@ -181,13 +183,13 @@ def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[],
         storage = tensor.untyped_storage()
         key = storage_id(storage)
         if key not in weights:
-            # Kept, so that its address is not used again.
+            # Kept, so that its id is not reused.
             saved[key] = storage
         return tensor
 
-    def enter(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def enter(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         nonlocal inputs
-        first = next(value for value in (*given, *named.values()) if isinstance(value, torch.Tensor))
+        first = next(value for value in (*args, *named.values()) if isinstance(value, torch.Tensor))
         inputs += first.numel() * first.element_size()
 
     def total() -> float:

@@ -1,4 +1,4 @@
-"""Metrics for a service over a network: written by a thread, so that the training never waits for it."""
+"""Metrics for a network service, written by a thread, so that the training never waits for it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LIMIT = 1000
 
 
 class Writer(Protocol):
-    """A run in a service. Only one thread calls it; anything it raises ends its use."""
+    """A run in a service. One thread calls it; any error ends its use."""
 
     name: str
-    """In messages, with the flag that asks for it."""
+    """Name in messages, with the flag that turns it on."""
     package: str
-    """What to install with pip."""
+    """Package to install with pip."""
 
     def open(self) -> None:
-        """Connect, and find the run of this id or begin it."""
+        """Connect, and find the run of this id or create it."""
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record the metrics of a step."""
@@ -35,7 +35,7 @@ class Writer(Protocol):
 
 
 class BackgroundSink:
-    """Implements `sinks.MetricSink` with a writer. Its first error is one WARNING, and the end of its use."""
+    """Implements `sinks.MetricSink` with a writer. Its first error is one WARNING and ends its use."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -45,7 +45,7 @@ class BackgroundSink:
         self._thread.start()
 
     def record(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Queue the metrics of a step, by name; it returns at once."""
+        """Queue the metrics of a step, by name; returns at once."""
         copied = {name: float(value) for name, value in metrics.items()}
         if self._failed:
             return
@@ -55,7 +55,7 @@ class BackgroundSink:
             self._dropped += 1
 
     def close(self, seconds: float, *, finished: bool) -> None:
-        """Send what is queued, for so many seconds at most."""
+        """Send the queued metrics, for at most `seconds`."""
         until = time.monotonic() + seconds
         for last in (lambda: self._writer.close(finished=finished), None):
             with contextlib.suppress(queue.Full):
@@ -63,7 +63,7 @@ class BackgroundSink:
         self._thread.join(max(0.01, until - time.monotonic()))
         if not self._failed and (self._thread.is_alive() or self._dropped):
             left = self._queue.qsize() + self._dropped
-            self._warn(f"{left} reported steps were not sent: it did not answer in time")
+            self._warn(f"{left} reported steps were not sent: no answer in time")
 
     def _run(self) -> None:
         try:
@@ -80,5 +80,5 @@ class BackgroundSink:
         self._warn(reason)
 
     def _warn(self, reason: str) -> None:
-        text = f"no metrics for {self._writer.name}: {reason}; the training continues"
+        text = f"no metrics for {self._writer.name}: {reason}; training continues"
         emit("phase", text, severity="WARNING", phase="metrics")

@@ -10,16 +10,16 @@ from typing import Any
 class ExperimentsWriter:
     """Implements `background.Writer` with a run of an experiment, which a restart continues.
 
-    The project and region are those that Vertex AI sets for a job (google.cloud.aiplatform.initializer), or
-    $GOOGLE_CLOUD_PROJECT and $GOOGLE_CLOUD_REGION. Without `tensorboard`, the resource name of one, the
-    experiment's own is used, or the region's default one.
+    Project and region are those that Vertex AI sets for a job (google.cloud.aiplatform.initializer), or
+    $GOOGLE_CLOUD_PROJECT and $GOOGLE_CLOUD_REGION. Without `tensorboard` (a resource name), the experiment's
+    own is used, or the region's default.
     """
 
     name, package = "Vertex AI Experiments (--vertex-experiment)", "google-cloud-aiplatform"
 
     def __init__(self, experiment: str, tensorboard: str, run_id: str, settings: Mapping[str, Any]) -> None:
         self._experiment, self._tensorboard, self._settings = experiment, tensorboard, settings
-        # The id of a run: [a-z0-9][a-z0-9-]{0,127} (google.cloud.aiplatform.ExperimentRun).
+        # A run's id must match [a-z0-9][a-z0-9-]{0,127} (google.cloud.aiplatform.ExperimentRun).
         self._id = re.sub(r"[^a-z0-9-]", "-", run_id.lower())[:128].lstrip("-")
         self._run: Any = None
 

@@ -27,15 +27,15 @@ SOURCES = {
     "lost": "WASTED_PROGRESS_FROM_DISRUPTION",
     "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
 }
-"""The `badput_source` of each bucket but `step` in ml-goodput-measurement 0.2.3: goodput_utils.BadputType,
-and monitoring._flatten_badput_dict for events of one's own. The names of the metrics are those that it writes
-below compute.googleapis.com/workload/: monitoring._upload_goodput_metrics_to_gcm."""
+"""The `badput_source` of each bucket except `step` in ml-goodput-measurement 0.2.3: goodput_utils.BadputType,
+and monitoring._flatten_badput_dict for custom events. The metrics' names are those that it writes below
+compute.googleapis.com/workload/: monitoring._upload_goodput_metrics_to_gcm."""
 BUCKETS = (*SOURCES, "step")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """A step of a progress file: when it ended (epoch seconds), and how long it took."""
+    """A step in a progress file: when it ended (epoch seconds), and how long it took."""
 
     step: int
     at: float
@@ -43,7 +43,7 @@ class RecordedStep:
 
 
 class Goodput:
-    """Seconds by bucket. `progress_file`, on the node's disk, has the last step for the next attempt."""
+    """Seconds by bucket. `progress_file`, on the node's disk, keeps the last step for the next attempt."""
 
     def __init__(self, progress_file: Path | None) -> None:
         self.seconds = dict.fromkeys(BUCKETS, 0.0)
@@ -60,7 +60,7 @@ class Goodput:
 
     @contextmanager
     def measure(self, bucket: str, phase: str = "") -> Iterator[None]:
-        """Count this time in `bucket`; the supervisor knows it as a phase of that name, or of `phase`."""
+        """Count this time in `bucket`; the supervisor sees a phase of that name, or of `phase`."""
         began = time.monotonic()
         try:
             with progress.phase(phase or bucket):
@@ -86,18 +86,18 @@ class Goodput:
         self.seconds["lost"] += moved
 
     def record_step(self, step: int, step_seconds: float) -> None:
-        """Write this complete step and the duration of a step to the progress file."""
+        """Write this completed step and its duration to the progress file."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.write_text(json.dumps({"step": step, "at": time.time(), "seconds": step_seconds}))
 
     def count_restore(self, seconds: float) -> None:
-        """Count seconds of the start, which `init` contains, as those of loading a checkpoint."""
+        """Count seconds of the start, part of `init`, as loading a checkpoint."""
         self.seconds["restore"] += seconds
         self.seconds["init"] -= seconds
 
     def state(self) -> dict[str, float]:
-        """What a checkpoint keeps."""
+        """The figures that a checkpoint keeps."""
         return {**self._rounded(), "disruptions": self.disruptions}
 
     def load_state(self, saved: Mapping[str, float]) -> None:
@@ -106,7 +106,7 @@ class Goodput:
         self.disruptions = int(saved["disruptions"])
 
     def report(self, step: int) -> dict[str, Any]:
-        """The metrics of an event at `step`, by the names of ml-goodput-measurement; times in seconds."""
+        """The metrics of an event at `step`, named as in ml-goodput-measurement; times in seconds."""
         rounded = self._rounded()
         return {
             "goodput_time": rounded["step"],

@@ -1,7 +1,7 @@
 """Utilization and memory of this node's GPUs, measured by the driver: a structured line every 10 seconds.
 
-One process of a node reports them. A value that the driver does not report is omitted, never zero; a GPU
-without any is not read again.
+One process per node reports them. A value that the driver does not report is omitted, never zero; a GPU
+without values is not read again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_gpu(index: int) -> dict[str, Any]:
 
 
 class GpuReporter:
-    """`tick` may be called at every step; it reports once an interval."""
+    """Reports the GPUs once per interval; call `tick` at every step."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class GpuReporter:
         self._next = clock()
 
     def tick(self) -> None:
-        """Report, if the interval has passed and a GPU is readable."""
+        """Report if the interval has passed and a GPU is readable."""
         now = self._clock()
         if not self._readable or now < self._next:
             return

@@ -30,7 +30,7 @@ def peak_flops(device_name: str) -> float | None:
 
 
 def _matches(words: Sequence[str], name: str) -> bool:
-    """Whether all words are in the name, the first as a separate word (an L4 is no L40)."""
+    """Whether all words are in the name, the first as a separate word (an L4 is not an L40)."""
     parts = name.replace("-", " ").split()
     return words[0] in parts and all(word in name for word in words)
 

@@ -1,4 +1,4 @@
-"""Metrics for an MLflow server, or a folder or database of MLflow's."""
+"""Metrics for an MLflow server, or for a folder or database of MLflow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 TAG = "vxtui.run"
-"""The tag by which a restart finds its run: MLflow gives runs ids of its own."""
+"""The tag by which a restart finds its run, as MLflow gives runs its own ids."""
 _PARAMETERS = 100
-"""MLflow takes no more at once (mlflow.utils.validation.MAX_PARAMS_TAGS_PER_BATCH)."""
+"""Most parameters per MLflow request (mlflow.utils.validation.MAX_PARAMS_TAGS_PER_BATCH)."""
 
 
 class MlflowWriter:
-    """Implements `background.Writer`. The address is $MLFLOW_TRACKING_URI's, or the default of MLflow."""
+    """Implements `background.Writer`. The address is $MLFLOW_TRACKING_URI, or MLflow's default."""
 
     name, package = "MLflow (--mlflow-experiment)", "mlflow-skinny"
 
@@ -27,8 +27,8 @@ class MlflowWriter:
         from mlflow.entities import Param  # noqa: PLC0415
 
         self._client = client = MlflowClient()
-        found = client.get_experiment_by_name(self._experiment)
-        experiment = found.experiment_id if found else client.create_experiment(self._experiment)
+        existing = client.get_experiment_by_name(self._experiment)
+        experiment = existing.experiment_id if existing else client.create_experiment(self._experiment)
         runs = client.search_runs([experiment], f"tags.`{TAG}` = '{self._id}'", max_results=1)
         if runs:
             self._run = runs[0].info.run_id

@@ -27,7 +27,7 @@ class StepProfiler:
         self._profile: profile | None = None
 
     def step(self, number: int) -> None:
-        """Call it when step `number` begins."""
+        """Start or stop the recording when step `number` begins."""
         if self._profile is not None and number > self._last:
             self._write()
         elif self._profile is None and self._first == number <= self._last:
@@ -60,13 +60,13 @@ def trace_folder(config: Config, env: Mapping[str, str]) -> Path:
     Raises:
         UsageError: for a bucket that is not mounted.
     """
-    given = config.profile_dir
-    if given and bucket_path(given) is not None and not buckets_mounted():
-        raise UsageError(f"--profile-dir {given}: no bucket is mounted on this node")
+    folder = config.profile_dir
+    if folder and bucket_path(folder) is not None and not buckets_mounted():
+        raise UsageError(f"--profile-dir {folder}: no bucket is mounted on this node")
     board = config.tensorboard_dir or env.get("AIP_TENSORBOARD_LOG_DIR", "")
-    if not given and board and (bucket_path(board) is None or buckets_mounted()):
-        given = f"{board.rstrip('/')}/profile"
-    return local_path(given or "profile")
+    if not folder and board and (bucket_path(board) is None or buckets_mounted()):
+        folder = f"{board.rstrip('/')}/profile"
+    return local_path(folder or "profile")
 
 
 def _steps(text: str) -> tuple[int, int]:
@@ -75,5 +75,5 @@ def _steps(text: str) -> tuple[int, int]:
         return 0, -1
     first, dash, last = text.partition("-")
     if not (dash and first.isdigit() and last.isdigit() and 0 < int(first) <= int(last)):
-        raise UsageError(f"--profile-steps {text}: write the first and the last step, such as 20-25")
+        raise UsageError(f"--profile-steps {text}: give the first and the last step, such as 20-25")
     return int(first), int(last)

@@ -1,4 +1,5 @@
-"""Outputs of metrics; each has its module: files, or services, which `background` keeps from the loop."""
+"""Outputs of metrics, each in a module of its own: files, or services, which `background` decouples from the
+loop."""
 
 from __future__ import annotations
 
@@ -19,23 +20,23 @@ from trainer.structured_log import emit
 
 
 class MetricSink(Protocol):
-    """Only rank 0 has sinks. A sink must not raise: a metric must not end the training."""
+    """An output of metrics, on rank 0 only. It must not raise: metrics must not end the training."""
 
     def record(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record the metrics of a reported step, by name, in SI units."""
 
     def close(self, seconds: float, *, finished: bool) -> None:
-        """Write the buffer within so many seconds; `finished` is false if the run will be resumed."""
+        """Flush within `seconds`; `finished` is false if the run will be resumed."""
 
 
 def make_sinks(config: Config, rank: int, run_id: str = "") -> list[MetricSink]:
-    """The sinks of the settings and the environment; a service knows the run by `run_id`."""
+    """The sinks that settings and environment ask for; a service knows the run by `run_id`."""
     if rank != 0:
         return []
     sinks: list[MetricSink] = []
     folder = config.tensorboard_dir or os.environ.get("AIP_TENSORBOARD_LOG_DIR", "")
     if bucket_path(folder) is not None and not buckets_mounted():
-        text = f"no metrics for TensorBoard: {folder} is in a bucket, and none is mounted on this node"
+        text = f"no metrics for TensorBoard: {folder} is in a bucket, and no bucket is mounted on this node"
         emit("phase", text, severity="WARNING", phase="metrics")
     elif folder:
         sinks.append(TensorBoardSink(local_path(folder)))
@@ -45,17 +46,17 @@ def make_sinks(config: Config, rank: int, run_id: str = "") -> list[MetricSink]:
 
 
 def _writers(config: Config, run_id: str) -> Iterator[Writer]:
-    given, settings = config.metrics, dict(_flat(asdict(config)))
-    if given.wandb_project:
-        yield WandbWriter(given.wandb_project, given.wandb_mode, run_id, settings)
-    if given.mlflow_experiment:
-        yield MlflowWriter(given.mlflow_experiment, run_id, settings)
-    if given.vertex_experiment:
-        yield ExperimentsWriter(given.vertex_experiment, given.vertex_tensorboard, run_id, settings)
+    metrics, settings = config.metrics, dict(_flat(asdict(config)))
+    if metrics.wandb_project:
+        yield WandbWriter(metrics.wandb_project, metrics.wandb_mode, run_id, settings)
+    if metrics.mlflow_experiment:
+        yield MlflowWriter(metrics.mlflow_experiment, run_id, settings)
+    if metrics.vertex_experiment:
+        yield ExperimentsWriter(metrics.vertex_experiment, metrics.vertex_tensorboard, run_id, settings)
 
 
 def _flat(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The settings by their names, with their sections."""
+    """The settings by name, prefixed with their sections."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name}.")

@@ -1,7 +1,7 @@
-"""A record of each step of a process: which samples it used, and which weights it had afterwards.
+"""A record of each step of a process: its samples, and the weights after it.
 
-It shows whether two runs, or two ranks, have done the same. A line is in the kernel before the step goes on,
-so that it outlives a process that is killed.
+It shows whether two runs, or two ranks, did the same. A line reaches the kernel before the step continues, so
+that it outlives a killed process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from trainer.optimizers.sharded import local_shard
 
 
 class StepLog:
-    """Appends to `steps-<host's process id>-<start>.jsonl` below the folder; nothing without one.
+    """Appends to `steps-<host's process id>-<start>.jsonl` below the folder; does nothing without a folder.
 
-    A step has two lines: when it begins, with the `samples` of this rank, and when the weights have changed,
-    with their `hash`. `epoch` counts the memberships of an elastic run, else the attempts.
+    A step has two lines: at its begin with the `samples` of this rank, and after the update with the `hash`
+    of the weights. `epoch` counts the memberships of an elastic run, otherwise the attempts.
 
     Raises:
         UsageError: if the folder can't be written.
@@ -58,7 +58,7 @@ class StepLog:
 
 
 def _hash(model: nn.Module) -> str:
-    """Of this rank's part of the weights."""
+    """A hash of this rank's part of the weights."""
     digest = hashlib.sha256()
     for name, weight in model.named_parameters():
         own = local_shard(weight.detach()).cpu().contiguous()

@@ -1,4 +1,4 @@
-"""Metrics of a step besides its loss: device utilization, memory, and the time left."""
+"""Metrics of a step besides its loss: device utilisation, memory, and the time left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECENT = 20
 
 
 class StepMetrics:
-    """Device metrics of one rank. With `flops_per_token` `None` the first pass is counted."""
+    """Device metrics of one rank. If `flops_per_token` is `None`, the first pass is counted."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class StepMetrics:
         compiled: bool = False,
         peak: float | None = None,
     ) -> None:
-        """`peak` is the device's FLOP/s, by default the data sheet's for a GPU of its name.
+        """`peak` is the device's FLOP/s, by default from the data sheet of the GPU's name.
 
         A compiled model is not counted: torch never compiles a model that first runs under a counter.
         """
@@ -40,10 +40,10 @@ class StepMetrics:
 
     @contextmanager
     def counted(self, tokens: int) -> Iterator[None]:
-        """Context of a forward and backward pass of this rank over so many tokens.
+        """Context of a forward and backward pass of this rank over this many tokens.
 
-        The first one counts matrix products, convolutions and attention, a multiply-add as two operations;
-        not if the count is known, the model is compiled, or the peak is unknown.
+        The first one counts matrix products, convolutions and attention, a multiply-add as two operations,
+        unless the count is known, the model is compiled, or the peak is unknown.
         """
         if not self._counts or self._peak is None:
             yield
@@ -73,5 +73,5 @@ class StepMetrics:
         began, first = self._reports[0]
         if step <= first:
             return None
-        # It includes evaluations and checkpoints between the steps.
+        # Includes evaluations and checkpoints between the steps.
         return (now - began) / (step - first) * (total - step)

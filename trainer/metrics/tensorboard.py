@@ -10,7 +10,7 @@ from trainer.structured_log import emit
 
 
 class TensorBoardSink:
-    """Writes event files. It reports the first error, and writes nothing after it."""
+    """Writes event files. Reports the first error, and writes nothing after it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,7 +32,7 @@ class TensorBoardSink:
             self._give_up(error)
 
     def close(self, seconds: float, *, finished: bool) -> None:
-        """Write the buffer."""
+        """Flush the buffer."""
         if self._writer is not None and not self._failed:
             try:
                 self._writer.close()

@@ -36,4 +36,4 @@ class TuningSink:
             )
 
     def close(self, seconds: float, *, finished: bool) -> None:
-        """Nothing is buffered: each report is written at once."""
+        """Do nothing: each report is written at once."""

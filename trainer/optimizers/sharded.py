@@ -43,19 +43,19 @@ class ShardedOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """This rank's shards, whose gradients a loss scaler divides; they share memory with the weights'."""
+        """This rank's shards, whose gradients a loss scaler divides; they share memory with the weights."""
         self._connect()
         return [{"params": [shard for _, shard in self._names.values()]}]
 
     def gradients(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Weights with a gradient, and this rank's shard of it; not copied."""
+        """Weights with a gradient, and this rank's shard of the gradient; not copied."""
         return [(p, local_shard(p.grad)) for p, _ in self._names.values() if p.grad is not None]
 
     @torch.no_grad()
     def step(self, rate: float, divisor: torch.Tensor | None, skip: torch.Tensor | None) -> None:
-        """Step with the gradients divided by `divisor`; where `skip` is 1, change nothing.
+        """Step with the gradients divided by `divisor`; if `skip` is 1, change nothing.
 
-        Both are scalars on the device. A fused kernel reads them there, the others make the host wait.
+        Both are scalars on the device. A fused kernel reads them there, other kernels make the host wait.
         """
         self._connect()
         for optimizer in self._optimizers:
@@ -73,7 +73,7 @@ class ShardedOptimizer:
 
     @torch.no_grad()
     def _connect(self) -> None:
-        """Have the shards refer to the weights' present memory and to that of their gradients."""
+        """Point the shards to the weights' present memory and to that of their gradients."""
         for weight, shard in self._names.values():
             if shard is not weight:
                 # FSDP moves a shard to padded memory at its first use.
@@ -81,20 +81,20 @@ class ShardedOptimizer:
                 shard.grad = None if weight.grad is None else local_shard(weight.grad)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Its state by the weight's name and its own, sharded as the weights; not copied. No counters."""
-        found = {}
+        """The optimizer's state by weight and name, sharded as the weights, without counters; not copied."""
+        tensors = {}
         for name, (weight, shard) in self._names.items():
             for key, value in self._state_of(shard).items():
                 if key != "step":
-                    found[f"{name}.{key}"] = like(value, weight) if isinstance(weight, DTensor) else value
-        return found
+                    tensors[f"{name}.{key}"] = like(value, weight) if isinstance(weight, DTensor) else value
+        return tensors
 
     def _state_of(self, shard: nn.Parameter) -> dict[str, torch.Tensor]:
-        return next(each.state[shard] for each in self._optimizers if shard in each.state)
+        return next(optimizer.state[shard] for optimizer in self._optimizers if shard in optimizer.state)
 
     @property
     def updates(self) -> float:
-        """How many steps the optimizer counts; 0 if it counts none."""
+        """Steps that the optimizer counts; 0 if it counts none."""
         return next((float(state["step"]) for state in self._counters()), 0.0)
 
     @updates.setter
@@ -112,7 +112,7 @@ def _shard(weight: nn.Parameter) -> nn.Parameter:
 
 
 def local_shard(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's shard of a DTensor, any other tensor as it is; not copied."""
+    """This rank's shard of a DTensor, or the tensor itself; not copied."""
     if not isinstance(tensor, DTensor):
         return tensor
     with torch.no_grad():
@@ -124,7 +124,7 @@ def _gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def _new_state(optimizer: torch.optim.Optimizer, shard: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What the optimizer would create at its first step."""
+    """The state that the optimizer would create at its first step."""
     if isinstance(optimizer, torch.optim.SGD):
         return {"momentum_buffer": torch.zeros_like(shard)} if optimizer.defaults["momentum"] else {}
     if isinstance(optimizer, torch.optim.Muon):

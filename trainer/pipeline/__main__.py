@@ -22,7 +22,7 @@ Given = argparse.Namespace
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Run a step; return the exit code."""
     parser = argparse.ArgumentParser("python -m trainer.pipeline", description=__doc__)
     steps = parser.add_subparsers(dest="step", required=True)
     for name, (run, flags) in STEPS.items():
@@ -31,102 +31,102 @@ def main(argv: Sequence[str] | None = None) -> int:
             step.add_argument(
                 f"--{flag}", type=kind, default="" if kind is str else None, required=kind is not str
             )
-    given = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     try:
-        return STEPS[given.step][0](given)
+        return STEPS[args.step][0](args)
     except (study.NoTrial, OSError, ValueError, KeyError, TypeError) as error:
         reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError | TypeError) else str(error)
-        emit("error", f"the step {given.step} failed: {reason}", severity="ERROR")
+        emit("error", f"the step {args.step} failed: {reason}", severity="ERROR")
         return FAILED
     except Exception as error:
-        # The client's own errors say what was asked and why not.
+        # The client's own errors name the request and the reason.
         if not type(error).__module__.startswith("google."):
             raise
-        emit("error", f"the step {given.step} failed: {error}", severity="ERROR")
+        emit("error", f"the step {args.step} failed: {error}", severity="ERROR")
         return FAILED
 
 
-def plan_sweep(given: Given) -> int:
-    """The worker pools of the sweep's trials."""
-    write(given.sweep_out, stages.sweep_pools(given.pools, steps=given.steps, samples=given.samples))
+def plan_sweep(args: Given) -> int:
+    """Write the worker pools of the sweep's trials."""
+    write(args.sweep_out, stages.sweep_pools(args.pools, steps=args.steps, samples=args.samples))
     return exit_codes.DONE
 
 
-def plan_stages(given: Given) -> int:
-    """The best trial of the sweep, and the worker pools of the stages with its flags."""
-    best, loss = study.best_of(given.tuning_job)
+def plan_stages(args: Given) -> int:
+    """Write the best trial of the sweep, and the worker pools of the stages with its flags."""
+    best, loss = study.best_of(args.tuning_job)
     emit("phase", f"the best trial has the loss {loss:g}: {' '.join(best)}", phase="sweep")
-    length = {"steps": given.steps, "samples": given.samples}
-    folders = stages.stage_folders(given.folder, given.pools, best, **length)
-    for name, pools in stages.stage_pools(given.pools, folders, best, **length).items():
-        write(getattr(given, f"{name}_out"), pools)
+    length = {"steps": args.steps, "samples": args.samples}
+    folders = stages.stage_folders(args.folder, args.pools, best, **length)
+    for name, pools in stages.stage_pools(args.pools, folders, best, **length).items():
+        write(getattr(args, f"{name}_out"), pools)
     result = f"{folders['integration'].rpartition('/')[0]}/evaluation.json"
     write(
-        given.evaluation_out,
-        stages.evaluation_pools(given.pools, folders["integration"], result, samples=given.samples),
+        args.evaluation_out,
+        stages.evaluation_pools(args.pools, folders["integration"], result, samples=args.samples),
     )
-    write(given.result_out, result)
-    write(given.baseline_out, folders["quality"])
-    write(given.candidate_out, folders["integration"])
-    write(given.best_out, " ".join(best))
-    write(given.loss_out, loss)
+    write(args.result_out, result)
+    write(args.baseline_out, folders["quality"])
+    write(args.candidate_out, folders["integration"])
+    write(args.best_out, " ".join(best))
+    write(args.loss_out, loss)
     return exit_codes.DONE
 
 
-def read_evaluation(given: Given) -> int:
-    """The figures of an evaluation, as output parameters."""
-    found: dict[str, Any] = read_json(given.result)
-    emit("phase", f"{given.result}: {json.dumps(found)}", phase="evaluation")
-    write(given.likelihood_out, float(found["likelihood"]))
-    write(given.accuracy_out, float(found.get("accuracy", 0.0)))
+def read_evaluation(args: Given) -> int:
+    """Write the metrics of an evaluation as output parameters."""
+    metrics: dict[str, Any] = read_json(args.result)
+    emit("phase", f"{args.result}: {json.dumps(metrics)}", phase="evaluation")
+    write(args.likelihood_out, float(metrics["likelihood"]))
+    write(args.accuracy_out, float(metrics.get("accuracy", 0.0)))
     return exit_codes.DONE
 
 
-def prepare_endpoint(given: Given) -> int:
-    """The endpoint, with a stable model on it."""
-    vertex = Vertex(given.project, given.location)
-    baseline = release.Baseline(given.model_name, given.baseline, given.image)
-    endpoint, stable = release.prepared_endpoint(vertex, given.endpoint_name, baseline, _machine(given))
-    write(given.endpoint_out, endpoint)
-    address = f"https://{given.location}-aiplatform.googleapis.com/v1/{stable}"
-    write_artifact(given.executor_input, "stable", address, {"resourceName": stable})
+def prepare_endpoint(args: Given) -> int:
+    """Create the endpoint with a stable model on it, or find it."""
+    vertex = Vertex(args.project, args.location)
+    baseline = release.Baseline(args.model_name, args.baseline, args.image)
+    endpoint, stable = release.prepared_endpoint(vertex, args.endpoint_name, baseline, _machine(args))
+    write(args.endpoint_out, endpoint)
+    address = f"https://{args.location}-aiplatform.googleapis.com/v1/{stable}"
+    write_artifact(args.executor_input, "stable", address, {"resourceName": stable})
     return exit_codes.DONE
 
 
-def deploy_canary(given: Given) -> int:
-    """The new version, with a small share of the traffic."""
-    vertex = _vertex_of(given.endpoint)
-    deployed = release.deploy_canary(vertex, given.endpoint, given.model, given.percent, _machine(given))
-    write(given.deployed_out, deployed)
+def deploy_canary(args: Given) -> int:
+    """Deploy the new version with a small share of the traffic."""
+    vertex = _vertex_of(args.endpoint)
+    deployed = release.deploy_canary(vertex, args.endpoint, args.model, args.percent, _machine(args))
+    write(args.deployed_out, deployed)
     return exit_codes.DONE
 
 
-def check_canary(given: Given) -> int:
-    """Predictions through the endpoint; what is wrong with them is an output, and no failure."""
-    vertex = _vertex_of(given.endpoint)
-    found = canary.check(vertex, given.endpoint, given.deployed, given.requests, given.questions)
-    problem = found.problem(given.max_error_rate, given.max_latency)
+def check_canary(args: Given) -> int:
+    """Check predictions through the endpoint; problems are an output, not a failure."""
+    vertex = _vertex_of(args.endpoint)
+    result = canary.check(vertex, args.endpoint, args.deployed, args.requests, args.questions)
+    problem = result.problem(args.max_error_rate, args.max_latency)
     text = problem or "the canary is good"
-    figures = f"{found.requests} predictions, {found.errors} errors, {found.canary} by the canary"
+    figures = f"{result.requests} predictions, {result.errors} errors, {result.canary} by the canary"
     severity = "WARNING" if problem else "INFO"
-    emit("phase", f"{text}: {figures}, 95% within {found.latency:.3f} s", severity=severity, phase="canary")
-    write(given.passed_out, "false" if problem else "true")
-    write(given.error_rate_out, found.errors / max(1, found.requests))
-    write(given.latency_out, found.latency if found.canary else 0.0)
-    write(given.answers_out, found.canary)
+    emit("phase", f"{text}: {figures}, 95% within {result.latency:.3f} s", severity=severity, phase="canary")
+    write(args.passed_out, "false" if problem else "true")
+    write(args.error_rate_out, result.errors / max(1, result.requests))
+    write(args.latency_out, result.latency if result.canary else 0.0)
+    write(args.answers_out, result.canary)
     return exit_codes.DONE
 
 
-def promote(given: Given) -> int:
-    """All of the traffic for the canary."""
-    release.promote(_vertex_of(given.endpoint), given.endpoint, given.deployed)
+def promote(args: Given) -> int:
+    """Give the canary all of the traffic."""
+    release.promote(_vertex_of(args.endpoint), args.endpoint, args.deployed)
     return exit_codes.DONE
 
 
-def roll_back(given: Given) -> int:
-    """The canary off the endpoint; the step fails, since the release has failed."""
-    release.roll_back(_vertex_of(given.endpoint), given.endpoint, given.deployed)
-    emit("error", "the canary was not good: see the log of its check", severity="ERROR")
+def roll_back(args: Given) -> int:
+    """Take the canary off the endpoint; the step fails, since the release failed."""
+    release.roll_back(_vertex_of(args.endpoint), args.endpoint, args.deployed)
+    emit("error", "the canary failed its check; see the log of that step", severity="ERROR")
     return FAILED
 
 
@@ -135,8 +135,8 @@ def _vertex_of(resource: str) -> Vertex:
     return Vertex(project, location)
 
 
-def _machine(given: Given) -> release.ServingMachine:
-    return release.ServingMachine(given.machine_type, given.accelerator_type, given.accelerator_count)
+def _machine(args: Given) -> release.ServingMachine:
+    return release.ServingMachine(args.machine_type, args.accelerator_type, args.accelerator_count)
 
 
 _LENGTH = {"steps": int, "samples": int}
@@ -174,7 +174,7 @@ STEPS: dict[str, tuple[Callable[[Given], int], dict[str, Any]]] = {
     "promote": (promote, _CANARY),
     "roll-back": (roll_back, _CANARY),
 }  # fmt: skip
-"""Each step, and its flags with what reads them."""
+"""Each step, and its flags with their readers."""
 
 
 if __name__ == "__main__":

@@ -22,30 +22,30 @@ _QUANTILE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class CanaryCheck:
-    """What the predictions came to. `latency` is the 95th percentile of the canary's, in seconds."""
+    """The result of the predictions. `latency` is the 95th percentile of the canary's, in seconds."""
 
     requests: int
     errors: int
     canary: int
-    """Answers of the canary."""
+    """Predictions that the canary answered."""
     latency: float
     last_error: str = ""
 
     def problem(self, max_error_rate: float, max_latency: float) -> str:
-        """Why the canary is not good, or ""."""
+        """Why the canary fails the check, or ""."""
         if self.errors > max_error_rate * self.requests:
             return f"{self.errors} of {self.requests} predictions failed, the last: {self.last_error}"
         if not self.canary:
-            return f"none of {self.requests} predictions was answered by the canary"
+            return f"the canary answered none of {self.requests} predictions"
         if self.latency > max_latency:
-            return f"the canary answers in {self.latency:.3f} s, and not within {max_latency:g} s"
+            return f"the canary answers in {self.latency:.3f} s, not within {max_latency:g} s"
         return ""
 
 
 def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions: str = "") -> CanaryCheck:
     """Send predictions, which the endpoint divides by its traffic split.
 
-    A failed one does not say which model it was sent to: it counts against the canary.
+    A failed prediction does not name its model, so it counts against the canary.
     """
     from google.api_core.exceptions import GoogleAPICallError, RetryError  # noqa: PLC0415
 
@@ -61,23 +61,23 @@ def check(vertex: Vertex, endpoint: str, deployed: str, requests: int, questions
             errors, last = errors + 1, str(error)
             continue
         seconds = time.monotonic() - began
-        said = [dict(each).get("answer") for each in reply.predictions]
-        if len(said) != 1 or not isinstance(said[0], str):
-            errors, last = errors + 1, f"the reply is no answer: {said}"
+        answers = [dict(prediction).get("answer") for prediction in reply.predictions]
+        if len(answers) != 1 or not isinstance(answers[0], str):
+            errors, last = errors + 1, f"the reply is not an answer: {answers}"
         elif reply.deployed_model_id == deployed:
             latencies.append(seconds)
     return CanaryCheck(requests, errors, len(latencies), quantile(latencies, _QUANTILE), last)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of the values does not exceed; nan without any."""
+    """The smallest value that this share of the values does not exceed; nan without values."""
     if not values:
         return math.nan
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def instances(questions: str = "") -> Iterator[dict[str, str]]:
-    """Instances without end: of a .jsonl file of images with questions, or drawn ones."""
+    """Endless instances: from a .jsonl file of images with questions, or drawn."""
     if not questions:
         yield from (drawn(number) for number in itertools.count())
     path = local_path(questions)

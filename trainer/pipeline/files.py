@@ -10,20 +10,20 @@ from trainer.cloud_paths import local_path
 
 
 def write(path: str, value: Any) -> None:
-    """Write an output parameter: a text as it is, anything else as JSON. Raises OSError."""
+    """Write an output parameter: a text as is, anything else as JSON. Raises OSError."""
     file = local_path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(value if isinstance(value, str) else json.dumps(value))
 
 
 def write_artifact(executor_input: str, name: str, uri: str, metadata: Mapping[str, Any]) -> None:
-    """Write the output artifact `name`; `executor_input` is what `{{$}}` stands for. Raises OSError."""
+    """Write the output artifact `name`; `executor_input` is the value of `{{$}}`. Raises OSError."""
     outputs = json.loads(executor_input)["outputs"]
     (artifact,) = outputs["artifacts"][name]["artifacts"]
-    made = {**artifact, "uri": uri, "metadata": dict(metadata)}
-    write(outputs["outputFile"], {"artifacts": {name: {"artifacts": [made]}}})
+    output = {**artifact, "uri": uri, "metadata": dict(metadata)}
+    write(outputs["outputFile"], {"artifacts": {name: {"artifacts": [output]}}})
 
 
 def read_json(uri: str) -> Any:
-    """A JSON file on this machine or in a mounted bucket. Raises OSError, ValueError."""
+    """Read a JSON file on this machine or in a mounted bucket. Raises OSError, ValueError."""
     return json.loads(local_path(uri).read_text())

@@ -1,4 +1,4 @@
-"""The release of a model: an endpoint with a stable version, a canary beside it, and the end of either."""
+"""The release of a model: an endpoint with a stable version and a canary, and its promotion or rollback."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from trainer.pipeline.vertex import Vertex
 from trainer.structured_log import emit
 
 STABLE = "stable"
-"""The alias of the version that has the traffic."""
+"""The alias of the version with the traffic."""
 DEFAULT = "default"
-"""The alias that one version of each model has: the first one, until it is moved."""
+"""The alias that one version of each model has: the first, until it is moved."""
 LONGEST = 3600.0
-"""Seconds for a deployment."""
+"""Most seconds of a deployment."""
 _NEW = "0"
-"""Of a traffic split: the model that is being deployed."""
+"""Key of the model being deployed in a traffic split."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingMachine:
-    """What each deployed model runs on."""
+    """The machine that each deployed model runs on."""
 
     type: str
     accelerator: str = ""
@@ -37,7 +37,7 @@ class ServingMachine:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The model that an endpoint without one begins with: a checkpoint, and the image that serves it."""
+    """The model of an endpoint that has none: a checkpoint, and the image that serves it."""
 
     name: str
     checkpoint: str
@@ -63,10 +63,10 @@ class Baseline:
 def prepared_endpoint(
     vertex: Vertex, name: str, baseline: Baseline, machine: ServingMachine
 ) -> tuple[str, str]:
-    """The endpoint of this name, and the version (…/models/ID@VERSION) that has most of its traffic.
+    """The endpoint of this name, and the version (…/models/ID@VERSION) with most of its traffic.
 
-    It is created where there is none; without a deployed model the baseline is registered and gets all of
-    the traffic.
+    It is created if it does not exist; without a deployed model the baseline is registered and gets all
+    traffic.
     """
     listed = vertex.endpoints.list_endpoints(
         request={"parent": vertex.parent, "filter": f'display_name="{name}"'}
@@ -82,12 +82,12 @@ def prepared_endpoint(
         emit("phase", f"{version} is the first model of {endpoint.name}", phase="release")
         return endpoint.name, version
     share = dict(endpoint.traffic_split)
-    stable = max(endpoint.deployed_models, key=lambda each: share.get(each.id, 0))
+    stable = max(endpoint.deployed_models, key=lambda deployed: share.get(deployed.id, 0))
     return endpoint.name, f"{stable.model}@{stable.model_version_id}"
 
 
 def _registered(vertex: Vertex, baseline: Baseline) -> str:
-    """The version of the baseline; an earlier attempt may have uploaded it."""
+    """The version of the baseline, uploaded unless an earlier attempt did."""
     listed = vertex.models.list_models(
         request={"parent": vertex.parent, "filter": f'display_name="{baseline.name}"'}
     )
@@ -100,9 +100,9 @@ def _registered(vertex: Vertex, baseline: Baseline) -> str:
 
 
 def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, machine: ServingMachine) -> str:
-    """Deploy a version with a share of the traffic, taken from the others; the deployed model's id.
+    """Deploy a version with a share of the others' traffic; return the deployed model's id.
 
-    One that is deployed already, by an earlier attempt, is not deployed again.
+    A version that an earlier attempt deployed is not deployed again.
     """
     now = vertex.endpoints.get_endpoint(name=endpoint)
     for each in now.deployed_models:
@@ -120,7 +120,7 @@ def with_canary(current: Mapping[str, int], percent: int) -> dict[str, int]:
     shares = {key: value * left // 100 for key, value in current.items() if value > 0}
     if not shares:
         return {_NEW: 100}
-    # What rounding has left goes to the largest.
+    # The remainder of the rounding goes to the largest.
     shares[max(shares, key=lambda key: shares[key])] += left - sum(shares.values())
     return {_NEW: percent, **shares}
 
@@ -128,7 +128,7 @@ def with_canary(current: Mapping[str, int], percent: int) -> dict[str, int]:
 def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
     """Give a deployed model all of the traffic and the aliases, then undeploy the others.
 
-    The default alias goes with it: who names no version means the one that serves.
+    The default alias moves too: a name without a version means the version that serves.
     """
     now = _split(vertex, endpoint, {deployed: 100})
     for each in now.deployed_models:
@@ -141,17 +141,17 @@ def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
 
 
 def roll_back(vertex: Vertex, endpoint: str, deployed: str) -> None:
-    """Take a canary off an endpoint; its traffic goes back to the others."""
+    """Take a canary off an endpoint; its traffic returns to the others."""
     now = vertex.endpoints.get_endpoint(name=endpoint)
     split = {key: value for key, value in now.traffic_split.items() if key != deployed and value > 0}
     if not split:
-        raise ValueError(f"{endpoint} has no other model than {deployed} to take the traffic")
+        raise ValueError(f"{endpoint} has no model besides {deployed} to take the traffic")
     whole = sum(split.values())
     shares = {key: value * 100 // whole for key, value in split.items()}
     shares[max(shares, key=lambda key: shares[key])] += 100 - sum(shares.values())
     _split(vertex, endpoint, shares)
     _undeploy(vertex, endpoint, deployed)
-    emit("phase", f"the canary {deployed} is off {endpoint}", phase="release")
+    emit("phase", f"the canary {deployed} was taken off {endpoint}", phase="release")
 
 
 def _deploy(

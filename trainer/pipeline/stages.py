@@ -1,4 +1,4 @@
-"""The worker pools of a pipeline's training jobs: those that it is given, with the flags of each job."""
+"""The worker pools of a pipeline's training jobs: the given pools with the flags of each job."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from typing import Any
 
 STAGES = (("texture", "texture"), ("scorers", "scorers"), ("quality", "quality"), ("integration", "both"))
-"""Name and --stage of each training, in their order; each begins with the weights of the one before."""
+"""Name and --stage of each training, in order; each starts from the previous one's weights."""
 Pools = list[dict[str, Any]]
 
 
 def with_flags(pools: Pools, *flags: str) -> Pools:
-    """The pools, with these flags after those that their containers have."""
-    found = copy.deepcopy(pools)
-    for pool in found:
+    """The pools, with these flags appended to those of their containers."""
+    pools_with_flags = copy.deepcopy(pools)
+    for pool in pools_with_flags:
         # An empty pool keeps the place of the workers.
         if pool:
             spec = pool["container_spec"]
             spec["args"] = [*spec.get("args", []), *flags]
-    return found
+    return pools_with_flags
 
 
 def sweep_pools(pools: Pools, *, steps: int, samples: int) -> Pools:
@@ -32,27 +32,27 @@ def sweep_pools(pools: Pools, *, steps: int, samples: int) -> Pools:
 def stage_folders(
     folder: str, pools: Pools, best: Sequence[str], *, steps: int, samples: int
 ) -> dict[str, str]:
-    """Where each stage keeps its checkpoints.
+    """The checkpoint folder of each stage.
 
-    The same settings have the same folders: what Vertex AI takes from the cache is still there, and a stage
-    that is tried again continues.
+    The same settings give the same folders: what Vertex AI takes from the cache is still there, and a stage
+    that is retried continues.
     """
-    said = json.dumps([pools, list(best), steps, samples], sort_keys=True)
-    run = hashlib.sha256(said.encode()).hexdigest()[:12]
+    settings = json.dumps([pools, list(best), steps, samples], sort_keys=True)
+    run = hashlib.sha256(settings.encode()).hexdigest()[:12]
     return {name: f"{folder.rstrip('/')}/{run}/{name}" for name, _ in STAGES}
 
 
 def stage_pools(
     pools: Pools, folders: dict[str, str], best: Sequence[str], *, steps: int, samples: int
 ) -> dict[str, Pools]:
-    """The pools of each stage. `best` are the flags that the sweep has found."""
-    found: dict[str, Pools] = {}
+    """The pools of each stage. `best` are the flags that the sweep found."""
+    by_stage: dict[str, Pools] = {}
     before = ""
     for name, stage in STAGES:
         flags = [f"--stage={stage}", f"--upload-dir={folders[name]}", *best, *_length(steps, samples)]
-        found[name] = with_flags(pools, *flags, *([f"--init-weights={before}"] if before else []))
+        by_stage[name] = with_flags(pools, *flags, *([f"--init-weights={before}"] if before else []))
         before = folders[name]
-    return found
+    return by_stage
 
 
 def evaluation_pools(pools: Pools, checkpoint: str, out: str, *, samples: int) -> Pools:

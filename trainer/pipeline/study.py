@@ -15,18 +15,18 @@ SUCCEEDED = 4
 
 
 class NoTrial(Exception):
-    """There is no trial to take; the message says why."""
+    """There is no usable trial; the message says why."""
 
 
 def best_of(gcp_resources: str) -> tuple[list[str], float]:
-    """The flags and the metric of the best trial of the job that Google's component has run.
+    """The flags and the metric of the best trial of the job that Google's component ran.
 
     Raises:
-        NoTrial: when `gcp_resources` names no tuning job, or none of its trials has a measurement.
+        NoTrial: if `gcp_resources` names no tuning job, or no trial has a measurement.
     """
     match = _NAME.search(json.loads(gcp_resources)["resources"][0]["resourceUri"])
     if match is None:
-        raise NoTrial(f"there is no tuning job in {gcp_resources}")
+        raise NoTrial(f"no tuning job in {gcp_resources}")
     job = Vertex(match[1], match[2]).jobs.get_hyperparameter_tuning_job(name=match[0])
     return best_trial(job.trials, job.study_spec.metrics[0])
 
@@ -34,17 +34,17 @@ def best_of(gcp_resources: str) -> tuple[list[str], float]:
 def best_trial(trials: Sequence[Any], metric: Any) -> tuple[list[str], float]:
     """The flags and the metric of the best of these trials. Raises NoTrial."""
     sign = 1 if metric.goal == MAXIMIZE else -1
-    found = [
+    measured = [
         (sign * measured.value, trial)
         for trial in trials
         if trial.state == SUCCEEDED
         for measured in trial.final_measurement.metrics
         if measured.metric_id == metric.metric_id
     ]
-    if not found:
+    if not measured:
         raise NoTrial(f"none of the {len(trials)} trials has measured {metric.metric_id}")
-    value, trial = max(found, key=lambda each: each[0])
-    flags = [f"--{each.parameter_id}={_text(each.value)}" for each in trial.parameters]
+    value, trial = max(measured, key=lambda pair: pair[0])
+    flags = [f"--{parameter.parameter_id}={_text(parameter.value)}" for parameter in trial.parameters]
     return flags, sign * value
 
 

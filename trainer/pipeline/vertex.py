@@ -1,4 +1,4 @@
-"""Clients of Vertex AI: in the cloud with the job's credentials, else of the emulator in the environment."""
+"""Clients of Vertex AI: in the cloud with the job's credentials, else for the emulator in the environment."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any
 
 API_HOST = "AIPLATFORM_EMULATOR_HOST"
-"""The target of a gRPC channel without TLS, such as unix:/path; not set in the cloud."""
+"""Target of a gRPC channel without TLS, such as unix:/path; unset in the cloud."""
 
 
 class Vertex:
-    """The API of one location, its clients imported when they are used: that takes seconds."""
+    """The API of one location. Its clients are imported on use, as that takes seconds."""
 
     def __init__(self, project: str, location: str) -> None:
         self.location = location

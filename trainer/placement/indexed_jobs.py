@@ -1,7 +1,7 @@
 """A JobSet, and an indexed Job of Kubernetes without an operator.
 
-Kubernetes itself sets only JOB_COMPLETION_INDEX, and JobSet nothing. So the manifest must say the rest, by
-the downward API or as it is: NNODES, and MASTER_ADDR or what it follows from.
+Kubernetes itself sets only JOB_COMPLETION_INDEX, and JobSet nothing. So the manifest must set the rest,
+through the downward API or literally: NNODES, and MASTER_ADDR or the values it follows from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _REPLICAS = ("JOBSET_REPLICAS", "REPLICATED_JOB_REPLICAS")
 
 
 def from_job_set(env: Mapping[str, str]) -> Topology:
-    """JOBSET_NAME, REPLICATED_JOB_NAME, JOB_INDEX are labels `jobset.sigs.k8s.io/…` by the downward API.
+    """Read a JobSet: JOBSET_NAME, REPLICATED_JOB_NAME, JOB_INDEX are labels `jobset.sigs.k8s.io/…` by the
+    downward API.
 
     A pod's host is JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX, in the domain JOBSET.
     """
@@ -27,7 +28,7 @@ def from_job_set(env: Mapping[str, str]) -> Topology:
     job_index, replicas = read_integer(env, job_name, 0), read_integer(env, read_first(env, *_REPLICAS)[0], 0)
     if job_text and job_index and not replicas:
         raise TopologyError(
-            f"{job_name}={job_index}, but nothing says of how many jobs: set JOBSET_REPLICAS by "
+            f"{job_name}={job_index}, but the number of jobs is unknown: set JOBSET_REPLICAS by "
             "valueFrom.fieldRef.fieldPath metadata.labels['jobset.sigs.k8s.io/replicatedjob-replicas']"
         )
     if nodes % max(1, replicas):
@@ -49,7 +50,7 @@ def from_job_set(env: Mapping[str, str]) -> Topology:
 
 
 def from_indexed_job(env: Mapping[str, str]) -> Topology:
-    """An indexed Job of Kubernetes: NNODES is its `completions`, MASTER_ADDR its first pod."""
+    """Read an indexed Job: NNODES is its `completions`, MASTER_ADDR its first pod."""
     index, source = _index(env), "JOB_COMPLETION_INDEX"
     if index == 0 and not any(env.get(name) for name in (*_COUNTS, "MASTER_ADDR")):
         alone = "JOB_COMPLETION_INDEX=0 and no NNODES: this pod trains alone"
@@ -59,7 +60,7 @@ def from_indexed_job(env: Mapping[str, str]) -> Topology:
     address = env.get("MASTER_ADDR", "")
     if nodes > 1 and not address:
         raise TopologyError(
-            f"NNODES={nodes}, but MASTER_ADDR does not say where node 0 is: with a headless service and "
+            f"NNODES={nodes}, but MASTER_ADDR is not set to node 0: with a headless service and "
             "`subdomain` in the pod's template it is JOB-0.SERVICE"
         )
     return _topology(env, source, index, nodes, address)
@@ -78,12 +79,12 @@ def _count(env: Mapping[str, str], kind: str) -> int:
     name, text = read_first(env, *_COUNTS)
     if not text:
         raise TopologyError(
-            f"nothing says how many pods of this {kind} train: set NNODES in the manifest, to its "
+            f"the number of training pods of this {kind} is unknown: set NNODES in the manifest to its "
             "completions (of a JobSet replicas times completions)"
         )
     count = read_integer(env, name)
     if count < 1:
-        raise TopologyError(f"{name}={text} is no number of nodes")
+        raise TopologyError(f"{name}={text} is not a number of nodes")
     return count
 
 

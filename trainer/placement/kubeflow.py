@@ -1,7 +1,7 @@
 """PET_* and MASTER_*: a PyTorchJob of the Training Operator v1, a TrainJob of Trainer v2, torchrun's flags.
 
-What a PyTorchJob sets is in `pkg/controller.v1/pytorch/{envvar,elastic,master}.go` (v1.9), a TrainJob's in
-`pkg/runtime/framework/plugins/torch/torch.go` (v2.3).
+A PyTorchJob's variables are set in `pkg/controller.v1/pytorch/{envvar,elastic,master}.go` (v1.9), a
+TrainJob's in `pkg/runtime/framework/plugins/torch/torch.go` (v2.3).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from trainer.placement.topology import Topology, TopologyError, split_port
 from trainer.placement.variables import check_rank, job_id, pod_index, read_first, read_integer
 
 _RENDEZVOUS_PORT = 29400
-"""That of torchrun, where PET_RDZV_ENDPOINT has none."""
+"""torchrun's port, if PET_RDZV_ENDPOINT has none."""
 _INDEX_LABEL = "metadata.labels['training.kubeflow.org/replica-index']"
 
 
 def from_ranks(env: Mapping[str, str], source: str, *, per_process: bool) -> Topology:
-    """From RANK and WORLD_SIZE, of nodes or of processes."""
+    """Read RANK and WORLD_SIZE, of nodes or of processes."""
     rank, world = read_integer(env, "RANK"), read_integer(env, "WORLD_SIZE")
     check_rank("RANK", rank, world, f"WORLD_SIZE={world}")
     return Topology(
@@ -33,13 +33,14 @@ def from_ranks(env: Mapping[str, str], source: str, *, per_process: bool) -> Top
 
 
 def from_pet(env: Mapping[str, str]) -> Topology:
-    """A TrainJob sets only PET_*. A PyTorchJob with a Master also sets MASTER_*, RANK and WORLD_SIZE (nodes
-    times processes); without one, if elastic, PET_RDZV_ENDPOINT but no rank: that is the pod's name."""
+    """Read PET_*. A TrainJob sets only these. A PyTorchJob with a Master also sets MASTER_*, RANK and
+    WORLD_SIZE (nodes times processes); an elastic one without a Master sets PET_RDZV_ENDPOINT but no rank,
+    which is in the pod's name."""
     least, most = _bounds(env["PET_NNODES"])
     elastic = least < most
     with_master = bool(env.get("RANK") or env.get("PET_NODE_RANK")) and bool(env.get("MASTER_ADDR"))
     if elastic and with_master:
-        # The bounds are those of the Worker replicas, and the Master is one more.
+        # The bounds are those of the Worker replicas; the Master is one more.
         least, most = least + 1, most + 1
     rank = _rank(env, most)
     address, port = _node_0(env, most)
@@ -59,7 +60,7 @@ def from_pet(env: Mapping[str, str]) -> Topology:
 
 
 def _bounds(text: str) -> tuple[int, int]:
-    """Least and most nodes in `min:max`, or twice the same number."""
+    """The least and the most nodes in `min:max`, or twice the same number."""
     low, colon, high = text.partition(":")
     least = read_integer({"PET_NNODES": low}, "PET_NNODES")
     most = read_integer({"PET_NNODES": high}, "PET_NNODES") if colon else least
@@ -69,14 +70,14 @@ def _bounds(text: str) -> tuple[int, int]:
 
 
 def _rank(env: Mapping[str, str], nodes: int) -> int:
-    given = {name: read_integer(env, name) for name in ("PET_NODE_RANK", "RANK") if env.get(name)}
-    if len(set(given.values())) > 1:
-        named = " and ".join(f"{name}={rank}" for name, rank in given.items())
+    ranks = {name: read_integer(env, name) for name in ("PET_NODE_RANK", "RANK") if env.get(name)}
+    if len(set(ranks.values())) > 1:
+        named = " and ".join(f"{name}={rank}" for name, rank in ranks.items())
         raise TopologyError(
-            f"{named} name two places for this node: an operator sets both alike, so remove the one that the "
+            f"{named} give two ranks to this node: an operator sets both alike, so remove the one that the "
             "manifest or the image sets"
         )
-    name, rank = next(iter(given.items()), ("", 0))
+    name, rank = next(iter(ranks.items()), ("", 0))
     if not name and nodes > 1:
         name, rank = "HOSTNAME", _rank_of_pod(env)
     check_rank(name, rank, nodes, f"PET_NNODES={env['PET_NNODES']}")
@@ -88,15 +89,15 @@ def _rank_of_pod(env: Mapping[str, str]) -> int:
     pod = pod_index(hostname)
     if pod is None or pod[1] != "worker":
         raise TopologyError(
-            f"PET_NNODES={env['PET_NNODES']}, but neither PET_NODE_RANK nor RANK says which node this is, "
-            f"and HOSTNAME={hostname!r} is no JOB-worker-N (it is the machine's with hostNetwork). Set "
+            f"PET_NNODES={env['PET_NNODES']}, but neither PET_NODE_RANK nor RANK is set, "
+            f"and HOSTNAME={hostname!r} is not JOB-worker-N (with hostNetwork it is the machine's name). Set "
             f"PET_NODE_RANK in the manifest, by valueFrom.fieldRef.fieldPath {_INDEX_LABEL}"
         )
     return pod[2]
 
 
 def _node_0(env: Mapping[str, str], nodes: int) -> tuple[str, int]:
-    """Where node 0 listens."""
+    """Address and port of node 0."""
     address = env.get("PET_MASTER_ADDR") or env.get("MASTER_ADDR")
     if address:
         name, _ = read_first(env, "PET_MASTER_PORT", "MASTER_PORT")
@@ -105,14 +106,14 @@ def _node_0(env: Mapping[str, str], nodes: int) -> tuple[str, int]:
         return split_port(env["PET_RDZV_ENDPOINT"], _RENDEZVOUS_PORT)
     if nodes > 1:
         raise TopologyError(
-            f"PET_NNODES={env['PET_NNODES']}, but neither PET_MASTER_ADDR nor PET_RDZV_ENDPOINT says where "
-            "node 0 is: set one of them to the first pod's name and port"
+            f"PET_NNODES={env['PET_NNODES']}, but neither PET_MASTER_ADDR nor PET_RDZV_ENDPOINT names "
+            "node 0: set one of them to the first pod's name and port"
         )
     return "127.0.0.1", 29500
 
 
 def _hosts(address: str, port: int, nodes: int) -> tuple[str, ...]:
-    """An elastic job's operator makes a service for each replica, named as node 0's."""
+    """The hosts of an elastic job, whose operator creates a service per replica, named like node 0's."""
     pod = pod_index(address)
     if pod is None or pod[1:] != ("worker", 0):
         return ()
@@ -134,7 +135,7 @@ def _processes(env: Mapping[str, str]) -> int:
 
 
 def _doubts(env: Mapping[str, str], nodes: int, processes: int) -> tuple[str, ...]:
-    """A PyTorchJob's WORLD_SIZE counts processes; another one is the manifest's own."""
+    """Warnings: a PyTorchJob's WORLD_SIZE counts processes; any other value comes from the manifest."""
     if not env.get("WORLD_SIZE") or read_integer(env, "WORLD_SIZE") in {nodes, nodes * max(1, processes)}:
         return ()
     return (f"WORLD_SIZE={env['WORLD_SIZE']} but PET_NNODES has {nodes} nodes; using {nodes}",)

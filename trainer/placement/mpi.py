@@ -1,8 +1,8 @@
-"""Variables of mpirun: an MPIJob's launcher starts one process for each slot, or one for each node.
+"""Variables of mpirun: an MPIJob's launcher starts one process per slot, or one per node.
 
-Open MPI sets OMPI_COMM_WORLD_*, Hydra (MPICH, Intel MPI) PMI_* and MPI_LOCAL*. Neither says where rank 0 is.
-That is MASTER_ADDR if the command sets it, else the first host of the operator's hostfile, which only the
-launcher's pod has, else worker 0 by the name of this one.
+Open MPI sets OMPI_COMM_WORLD_*, Hydra (MPICH, Intel MPI) PMI_* and MPI_LOCAL*. Neither names rank 0's host.
+It is MASTER_ADDR if the command sets it, else the first host of the operator's hostfile, which only the
+launcher's pod has, else worker 0, by the name of this one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trainer.placement.topology import Topology, TopologyError
 from trainer.placement.variables import check_rank, job_id, pod_index, read_first, read_integer
 
 ReadFile = Callable[[str], str]
-"""The text of a file; "" if there is none."""
+"""Returns the text of a file, or "" if it does not exist."""
 HOSTFILES = (
     "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "I_MPI_HYDRA_HOST_FILE",
     "HYDRA_HOST_FILE",
@@ -24,7 +24,7 @@ _ROLE = "K_MPI_JOB_ROLE"
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """Variables of one implementation."""
+    """The variables of one MPI implementation."""
 
     source: str
     rank: str
@@ -44,21 +44,21 @@ _HYDRA = _Names(
 
 
 def is_mpi(env: Mapping[str, str]) -> bool:
-    """Whether mpirun has started this process, or it runs in a pod of an MPIJob without mpirun."""
+    """Whether mpirun started this process, or it runs in a pod of an MPIJob without mpirun."""
     return any(env.get(name) for name in (_OPEN_MPI.rank, _HYDRA.rank, _ROLE))
 
 
 def from_mpi(env: Mapping[str, str], read_file: ReadFile) -> Topology:
-    """From mpirun's variables."""
+    """Read mpirun's variables."""
     ours, hydra = env.get(_OPEN_MPI.rank, ""), env.get(_HYDRA.rank, "")
     if ours and hydra and ours != hydra:
         raise TopologyError(
-            f"{_OPEN_MPI.rank}={ours} and {_HYDRA.rank}={hydra} name two ranks: one mpirun was started by "
-            "another one. Start the trainer by one of them"
+            f"{_OPEN_MPI.rank}={ours} and {_HYDRA.rank}={hydra} name two ranks: one mpirun started "
+            "another. Start the trainer with one of them"
         )
     if not ours and not hydra:
         raise TopologyError(
-            f"this is a {env[_ROLE]} of an MPIJob ({_ROLE}), and mpirun has not started this process: the "
+            f"this is a {env[_ROLE]} of an MPIJob ({_ROLE}), but mpirun did not start this process: the "
             "launcher's command is `mpirun … python -m trainer.task …`, and workers run sshd"
         )
     names = _OPEN_MPI if ours else _HYDRA
@@ -89,7 +89,7 @@ def from_mpi(env: Mapping[str, str], read_file: ReadFile) -> Topology:
 
 
 def _local(env: Mapping[str, str], names: _Names, size: int) -> tuple[int, int]:
-    """This process's rank on its machine, and how many mpirun has started there."""
+    """This process's rank on its machine, and the number of processes that mpirun started there."""
     name, text = read_first(env, *names.local_rank)
     if not text and size == 1:
         return 0, 1
@@ -97,8 +97,8 @@ def _local(env: Mapping[str, str], names: _Names, size: int) -> tuple[int, int]:
     if not text or not size_text:
         missing = name if not text else size_name
         raise TopologyError(
-            f"{names.rank} is set, but not {missing}: it says which device of its machine is this process's. "
-            f"Start by mpirun of Open MPI, MPICH or Intel MPI, or set {missing}"
+            f"{names.rank} is set, but not {missing}: it selects this process's device. "
+            f"Start with mpirun of Open MPI, MPICH or Intel MPI, or set {missing}"
         )
     local_rank, local_size = read_integer(env, name), read_integer(env, size_name)
     check_rank(name, local_rank, local_size, f"{size_name}={local_size}")
@@ -117,7 +117,7 @@ def _address(env: Mapping[str, str], size: int, local_size: int, read_file: Read
     if pod is not None and pod[1] == "worker":
         return f"{pod[0]}-worker-0"
     raise TopologyError(
-        f"mpirun started {size} processes on several machines, and nothing says where rank 0 is: there is "
+        f"mpirun started {size} processes on several machines, and rank 0's host is unknown: there is "
         f"no hostfile here ({', '.join(HOSTFILES)}), and HOSTNAME={env.get('HOSTNAME', '')!r} is no "
         "JOB-worker-N. Start with `mpirun -x MASTER_ADDR=JOB-worker-0.JOB …` (Hydra: -genv MASTER_ADDR …)"
     )

@@ -1,4 +1,4 @@
-"""Which variables say where this node is: a table, whose first row that applies decides."""
+"""The sources of this node's place: a table of variables, whose first applicable row decides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Env = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PlacementSource:
-    """Variables that `applies` tells, and how they are `read`."""
+    """A source of the node's place: `applies` detects its variables, `read` reads them."""
 
     names: str
     applies: Callable[[Env], bool]
@@ -29,7 +29,7 @@ def _set(*names: str) -> Callable[[Env], bool]:
 
 
 SOURCES = (
-    # A launcher inside of the container is nearer than the platform around it.
+    # A launcher inside the container comes before the platform around it.
     PlacementSource(
         "LOCAL_RANK, RANK (torchrun)",
         lambda env: "LOCAL_RANK" in env and "RANK" in env,
@@ -59,27 +59,27 @@ def _read_file(path: str) -> str:
 
 
 def find_topology(env: Env, read_file: ReadFile = _read_file) -> Topology:
-    """This node's place by the first source that applies; one node if none does.
+    """This node's place by the first source that applies; a single node if none does.
 
-    `read_file` is for mpirun's hostfile.
+    `read_file` reads mpirun's hostfile.
 
     Raises:
-        TopologyError: if the variables are inconsistent, or of two operators at once.
+        TopologyError: if the variables are inconsistent, or come from two operators.
     """
     source = next((source for source in SOURCES if source.applies(env)), None)
     if source is None:
         return Topology("none")
-    found = source.read(env, read_file)
-    if found.source == "TF_CONFIG" and env.get("PET_NNODES"):
-        _compare(found, from_pet(env))
-    return found
+    topology = source.read(env, read_file)
+    if topology.source == "TF_CONFIG" and env.get("PET_NNODES"):
+        _compare(topology, from_pet(env))
+    return topology
 
 
-def _compare(found: Topology, other: Topology) -> None:
-    """Raises TopologyError if two operators' variables place this node differently."""
-    if (found.node_rank, found.nodes) != (other.node_rank, other.nodes):
+def _compare(first: Topology, other: Topology) -> None:
+    """Raise TopologyError if two operators' variables place this node differently."""
+    if (first.node_rank, first.nodes) != (other.node_rank, other.nodes):
         places = " and ".join(
-            f"{each.source} (node {each.node_rank} of {each.nodes})" for each in (found, other)
+            f"{each.source} (node {each.node_rank} of {each.nodes})" for each in (first, other)
         )
         raise TopologyError(
             f"{places} place this node differently: one operator sets one of them, so remove the other from "

@@ -1,4 +1,4 @@
-"""CLUSTER_SPEC of Vertex AI, and TF_CONFIG, which Vertex AI sets too and a TFJob alone."""
+"""CLUSTER_SPEC of Vertex AI, and TF_CONFIG, which Vertex AI sets too and TFJobs set alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def from_cluster_spec(env: Mapping[str, str]) -> Topology:
 
 
 def from_tf_config(env: Mapping[str, str]) -> Topology:
-    """Chief (or master) and workers train, in this order; parameter servers and evaluators don't."""
+    """Read TF_CONFIG. Chief (or master) and workers train, in this order; parameter servers and evaluators
+    don't."""
     spec = read_json(env, "TF_CONFIG")
     cluster, task = spec.get("cluster") or {}, spec.get("task") or {}
     chief, workers = _hosts(cluster, "chief") or _hosts(cluster, "master"), _hosts(cluster, "worker")
@@ -53,8 +54,8 @@ def from_tf_config(env: Mapping[str, str]) -> Topology:
     rank = index if kind != "worker" else len(chief) + index
     if rank >= len(hosts) or (kind != "worker" and not chief):
         raise TopologyError(
-            f"TF_CONFIG: the task is {kind} {index}, which the cluster does not have ({len(chief)} chief, "
-            f"{len(workers)} workers). The operator writes both; remove a TF_CONFIG of the manifest's own"
+            f"TF_CONFIG: the task is {kind} {index}, which is not in the cluster ({len(chief)} chief, "
+            f"{len(workers)} workers). The operator writes both; remove the manifest's own TF_CONFIG"
         )
     host, port = split_port(hosts[0])
     return Topology(
@@ -70,11 +71,11 @@ def from_tf_config(env: Mapping[str, str]) -> Topology:
 
 
 def _hosts(cluster: Mapping[str, Any], kind: str) -> list[str]:
-    found = cluster.get(kind) or []
-    if isinstance(found, dict):
-        # enableDynamicWorker: each worker is told of itself only.
+    hosts = cluster.get(kind) or []
+    if isinstance(hosts, dict):
+        # enableDynamicWorker: TF_CONFIG names only this worker.
         raise TopologyError(
-            "TF_CONFIG tells this worker nothing of the others (enableDynamicWorker): the nodes of a run "
+            "TF_CONFIG does not name the other workers (enableDynamicWorker): the nodes of a run "
             "must find node 0. Remove enableDynamicWorker from the TFJob"
         )
-    return [str(host) for host in found]
+    return [str(host) for host in hosts]

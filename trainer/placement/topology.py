@@ -6,23 +6,24 @@ from dataclasses import dataclass, field
 
 
 class TopologyError(Exception):
-    """The variables are inconsistent or not enough: which ones, why, and what to do."""
+    """The variables are inconsistent or incomplete; the message has the variables, the reason and the
+    remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """This node's rank. `source` names the variables that it is from.
+    """This node's rank. `source` names the variables that it comes from.
 
-    Node 0 listens at `address`:`port`. `trains` is False for a replica that does not train (a reducer, a
-    parameter server, an evaluator). `per_process` means that a launcher has already started one process for
-    each device, so `node_rank` and `nodes` count processes. `job` is the same text on all nodes of a run, and
-    another one in other runs as far as the variables tell.
+    Node 0 listens at `address`:`port`. `trains` is false for a replica that does not train (a reducer, a
+    parameter server, an evaluator). `per_process` means that a launcher already started one process per
+    device, so `node_rank` and `nodes` count processes. `job` is the same text on all nodes of a run, and
+    differs between runs if the variables do.
     """
 
     source: str
     node_rank: int = 0
     nodes: int = 1
-    """Of an elastic job the most nodes that it may have."""
+    """Number of nodes; the most nodes of an elastic job."""
     address: str = "127.0.0.1"
     port: int = 29500
     role: str = "node"
@@ -31,23 +32,23 @@ class Topology:
     job: str = ""
     warnings: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-    """`host:port` of each node, by rank, where the variables tell; empty if they only tell node 0's."""
+    """`host:port` of each node, by rank, if known; empty if only node 0's is."""
     minimum: int = 0
-    """The fewest nodes that an elastic job trains with; 0: all of them."""
+    """The fewest nodes that an elastic job trains with; 0: not elastic."""
     processes: int = 0
-    """Processes of each node, where the variables tell; 0: one for each GPU, or one."""
+    """Processes per node, if the variables tell; 0: one per GPU, or one."""
     variables: dict[str, str] = field(default_factory=dict)
-    """With `per_process`: torchrun's variables for this process, where another launcher has its own."""
+    """With `per_process`: torchrun's variables for this process, if another launcher sets its own."""
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Address and port of each node, node 0's first; the port is 0 where they are not known."""
+        """Address and port of each node, node 0's first; the port is 0 if unknown."""
         others = [split_port(host) for host in self.hosts[1:]] or [("", 0)] * (self.nodes - 1)
         return [(self.address, self.port), *others]
 
     @property
     def own_port(self) -> int:
-        """Where the others reach this node; 0 if they don't know."""
+        """Port at which the others reach this node; 0 if they don't know it."""
         return self.addresses[self.node_rank][1]
 
 

@@ -1,4 +1,4 @@
-"""Reading environment variables: a wrong one is named, with what it should be."""
+"""Read environment variables; an error names the wrong variable and the expected value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POD = re.compile(r"(?P<job>.+)-(?P<role>worker|master|launcher)-(?P<index>\d+)"
 
 
 def read_json(env: Mapping[str, str], name: str) -> dict[str, Any]:
-    """The object in this variable. Raises TopologyError."""
+    """The JSON object in this variable. Raises TopologyError."""
     try:
         value = json.loads(env[name])
     except json.JSONDecodeError as error:
@@ -25,7 +25,7 @@ def read_json(env: Mapping[str, str], name: str) -> dict[str, Any]:
 
 
 def read_integer(env: Mapping[str, str], name: str, default: int | None = None) -> int:
-    """The whole number in this variable. Raises TopologyError."""
+    """The integer in this variable. Raises TopologyError."""
     text = env.get(name, "")
     if not text and default is not None:
         return default
@@ -36,27 +36,27 @@ def read_integer(env: Mapping[str, str], name: str, default: int | None = None) 
 
 
 def read_first(env: Mapping[str, str], *names: str) -> tuple[str, str]:
-    """The first of these variables that is set, and its text; the first name and "" if none is."""
+    """The first of these variables that is set, and its text; else the first name and ""."""
     return next(((name, env[name]) for name in names if env.get(name)), (names[0], ""))
 
 
 def check_rank(name: str, rank: int, nodes: int, of: str) -> None:
-    """Raises TopologyError for a rank that is none of `nodes`, whose number is from `of`."""
+    """Raise TopologyError for a rank outside `nodes`, whose number comes from `of`."""
     if not 0 <= rank < nodes:
         raise TopologyError(f"{name}={rank} is not within {of}")
 
 
 def job_id(env: Mapping[str, str], *shared: object) -> str:
-    """The job's id: that of Vertex AI or of torch's launcher, with a hash of what all nodes have in common.
+    """The job's id: Vertex AI's or that of torch's launcher, with a hash of what all nodes have in common.
 
-    MASTER_ADDR is not part of it: node 0 may have another name for itself.
+    It does not contain MASTER_ADDR: node 0 may know itself by another name.
     """
-    given = [env.get(name, "") for name in ("CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID", "PET_RDZV_ID")]
-    digest = hashlib.sha256(json.dumps([given, shared]).encode()).hexdigest()[:12]
-    return "-".join([*filter(None, given), digest])
+    ids = [env.get(name, "") for name in ("CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID", "PET_RDZV_ID")]
+    digest = hashlib.sha256(json.dumps([ids, shared]).encode()).hexdigest()[:12]
+    return "-".join([*filter(None, ids), digest])
 
 
 def pod_index(hostname: str) -> tuple[str, str, int] | None:
-    """Job, replica type and index in the name of an operator's pod, which is its host's name too."""
-    found = _POD.fullmatch(hostname.partition(".")[0])
-    return (found["job"], found["role"], int(found["index"])) if found else None
+    """Job, replica type and index in the name of an operator's pod, which is also its host name."""
+    match = _POD.fullmatch(hostname.partition(".")[0])
+    return (match["job"], match["role"], int(match["index"])) if match else None

@@ -1,1 +1,2 @@
-"""Replicas of the state that must be equal, compared now and then: memory or arithmetic may be faulty."""
+"""Replicas of the state that must be equal, compared from time to time: memory or arithmetic may be
+faulty."""

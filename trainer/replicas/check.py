@@ -1,8 +1,8 @@
-"""The comparison of replicas during a run (`--check-replicas`), and what follows on a difference.
+"""The comparison of replicas during a run (`--check-replicas`), and the handling of a difference.
 
-A state whose replicas differ is never saved: every save is preceded by a check. The attempt ends, the next
-one continues from the last checkpoint, and when it comes to the same step, it says whose result is another
-one than the first time.
+A state whose replicas differ is never saved: every save is preceded by a check. The attempt ends, and the
+next one continues from the last checkpoint. When it reaches the same step, it reports which rank's result
+differs from the first time.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from trainer.strategy.base import Strategy
 from trainer.structured_log import emit
 
 _MAX_NAMES, _MAX_FIELDS = 3, 16
-"""Tensors that the sentence and the structured line name."""
+"""Most tensors in the sentence and in the structured line."""
 _MAX_NAMED = 8
-"""Ranks that the sentence names."""
+"""Most ranks in the sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the state and the ranks that have a replica of it; `slots` is where each has its hash."""
+    """A part of the state and the ranks with a replica of it; `slots` is the place of each rank's hash."""
 
     key: tuple[str, str]
     slots: dict[int, int]
 
 
 class ReplicaCheck:
-    """All ranks call each method at the same step."""
+    """Compares the replicas of a run. All ranks call each method at the same step."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class ReplicaCheck:
         run: str,
         step: int,
     ) -> None:
-        """`folder` is that of the checkpoints, `step` the one at which the run begins or continues.
+        """`folder` is the checkpoints'; the run begins or continues at `step`.
 
         Raises:
-            UsageError: if no rank has a replica of what another one has.
+            UsageError: if no rank has a replica of another's state.
         """
         self._every, self._strategy, self._group, self._device = every, strategy, group, device
         self._folder, self._run = folder, run
@@ -71,16 +71,16 @@ class ReplicaCheck:
         self._width = max(len(keys) for keys in owned)
         if not self._parts:
             raise UsageError(
-                f"--check-replicas {every}: no process has a copy of what another one has; remove the flag, "
+                f"--check-replicas {every}: no process has a copy of another's state; remove the flag, "
                 "or train with --strategy ddp, zero1 or zero2 on several processes, or with "
                 "--data-parallel-replicate"
             )
         self._earlier = self._read_record(step)
 
     def _read_record(self, step: int) -> Record | None:
-        """The mismatch after which this attempt repeats steps; a node that is new has no file of it."""
-        group, found = self._group, records.read(self._folder)
-        for each in group.all_gather(found):
+        """The mismatch after which this attempt repeats steps; a new node has no file of it."""
+        group, own = self._group, records.read(self._folder)
+        for each in group.all_gather(own):
             if each and each.run == self._run and each.step > step and len(each.values) == group.world_size:
                 record: Record = each
                 return record
@@ -90,7 +90,8 @@ class ReplicaCheck:
         return step % self._every == 0 or (self._earlier is not None and step == self._earlier.step)
 
     def check(self, step: int, last_save: Callable[[], int]) -> None:
-        """Compare the replicas after this step; `last_save` waits for the last checkpoint, and has its step.
+        """Compare the replicas after this step; `last_save` waits for the last checkpoint and returns its
+        step.
 
         Raises:
             ReplicaError: on every rank, if they differ.
@@ -98,19 +99,21 @@ class ReplicaCheck:
         if step == self._checked:
             return
         state = self._strategy.replicas()
-        each = {
+        hashes_by_part = {
             part: hashes([tensors[name] for name in sorted(tensors)])
             for part, tensors in sorted(state.items())
         }
-        table = self._gathered([combined(of_part.to(self._device)) for of_part in each.values()])
+        table = self._gathered([combined(of_part.to(self._device)) for of_part in hashes_by_part.values()])
         values = [_mixed(row) for row in table]
         if self._earlier is not None and step >= self._earlier.step:
             self._judge(self._earlier, step, values, self._distance(state))
-        found = mismatch([{rank: table[rank][slot] for rank, slot in p.slots.items()} for p in self._parts])
-        if found is not None:
-            names = self._differing(state, each)
+        difference = mismatch(
+            [{rank: table[rank][slot] for rank, slot in p.slots.items()} for p in self._parts]
+        )
+        if difference is not None:
+            names = self._differing(state, hashes_by_part)
             self._keep(state, names)
-            self._end(found, names, step, last_save(), values)
+            self._end(difference, names, step, last_save(), values)
         self._checked = step
 
     def _gathered(self, own: Sequence[torch.Tensor]) -> list[list[int]]:
@@ -123,12 +126,12 @@ class ReplicaCheck:
         return torch.stack(rows).tolist()  # type: ignore[no-any-return]
 
     def _differing(
-        self, state: dict[str, dict[str, torch.Tensor]], each: dict[str, torch.Tensor]
+        self, state: dict[str, dict[str, torch.Tensor]], hashes_by_part: dict[str, torch.Tensor]
     ) -> list[str]:
         """Names of the tensors whose replicas differ."""
         own = {
             (part, name): value
-            for part, of_part in each.items()
+            for part, of_part in hashes_by_part.items()
             for name, value in zip(sorted(state[part]), of_part.tolist(), strict=True)
         }
         seen: dict[tuple[str, str], int] = {}
@@ -140,7 +143,7 @@ class ReplicaCheck:
         return list(names)
 
     def _keep(self, state: Mapping[str, Mapping[str, torch.Tensor]], names: Sequence[str]) -> None:
-        """Write this rank's values of the first tensor that differs: the repetition measures them."""
+        """Write this rank's values of the first differing tensor, for comparison with the repetition."""
         kept = {
             part: {name: of_part[name].detach().cpu() for name in names[:1] if name in of_part}
             for part, of_part in state.items()
@@ -160,24 +163,24 @@ class ReplicaCheck:
         return self._folder / f"replica-values-{self._group.rank}.pt"
 
     def _distance(self, state: Mapping[str, Mapping[str, torch.Tensor]]) -> float:
-        """Greatest difference of this rank's values from those that it had the first time; NaN: unknown."""
-        found = 0.0
+        """Greatest difference of this rank's values from those of the first time; NaN if unknown."""
+        greatest = 0.0
         try:
             kept = torch.load(self._values_file)
             for part, of_part in kept.items():
                 for name, before in of_part.items():
                     now = state[part][name].detach().cpu()
-                    # A flipped bit may also make an infinity of a number.
+                    # A flipped bit may also turn a number into infinity.
                     change = (now.double() - before.double()).abs().nan_to_num(math.inf).max()
-                    found = max(found, float(change))
+                    greatest = max(greatest, float(change))
         except (OSError, RuntimeError, KeyError, ValueError):
             return math.nan
         finally:
             self._values_file.unlink(missing_ok=True)
-        return found
+        return greatest
 
-    def _end(self, found: Mismatch, names: list[str], step: int, saved: int, values: list[int]) -> None:
-        """Remember the mismatch, say it, and end the attempt on all ranks."""
+    def _end(self, difference: Mismatch, names: list[str], step: int, saved: int, values: list[int]) -> None:
+        """Record and report the mismatch, and end the attempt on all ranks."""
         group = self._group
         if group.local_rank == 0:
             try:
@@ -185,30 +188,32 @@ class ReplicaCheck:
             except OSError as error:
                 text = f"the mismatch can't be written to {self._folder}: {error.strerror or error}"
                 emit("phase", text, severity="WARNING", phase="training")
-        who, more = self._named(found.ranks), len(names) - _MAX_NAMES
-        what = ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+        ranks, more = self._named(difference.ranks), len(names) - _MAX_NAMES
+        tensors = ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
         begin = f"the replicas differ at step {step}"
-        if found.has_majority:
-            other = "has" if len(found.ranks) == 1 else "have"
-            begin += f": {who} {other} other values than most in {what}; memory or arithmetic there is faulty"
+        if difference.has_majority:
+            other = "has" if len(difference.ranks) == 1 else "have"
+            begin += (
+                f": {ranks} {other} other values than most in {tensors}; memory or arithmetic there is faulty"
+            )
         else:
-            begin += f" in {what}: {who} disagree, and there is no majority that tells which is wrong"
+            begin += f" in {tensors}: {ranks} disagree, and no majority shows which is wrong"
         back = f"the last checkpoint, of step {saved}" if saved >= 0 else "step 0, as there is no checkpoint"
-        text = f"{begin}. Nothing of it is saved: the steps since are repeated from {back}"
+        text = f"{begin}. The state is not saved; training repeats the steps from {back}"
         self._emit(
             "found",
             text,
             step,
-            found.ranks,
+            difference.ranks,
             severity="ERROR",
             tensors=names[:_MAX_FIELDS],
-            majority=found.has_majority,
+            majority=difference.has_majority,
             saved_step=saved if saved >= 0 else None,
         )
         raise ReplicaError(begin)
 
     def _judge(self, earlier: Record, step: int, values: list[int], distance: float) -> None:
-        """Say who has another result than the first time."""
+        """Report which ranks' results differ from the first time."""
         self._earlier = None
         if self._group.local_rank == 0:
             records.delete(self._folder)
@@ -219,20 +224,23 @@ class ReplicaCheck:
             self._emit("repeated", text, step, judged.ranks, severity=severity, repeat=judged.repeat.value)
 
     def _sentence(self, judged: Verdict, step: int) -> tuple[str, str]:
-        """What the repetition says, and how severe that is."""
+        """The sentence on the repetition, and its severity."""
         begin = f"step {step}, at which the replicas differed, was repeated"
         if judged.repeat is Repeat.OTHER_RESULT:
-            who = f"{self._named(judged.ranks)} had another result the first time, by {judged.most:.3g}"
+            ranks = f"{self._named(judged.ranks)} had another result the first time, by {judged.most:.3g}"
             others = f"the others by {judged.rest:.3g} at most"
-            return f"{begin}: {who}, {others}: memory or arithmetic there is faulty", "ERROR"
+            return f"{begin}: {ranks}, {others}: memory or arithmetic there is faulty", "ERROR"
         if judged.repeat is Repeat.SAME_RESULTS:
-            text = "every rank has the same result as the first time: a fault that stays, or a program that"
-            return f"{begin}: {text} computes otherwise on one of them; a third replica would tell", "ERROR"
-        text = "the ranks' results are all about as far from those of the first time"
-        return f"{begin}: {text}, so it can't be told which rank was wrong", "WARNING"
+            text = "every rank has the same result as the first time: a permanent fault, or a program that"
+            return (
+                f"{begin}: {text} computes differently on one of them; a third replica would show which",
+                "ERROR",
+            )
+        text = "the results of all ranks are about equally far from those of the first time"
+        return f"{begin}: {text}, so the wrong rank is unknown", "WARNING"
 
     def _named(self, ranks: Sequence[int]) -> str:
-        """`rank 3 on node 1 (host)`, `ranks …`."""
+        """The ranks in words: `rank 3 on node 1 (host)`, `ranks …`."""
         nodes = len({node for node, _ in self._places}) > 1
         shown = [
             f"{rank}{f' on node {self._places[rank][0]}' if nodes else ''} ({self._places[rank][1]})"
@@ -242,7 +250,7 @@ class ReplicaCheck:
         return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(shown)}{more}"
 
     def _emit(self, state: str, text: str, step: int, ranks: Sequence[int], **fields: Any) -> None:
-        """One line of rank 0."""
+        """Write one line on rank 0."""
         if self._group.rank == 0:
             nodes = sorted({self._places[rank][0] for rank in ranks})
             hosts = sorted({self._places[rank][1] for rank in ranks})
@@ -272,5 +280,5 @@ def _digest(names: Sequence[str]) -> str:
 
 
 def _mixed(row: Sequence[int]) -> int:
-    """One number of a rank's hashes."""
+    """One number for a rank's hashes."""
     return int.from_bytes(hashlib.sha256(repr(list(row)).encode()).digest()[:8], "big")

@@ -1,7 +1,8 @@
-"""A 64-bit hash of a tensor, computed where the tensor is.
+"""A 64-bit hash of a tensor, computed on the tensor's device.
 
 It is a sum modulo 2^64 over all 64-bit words, each mixed with odd numbers of its place: a single flipped bit
-always changes it, other differences are missed about once in 2^60 cases. An attacker is no concern here.
+always changes it, other differences are missed about once in 2^60 cases. It does not protect against
+attackers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 _BLOCK = 1 << 18
-"""Words that are summed at once: 2 MiB, which stay in a processor's cache."""
+"""Words that are summed at once: 2 MiB, which fit a processor's cache."""
 _NEXT_BLOCK = 0x5851F42D4C957F2D
 _LANES = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _factors: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -25,9 +26,9 @@ def hashes(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.stack([_hash(tensor) for tensor in tensors])
 
 
-def combined(each: torch.Tensor) -> torch.Tensor:
+def combined(values: torch.Tensor) -> torch.Tensor:
     """One hash of several, a scalar."""
-    return _sum(each)
+    return _sum(values)
 
 
 def _hash(tensor: torch.Tensor) -> torch.Tensor:
@@ -39,7 +40,7 @@ def _hash(tensor: torch.Tensor) -> torch.Tensor:
     whole = len(lanes) // per_word * per_word
     body = lanes[:whole]
     if lanes.storage_offset() % per_word:
-        # A part of another tensor that does not begin at a word of memory.
+        # A part of another tensor that does not start at a word of memory.
         body = body.clone()
     words = body.view(torch.int64)
     total = torch.zeros((), dtype=torch.int64, device=lanes.device)
@@ -49,10 +50,10 @@ def _hash(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _sum(words: torch.Tensor) -> torch.Tensor:
-    """Of at most a block of words."""
+    """The sum of at most one block of words."""
     first, second = _factors_on(words.device)
     mixed = words * first[: len(words)]
-    # The high bits act on all others too: else two flipped signs would cancel out.
+    # The high bits affect all others too: otherwise two flipped signs would cancel out.
     mixed ^= mixed >> 32
     mixed *= second[: len(words)]
     return mixed.sum()
@@ -60,12 +61,12 @@ def _sum(words: torch.Tensor) -> torch.Tensor:
 
 def _factors_on(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Two odd numbers without a pattern for each word of a block, the same on every rank."""
-    found = _factors.get(device)
-    if found is None:
+    factors = _factors.get(device)
+    if factors is None:
         mixed = torch.arange(1, _BLOCK + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB
         for factor in (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15):
-            # The finalizer of splitmix64; its shifts are arithmetic here, which mixes as well.
+            # The finaliser of splitmix64; its shifts are arithmetic here, which mixes as well.
             mixed = (mixed ^ (mixed >> 30)) * factor
         odd = (mixed ^ (mixed >> 31)) | 1
-        found = _factors[device] = (odd, odd.flip(0))
-    return found
+        factors = _factors[device] = (odd, odd.flip(0))
+    return factors

@@ -1,4 +1,4 @@
-"""What is remembered of a mismatch until the same step was done again: a file beside the checkpoints."""
+"""The record of a mismatch until the same step was repeated: a file beside the checkpoints."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ FILE = "replica-mismatch.json"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The combined hash of each rank's state at a step of a run at which replicas differed."""
+    """The combined hash of each rank's state at the step of a run at which replicas differed."""
 
     run: str
     step: int
     values: list[int]
-    """By rank."""
+    """Hashes by rank."""
 
 
 def write(folder: Path, record: Record) -> None:
-    """On the disk of each node. Raises OSError."""
+    """Write the record on the disk of each node. Raises OSError."""
     new = folder / f"{FILE}.{os.getpid()}"
     new.write_text(json.dumps(asdict(record)))
     new.replace(folder / FILE)
 
 
 def read(folder: Path) -> Record | None:
-    """None if there is none that can be read."""
+    """The record, or None if there is no readable one."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        said = json.loads((folder / FILE).read_text())
-        return Record(str(said["run"]), int(said["step"]), [int(value) for value in said["values"]])
+        record = json.loads((folder / FILE).read_text())
+        return Record(str(record["run"]), int(record["step"]), [int(value) for value in record["values"]])
     return None
 
 

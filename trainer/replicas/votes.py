@@ -1,4 +1,4 @@
-"""From the hashes of replicas to the ranks whose state is wrong. Pure."""
+"""Find the ranks whose state is wrong from the hashes of replicas. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Votes = Mapping[int, int]
 
 
 _FARTHER = 4.0
-"""How many times as far as all others the values of a rank are that was wrong."""
+"""Factor by which a wrong rank's values are farther than those of all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Replicas that differ. `ranks` are those without the majority; all of them where there is none."""
+    """Replicas that differ. `ranks` are those outside the majority; all ranks without a majority."""
 
     ranks: tuple[int, ...]
     has_majority: bool
@@ -43,19 +43,19 @@ def mismatch(parts: Sequence[Votes]) -> Mismatch | None:
 
 
 class Repeat(StrEnum):
-    """What a repetition of the same steps from the same checkpoint says."""
+    """What a repetition of the same steps from the same checkpoint shows."""
 
     OTHER_RESULT = "other result"
     """One rank had another result the first time, the others about the same."""
     SAME_RESULTS = "same results"
-    """Every rank repeats its result, and they differ again: the fault is not passing."""
+    """Every rank repeats its result, and they differ again: the fault is permanent."""
     UNDECIDED = "undecided"
-    """All are about as far from their first results, or too little is known."""
+    """All are about equally far from their first results, or too little is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`ranks` were wrong the first time: by `most`, where the others were by `rest`."""
+    """`ranks` were wrong the first time: by `most`, the others by `rest`."""
 
     repeat: Repeat
     ranks: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class Verdict:
 def verdict(same: bool, distances: Sequence[float]) -> Verdict:
     """Compare with the first time: whether all hashes are the `same`, and how far each rank's values are.
 
-    The other ranks are not exactly where they were: what the faulty one added to their gradients is missing.
+    The other ranks are not exactly at their first values either, as the faulty rank changed their gradients.
     """
     if same:
         return Verdict(Repeat.SAME_RESULTS)

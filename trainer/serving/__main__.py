@@ -1,7 +1,7 @@
-"""`python -m trainer.serving [CHECKPOINT]`: answers predictions over HTTP, as Vertex AI endpoints ask.
+"""`python -m trainer.serving [CHECKPOINT]`: serve predictions over HTTP, as Vertex AI endpoints require.
 
 CHECKPOINT is a folder or gs://…, by default $AIP_STORAGE_URI. The port and the routes are those of
-$AIP_HTTP_PORT, $AIP_HEALTH_ROUTE and $AIP_PREDICT_ROUTE. It listens once the model is loaded.
+$AIP_HTTP_PORT, $AIP_HEALTH_ROUTE and $AIP_PREDICT_ROUTE. The server listens once the model is loaded.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from trainer.serving.answerer import ServedModel, open_answerer
 from trainer.structured_log import emit
 
 MAX_REQUEST = 16 << 20
-"""Bytes of a request; Vertex AI's own limit for a public endpoint is 1.5 MB."""
+"""Most bytes of a request; Vertex AI's own limit for a public endpoint is 1.5 MB."""
 
 
 class PredictionServer(ThreadingHTTPServer):
-    """Serves one model. One prediction is computed at a time: each uses all the cores, or the GPU."""
+    """Serves one model, one prediction at a time: each uses all cores, or the GPU."""
 
     daemon_threads = True
 
@@ -42,20 +42,20 @@ class _Handler(BaseHTTPRequestHandler):
     server: PredictionServer
 
     def do_GET(self) -> None:
-        """The health check."""
-        found = self.path == self.server.health
-        self._reply(200 if found else 404, {} if found else {"error": f"there is no {self.path}"})
+        """Answer the health check."""
+        is_health = self.path == self.server.health
+        self._reply(200 if is_health else 404, {} if is_health else {"error": f"no such path: {self.path}"})
 
     def do_POST(self) -> None:
-        """A prediction."""
+        """Answer a prediction."""
         length = int(self.headers.get("Content-Length") or 0)
         if length > MAX_REQUEST:
             self.close_connection = True
-            self._reply(413, {"error": f"the request has {length:,} bytes; {MAX_REQUEST:,} at most"})
+            self._reply(413, {"error": f"the request has {length:,} bytes; the limit is {MAX_REQUEST:,}"})
             return
         body = self.rfile.read(length)
         if self.path != self.server.predict:
-            self._reply(404, {"error": f"there is no {self.path}"})
+            self._reply(404, {"error": f"no such path: {self.path}"})
             return
         try:
             self._reply(200, {"predictions": self._predictions(body)})
@@ -66,14 +66,14 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             instances = json.loads(body)["instances"]
             if not isinstance(instances, list):
-                raise TypeError("instances is no list")
+                raise TypeError("instances is not a list")
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f'the request is not {{"instances": […]}}: {error!r}') from error
         with self.server.lock:
             return self.server.answerer.answer(instances)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the platform counts the requests."""
+        """Log nothing: the platform counts the requests."""
 
     def _reply(self, status: int, value: Mapping[str, Any]) -> None:
         body = json.dumps(value).encode()
@@ -85,10 +85,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def main() -> int:
-    """Serve until SIGTERM; the exit code."""
+    """Serve until SIGTERM; return the exit code."""
     uri = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("AIP_STORAGE_URI", "")
     if not uri:
-        emit("error", "there is no model: give a checkpoint, or set AIP_STORAGE_URI", severity="ERROR")
+        emit("error", "no model: give a checkpoint, or set AIP_STORAGE_URI", severity="ERROR")
         return exit_codes.USAGE
     signal.signal(signal.SIGTERM, _end)
     try:

@@ -22,14 +22,14 @@ class ServedModel(Protocol):
     """Answers the instances of a prediction request."""
 
     def answer(self, instances: Sequence[Any]) -> list[dict[str, Any]]:
-        """A prediction for each instance. Raises DataError for one that can't be used."""
+        """A prediction for each instance. Raises DataError for an unusable instance."""
 
 
 def open_answerer(uri: str) -> ServedModel:
-    """What answers by the newest good checkpoint at `uri`.
+    """Load what answers with the newest good checkpoint at `uri`.
 
     Raises:
-        CheckpointError: when there is none.
+        CheckpointError: if there is none.
         UsageError: for a model that answers nothing, or can't be built here.
     """
     checkpoint = fetch(uri)
@@ -37,16 +37,18 @@ def open_answerer(uri: str) -> ServedModel:
     name = str(manifest.config.get("model", {}).get("model", ""))
     entry = model_entry(name)
     if entry is None or not entry.answerer:
-        raise UsageError(f"{checkpoint} is of --model {name or 'unknown'}, which does not answer questions")
-    found: ServedModel = resolve(entry.answerer)(settings(manifest), checkpoint)
-    return found
+        raise UsageError(
+            f"{checkpoint} belongs to --model {name or 'unknown'}, which does not answer questions"
+        )
+    model: ServedModel = resolve(entry.answerer)(settings(manifest), checkpoint)
+    return model
 
 
 def fetch(uri: str) -> Path:
-    """The newest good checkpoint at `uri`, on this machine: a copy where no bucket is mounted.
+    """The newest good checkpoint at `uri`, on this machine: a copy if no bucket is mounted.
 
     Raises:
-        CheckpointError: when there is none, or it can't be read.
+        CheckpointError: if there is none, or it can't be read.
     """
     if not needs_client(uri):
         return newest_good(local_path(uri), _report)
@@ -61,7 +63,7 @@ def fetch(uri: str) -> Path:
 
 
 def copy_of(uri: str, folder: Path) -> Path:
-    """A copy below `folder` of what is at `uri` in a bucket. Raises RemoteStoreError."""
+    """Copy the content of `uri`, in a bucket, below `folder`. Raises RemoteStoreError."""
     from trainer.checkpoint.stores.gcs_store import GcsStore  # noqa: PLC0415 - half a second, for buckets only
 
     GcsStore(f"gs://{bucket_path(uri)}").download_tree(folder)
@@ -84,10 +86,10 @@ def settings(manifest: Manifest, *flags: str) -> Config:
             raise UsageError(f"--weights {weights} can't be copied: {error}") from error
     kept = {"tokenizer": saved.get("data", {}).get("tokenizer", ""), "seed": saved.get("seed", 0)}
     kept |= {name: saved[name] for name in ("answer_tokens", "answer_match") if name in saved}
-    found = [
+    flags_of_run = [
         f"--{name.replace('_', '-')}={value}" for name, value in {**model, **kept}.items() if value != ""
     ]
-    return parse([*found, *flags])
+    return parse([*flags_of_run, *flags])
 
 
 def _report(text: str) -> None:

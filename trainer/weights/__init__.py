@@ -1,1 +1,1 @@
-"""Where a model's weights come from: a seed or files; each rank sets its own part of them."""
+"""The origin of a model's weights: a seed or files; each rank sets its own part of them."""

@@ -1,4 +1,4 @@
-"""Models of Hugging Face on the meta device: random weights as their own library sets them, or a folder's."""
+"""Models of Hugging Face on the meta device, with transformers' own random weights, or a folder's weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INDEX = "model.safetensors.index.json"
 
 
 class DeferredModel:
-    """A model of Hugging Face whose weights are on the meta device, and the source of its weights."""
+    """A model of Hugging Face with weights on the meta device, and the source of its weights."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -31,7 +31,7 @@ class DeferredModel:
     def build(self, make: Callable[[], Any], folder: str = "") -> Any | None:
         """The model that `make` creates; with the weights of `folder`, a folder or name, else random ones.
 
-        `None` if they can't be read part by part: the folder has no safetensors files, is quantized, or has
+        `None` if they can't be read part by part: the folder has no safetensors files, is quantised, or has
         other names than the model.
         """
         with weights_on_meta():
@@ -56,26 +56,26 @@ class DeferredModel:
 
 
 class RandomWeights:
-    """A `WeightSource`: a model's own `_init_weights`, in units that each have a seed of their own.
+    """A `WeightSource`: a model's own `_init_weights`, in units with a seed each.
 
     A unit is an element of a list of modules (a layer), or any other module with weights. At most one whole
-    unit is in memory. What a model's outermost class would set in all of its layers is left out.
+    unit is in memory. Settings by a model's outermost class for all of its layers are left out.
     """
 
     def __init__(self, model: Any, seed: int) -> None:
         """`model` is on the meta device."""
-        # A strategy changes the modules of the model itself.
+        # A strategy changes the modules of the model itself, so keep a copy.
         self._model, self._seed = copy.deepcopy(model), seed
         self._units = {name: unit for unit, names in _units(self._model).items() for name in names}
 
     @torch.no_grad()
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
-        wanted: dict[_Unit, dict[str, torch.Tensor]] = {}
+        by_unit: dict[_Unit, dict[str, torch.Tensor]] = {}
         for name, weight in weights.items():
-            wanted.setdefault(self._units[name], {})[name] = weight
-        for unit, each in wanted.items():
+            by_unit.setdefault(self._units[name], {})[name] = weight
+        for unit, unit_weights in by_unit.items():
             whole = self._random(unit)
-            for name, weight in each.items():
+            for name, weight in unit_weights.items():
                 if whole[name].isnan().any():
                     raise UsageError(
                         f"--weights: {type(self._model).__name__} has no random value for {name}; give a "
@@ -100,14 +100,15 @@ class RandomWeights:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A module by its path; `whole` with those inside it, else only its own weights."""
+    """A module by its path; `whole` includes the modules inside it, otherwise only its own weights."""
 
     path: str
     whole: bool
 
 
 def _initialize(module: nn.Module, owner: Any) -> None:
-    """What transformers' `initialize_weights` does below a module: children first, each by its own model."""
+    """Do what transformers' `initialize_weights` does below a module: children first, each by its own
+    model."""
     from transformers import PreTrainedModel  # noqa: PLC0415 - imports for seconds
 
     for child in module.children():
@@ -116,38 +117,38 @@ def _initialize(module: nn.Module, owner: Any) -> None:
 
 
 def _owner(model: Any, unit: str) -> Any:
-    """The innermost model of Hugging Face around a unit, or the unit itself if it is one."""
+    """The innermost model of Hugging Face around a unit, or the unit itself if it is a model."""
     from transformers import PreTrainedModel  # noqa: PLC0415
 
-    found, module = model, model
+    owner, module = model, model
     for part in filter(None, unit.split(".")):
         module = getattr(module, part)
         if isinstance(module, PreTrainedModel):
-            found = module
-    return found
+            owner = module
+    return owner
 
 
 def _units(model: nn.Module) -> dict[_Unit, list[str]]:
-    """The names of the weights of each unit; a tied weight is of the first one."""
+    """The names of the weights of each unit; a tied weight belongs to the first unit."""
     seen: set[nn.Parameter] = set()
-    found: dict[_Unit, list[str]] = {}
+    units: dict[_Unit, list[str]] = {}
 
     def visit(module: nn.Module, path: str, layer: _Unit | None) -> None:
         prefix = f"{path}." if path else ""
         for name, param in module.named_parameters(recurse=False):
             if param not in seen:
                 seen.add(param)
-                found.setdefault(layer or _Unit(path, False), []).append(f"{prefix}{name}")
+                units.setdefault(layer or _Unit(path, False), []).append(f"{prefix}{name}")
         for name, child in module.named_children():
             inside = _Unit(f"{prefix}{name}", True) if isinstance(module, nn.ModuleList) else None
             visit(child, f"{prefix}{name}", layer or inside)
 
     visit(model, "", None)
-    return found
+    return units
 
 
 def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightSource | None:
-    """The source of a folder's or a name's weights, if it has each of them once and unquantized."""
+    """The source of a folder's or a name's weights, if it has each of them once and unquantised."""
     files = safetensors_files(where)
     if not files or getattr(model.config, "quantization_config", None) is not None:
         return None
@@ -160,21 +161,21 @@ def folder_source(model: Any, weights: Mapping[str, Any], where: str) -> WeightS
 
 
 def _names(name: str, prefix: str) -> Iterator[str]:
-    """What a file may call a weight: it may be of the model without its head."""
+    """Names of a weight in a file, which may be of the model without its head."""
     yield name
     yield name.removeprefix(prefix)
 
 
 def safetensors_files(where: str) -> list[Path]:
-    """The files with the weights of a folder, or of a name in the cache or on the hub; maybe none.
+    """The files with the weights of a folder, or of a name in the cache or on the hub; may be none.
 
     Raises OSError as transformers does.
     """
     from transformers.utils import cached_file  # noqa: PLC0415
 
     def find(name: str) -> Path | None:
-        found = cached_file(where, name, _raise_exceptions_for_missing_entries=False)
-        return Path(found) if found else None
+        file = cached_file(where, name, _raise_exceptions_for_missing_entries=False)
+        return Path(file) if file else None
 
     index = find(INDEX)
     names = set(json.loads(index.read_text())["weight_map"].values()) if index else {"model.safetensors"}

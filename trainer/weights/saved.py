@@ -1,4 +1,4 @@
-"""Weights in files: each rank reads its part of each of them, never the whole model."""
+"""Weights in files: each rank reads its part of each weight, never the whole model."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from trainer.weights.source import copy_part
 
 
 class SavedWeights(Protocol):
-    """Weights in files, by the names there. It is a `WeightSource` for a model with these names."""
+    """Weights in files, by their names there. A `WeightSource` for a model with these names."""
 
     @property
     def shapes(self) -> Mapping[str, torch.Size]:
-        """The shape of each weight; tied weights are there once."""
+        """The shape of each weight; tied weights appear once."""
 
     @property
     def dtypes(self) -> Mapping[str, torch.dtype]:
@@ -35,10 +35,10 @@ class SavedWeights(Protocol):
 
 
 class DcpWeights:
-    """Implements `SavedWeights` with torch.distributed.checkpoint: it reads the part that a tensor has."""
+    """Implements `SavedWeights` with torch.distributed.checkpoint, which reads only a tensor's part."""
 
     def __init__(self, reader: Any, prefix: str = "") -> None:
-        """`prefix` is that of the names of weights; what else is saved is left out."""
+        """`prefix` is that of the weights' names; other saved values are left out."""
         self._reader, self._prefix = reader, prefix
         saved = {
             name.removeprefix(prefix): item
@@ -51,16 +51,16 @@ class DcpWeights:
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
         state = {f"{self._prefix}{name}": weight.detach() for name, weight in weights.items()}
         with warnings.catch_warnings():
-            # It warns that no process group is used: each rank reads on its own, and may read other weights.
+            # It warns that there is no process group: each rank reads on its own, and may read other weights.
             warnings.simplefilter("ignore", UserWarning)
             dcp.load(state, storage_reader=self._reader, no_dist=True)
 
 
 class SafetensorsWeights(DcpWeights):
-    """Implements `SavedWeights` for safetensors files, which together have each weight once."""
+    """Implements `SavedWeights` for safetensors files that together have each weight once."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Raises OSError or SafetensorError if one can't be read."""
+        """Raises OSError or SafetensorError if a file can't be read."""
         super().__init__(_SafetensorsReader(files))
 
 
@@ -80,7 +80,8 @@ class LazyWeights:
 
 
 class _SafetensorsReader(HuggingFaceStorageReader):
-    """Reads some files of a folder, which may have copies of the weights in others; their heads only once."""
+    """Reads some files of a folder, as others may have copies of the weights; reads their headers only
+    once."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         super().__init__(str(files[0].parent))
@@ -94,7 +95,7 @@ class _SafetensorsReader(HuggingFaceStorageReader):
 
 
 class _Listing:
-    """In place of the reader's file system, of which it uses nothing else."""
+    """Replaces the reader's file system, of which it uses only this method."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._files = [str(file) for file in files]

@@ -1,4 +1,4 @@
-"""Weights of a model on the meta device: a rank allocates what it keeps, and a source sets that."""
+"""Weights of a model on the meta device: a rank allocates its part, and a source sets it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from trainer.torch_private import local_part
 
 
 class WeightSource(Protocol):
-    """Gives the initial weights of a model. They are the same for every strategy and number of ranks."""
+    """Gives the initial weights of a model, equal for every strategy and number of ranks."""
 
     def fill(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Set these weights, by their names in the model: whole ones, or this rank's part of a DTensor.
 
-        No rank needs to call it at the same time as the others.
+        Ranks may call it independently.
 
         Raises:
             UsageError: if one can't be read or has no value.
@@ -30,7 +30,7 @@ class WeightSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ComputedWeights:
-    """A `WeightSource` that computes one weight after another, each by its name and the seed."""
+    """A `WeightSource` that computes one weight after another, each from its name and the seed."""
 
     init_weight: Callable[[str, torch.Tensor], None]
     """Sets a whole weight on the CPU."""
@@ -55,7 +55,7 @@ class RenamedWeights:
 
 @dataclass(frozen=True, slots=True)
 class OverlaidWeights:
-    """A `WeightSource`: `over` gives the weights that it has a name for, `under` the others."""
+    """A `WeightSource`: `over` gives the weights that it has names for, `under` the others."""
 
     over: RenamedWeights
     under: WeightSource | None
@@ -69,18 +69,18 @@ class OverlaidWeights:
 
 
 def seed_of(name: str, seed: int) -> int:
-    """The seed of one weight or module; other names give independent ones."""
+    """The seed of one weight or module; different names give independent seeds."""
     return (seed * 2**32 + zlib.crc32(name.encode())) % 2**63
 
 
 def on_meta(model: nn.Module) -> bool:
-    """Whether some of its weights are not allocated yet."""
+    """Whether some weights of the model are not allocated yet."""
     return any(weight.is_meta for weight in model.parameters())
 
 
 @contextmanager
 def weights_on_meta() -> Iterator[None]:
-    """Modules that are created here have their weights on the meta device, but real buffers.
+    """Context in which new modules have their weights on the meta device, but real buffers.
 
     Buffers that no checkpoint has are computed when a module is created.
     """
@@ -88,7 +88,7 @@ def weights_on_meta() -> Iterator[None]:
 
     def register_on_meta(module: nn.Module, name: str, param: nn.Parameter | None) -> None:
         if param is not None and not param.is_meta:
-            # Its memory was never written to, so it was never taken from the system.
+            # The memory was never written, so the system never allocated it.
             param = nn.Parameter(param.detach().to("meta"), requires_grad=param.requires_grad)
         register(module, name, param)
 
@@ -101,7 +101,7 @@ def weights_on_meta() -> Iterator[None]:
 
 @torch.no_grad()
 def materialize(model: nn.Module, source: WeightSource | None, device: torch.device) -> None:
-    """Allocate what is on the meta device, or this rank's shards of it, and set it.
+    """Allocate the weights on the meta device, or this rank's shards of them, and set them.
 
     The parameters stay the same objects: tied weights stay tied.
 
@@ -117,7 +117,7 @@ def materialize(model: nn.Module, source: WeightSource | None, device: torch.dev
 
 
 def allocate(weights: Iterable[nn.Parameter], device: torch.device) -> None:
-    """Replace what parameters on the meta device hold by memory of `device`, not set yet."""
+    """Replace parameters on the meta device by unset memory of `device`."""
     for weight in weights:
         empty = nn.Parameter(torch.empty_like(weight, device=device), requires_grad=weight.requires_grad)
         torch.utils.swap_tensors(weight, empty)
