@@ -183,7 +183,7 @@ def test_questions_come_from_a_file_and_what_is_wrong_is_named(folder: Path) -> 
     (folder / "broken.png").write_bytes(b"x")
     broken = read(questions(path, line("plain.png"), line("broken.png")))
     with pytest.raises(
-        DataError, match=r"q\.jsonl:3: the image .*broken\.png can't be read: it is of no known"
+        DataError, match=r"q\.jsonl:3: the image .*broken\.png can't be read: its format is unknown"
     ):
         broken[1]
     mixed = read(questions(path, line("plain.png", question="<|image_pad|>?")))

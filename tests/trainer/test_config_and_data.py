@@ -137,7 +137,7 @@ def test_settings_are_completed() -> None:
         ("--checkpoint-dir=hdfs://run", "--checkpoint-dir hdfs://run: hdfs:// is not supported"),
         ("--data=texts,s3://bucket/x", "--data texts,s3://bucket/x: s3:// is not supported"),
         ("--upload-dir=gs://", "--upload-dir gs://: it names no bucket; use gs://BUCKET/FOLDER"),
-        ("--data=a.txt,", "--data a.txt,: a path is empty, which would be the working directory"),
+        ("--data=a.txt,", "--data a.txt,: a path is empty and would mean the working directory"),
         ("--weights=some/model", "--weights some/model has no effect on --model gpt, only on causal-lm and"),
         ("--model=causal-lm --answer-tokens=3", "--answer-tokens 3 has no effect on --model causal-lm"),
         ("--model-args=width=3", "--model-args width=3 needs --model my.module:build"),

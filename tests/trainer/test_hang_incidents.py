@@ -154,7 +154,7 @@ def test_what_a_process_does_is_measured(what: str, tmp_path: Path) -> None:
     beat = RankHeartbeat(tmp_path / "beat", create=True)
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom trainer.hang.heartbeat import RankHeartbeat\n"
-        "Heartbeat(Path(sys.argv[1])).introduce()\nfile = open(sys.argv[1] + '.data', 'wb')\n"
+        "RankHeartbeat(Path(sys.argv[1])).introduce()\nfile = open(sys.argv[1] + '.data', 'wb')\n"
     )
     command = [sys.executable, "-c", code + CHILDREN[what], str(beat.path)]
     child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})

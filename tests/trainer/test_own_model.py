@@ -112,7 +112,7 @@ def test_a_mistake_is_one_sentence_with_its_place(
         (("--model=other",), "or give your own module:function"),
         (("--model=spirals:build", "--model-args=width"), "width is not NAME=VALUE"),
         (("--model=spirals:build", "--model-args=height=3"), "unexpected keyword argument 'height'"),
-        (("--model=spirals:build", "--batch=5000"), "more than the 4096 samples"),
+        (("--model=spirals:build", "--batch=5000"), "exceeds the 4096 samples"),
     ],
 )
 def test_wrong_flags_of_an_own_model(

@@ -70,7 +70,7 @@ def test_the_run_to_resume_is_its_own_or_the_only_one_or_refused() -> None:
     )
     with pytest.raises(UsageError) as error:
         run_to_resume("auto", ["new"], {"a": a, "b": b})
-    assert "up to step 7 in --upload-dir gs://b/y. VXTUI_RUN_ID=a selects the first one" in str(error.value)
+    assert "up to step 7 in --upload-dir gs://b/y. VXTUI_RUN_ID=a selects the first run" in str(error.value)
 
 
 def test_a_launch_has_the_id_of_its_job() -> None:

@@ -127,7 +127,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     ):
         TokenFile(path)
     path.with_suffix(".json").write_text(json.dumps({**about, "dtype": "<f4"}))
-    with pytest.raises(DataError, match="ids are of type <f4"):
+    with pytest.raises(DataError, match="ids have type <f4"):
         TokenFile(path)
     path.with_suffix(".json").write_text("[]")
     with pytest.raises(DataError, match="does not describe"):
