@@ -59,14 +59,13 @@ _MPI_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HY
 
 
 def for_platform(code: int, env: Mapping[str, str]) -> int:
-    """The container's exit code for this outcome.
+    """Return the exit code of the container for this outcome.
 
-    Kubeflow's restart policy ExitCode takes 1 to 127 as permanent and restarts from 128 to 255
-    (docs/facts/kubeflow.md, Training Operator v1; the comment of RestartPolicyExitCode in its API says the
-    same): on Kubernetes 128 is added to codes after which a restart may help, so that a Job's
-    podFailurePolicy sees it too. Vertex AI documents only its reaction to 6, 11, 134 and 139
-    (docs/facts/vertex.md 3.8), and torchrun reports 1 for every code: there, and everywhere else, the codes
-    stay.
+    Kubeflow's restart policy ExitCode treats 1 to 127 as permanent and restarts from 128 to 255
+    (docs/facts/kubeflow.md; the comment of RestartPolicyExitCode in its API says the same). On Kubernetes,
+    128 is added to codes that a restart may help, so that the podFailurePolicy of a Job can match them.
+    Vertex AI documents only 6, 11, 134 and 139 (docs/facts/vertex.md 3.8), and torchrun reports 1 for every
+    code: everywhere else the codes stay.
     """
     retry = code in RETRYABLE and code < _FIRST_RETRYABLE and on_kubernetes(env)
     return code + _FIRST_RETRYABLE if retry else code

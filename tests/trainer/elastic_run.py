@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.trainer.test_multi_node import Cluster, Node
+from tests.trainer.multi_node_support import Cluster, Node
 from trainer.network.addresses import free_port
 
 MODEL = ("--model=tests.trainer.killed_workload:build", "--dropout=0", "--warmup=4", "--learning-rate=0.001")

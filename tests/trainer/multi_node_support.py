@@ -16,7 +16,7 @@ import pytest
 
 from tests.processes import asked, end
 from tests.waiting import wait_for
-from trainer.launch.network import free_port
+from trainer.network.addresses import free_port
 
 ROOT = str(Path(__file__).parents[2])
 STEPS = 40

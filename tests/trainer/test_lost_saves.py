@@ -72,7 +72,10 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_that_a_restart_may_cure(tmp_
     assert said["severity"] == "ERROR" and said["step"] == 120 and 20 <= last < 120
     assert said["path"] == f"checkpoints/step-{last}" and read(folder / f"step-{last}").step == last
     assert "a file was not written completely; the disk may be full" in said["message"]
-    assert "has reached step 120, but its checkpoint is not saved: can't write checkpoints" in said["message"]
+    assert (
+        "the run reached step 120, but its checkpoint is not saved: can't write checkpoints"
+        in said["message"]
+    )
     assert f"The last good one is step {last} in checkpoints/step-{last}. Free space" in said["message"]
     assert [path.name for path in folder.iterdir() if "partial" in path.name] == []
     assert all(damage(path) is None for path in step_folders(folder))

@@ -1,7 +1,7 @@
 """Import DeepSpeed without its output and its compilation at run time.
 
 DeepSpeed would build a shared-memory extension when it starts on CPUs, and a fused Adam when it creates the
-optimizer; both take minutes, and fail without a compiler (docs/facts/trainer.md, DeepSpeed without a GPU).
+optimizer; both take minutes, and fail without a compiler (docs/facts/trainer.md DeepSpeed without a GPU).
 """
 
 from __future__ import annotations

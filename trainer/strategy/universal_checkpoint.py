@@ -1,7 +1,7 @@
 """Conversion of DeepSpeed's files of one world size, so that any world size can load them.
 
 DeepSpeed refuses to load another world size at every stage. Its converter writes one file per weight and
-state; every rank then reads its shard of it (docs/facts/trainer.md, DeepSpeed without a GPU).
+state; every rank then reads its shard of it (docs/facts/trainer.md DeepSpeed without a GPU).
 """
 
 from __future__ import annotations
