@@ -20,8 +20,8 @@ class CheckpointError(Exception):
 
 
 class ReplicaError(Exception):
-    """Replicas of the state differ: a machine's memory or arithmetic is faulty; the message names it if
-    known."""
+    """Replicas of the state differ: a machine's memory or arithmetic is faulty. The message names the
+    ranks."""
 
 
 class PlaceUnavailableError(Exception):

@@ -20,8 +20,7 @@ REPLICAS_DIFFER = 71
 """EX_OSERR: `--check-replicas` found replicas of the state that differ, so a machine is faulty. Another
 attempt repeats the steps since the last checkpoint, which may show which machine."""
 SAVE_FAILED = 74
-"""EX_IOERR: all steps are done, but the last checkpoint is not saved; another attempt repeats the last
-steps."""
+"""EX_IOERR: all steps are done, the last checkpoint is not saved; another attempt repeats the last steps."""
 STORE_UNAVAILABLE = 69
 """EX_UNAVAILABLE: --upload-dir did not answer within --store-timeout: its checkpoints could not be listed at
 the start, or the last one not uploaded at the end. A later try may succeed."""
@@ -52,8 +51,7 @@ _ON_KUBERNETES = (
     "KUBERNETES_SERVICE_HOST", "PET_NNODES", "TF_CONFIG", "JOBSET_NAME", "JOB_COMPLETION_INDEX",
     "K_MPI_JOB_ROLE",
 )  # fmt: skip
-"""The first variable is in every pod; the others are set by operators, whose processes may not inherit it
-(ssh)."""
+"""Every pod has the first; operators set the others, which their processes may not inherit (ssh)."""
 _MPI_OPERATORS_FOLDER = "/etc/mpi/"
 _MPI_HOSTFILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
 

@@ -25,8 +25,7 @@ from trainer.checkpoint.stores.remote_store import RemoteStoreError
 NAME = "vxtui_trainer"
 HERE = Path(__file__).resolve().parent
 _MTIME = 946_684_800
-"""Modification time of every file, in seconds since the epoch: fixed, so that the bytes do not depend on
-it."""
+"""Modification time of every file, in seconds since the epoch: fixed, for reproducible bytes."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,8 +11,7 @@ _SET_PARENT_DEATH_SIGNAL, _SET_NAME = 1, 15
 
 
 def die_with_parent(parent: int = 0) -> None:
-    """Make the kernel kill this process when its parent dies; with `parent`, also if the parent is dead
-    already."""
+    """Make the kernel kill this process with its parent; with `parent`, also if that is dead already."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os._exit(1)

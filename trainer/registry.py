@@ -50,8 +50,7 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerEntry:
-    """A value of `--optimizer`: settings that only some optimizers have, and the strategies that it works
-    with (empty: all)."""
+    """A value of `--optimizer`: settings of only some optimizers, and usable strategies (empty: all)."""
 
     flags: tuple[str, ...] = ()
     strategies: tuple[str, ...] = ()
@@ -111,7 +110,6 @@ def model_entry(name: str) -> ModelEntry | None:
 
 
 def resolve(target: str) -> Any:
-    """Import the object `module:name`. Raises ModuleNotFoundError if its module or a dependency is
-    missing."""
+    """Import the object `module:name`. Raises ModuleNotFoundError, also for a missing dependency."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)

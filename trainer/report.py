@@ -20,8 +20,7 @@ from trainer.hang import progress
 from trainer.structured_log import emit
 
 phase = progress.phase
-"""`with report.phase("evaluation"):` marks work that takes longer than a step, so that it is not reported as
-a hang."""
+"""`with report.phase("evaluation"):` marks work longer than a step, so that it is not taken for a hang."""
 alive = progress.beat
 """Report that a part of the present phase ended."""
 _INCOMPLETE = (".tmp", ".partial", ".new", ".part")

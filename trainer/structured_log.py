@@ -16,8 +16,7 @@ from typing import Any
 
 _STDOUT = 1
 _LOCK_SECONDS = 30.0
-"""Longest wait for another process's line: its reader may be slow, or it was stopped while it held the
-lock."""
+"""Longest wait for another process's line: its reader may be slow, or it stopped holding the lock."""
 _NEXT_LOCK_SECONDS = 0.1
 """Longest wait after a wait that failed."""
 _WRITE_SECONDS = 10.0

@@ -19,8 +19,7 @@ from trainer.structured_log import emit
 
 
 def main() -> int:
-    """Run the command; return an exit code of `trainer.exit_codes` for this platform, or the failed process's
-    own."""
+    """Run the command; return a code of `trainer.exit_codes` for this platform, or the process's own."""
     try:
         config = parse()
         topology = find_topology(os.environ)

@@ -97,7 +97,7 @@ class _Question(threading.Thread, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How many seconds to ask a place that does not answer, and the signal that ends the wait (0: none
+    """Seconds to keep asking a place that does not answer, and the signal that ends the wait (0: none
     yet)."""
 
     seconds: float
@@ -129,8 +129,7 @@ class Finder:
         self._rejected: set[tuple[str, float]] = set()
         """("local" or "remote", time of the save) of checkpoints that all ranks know to be unusable."""
         self._damaged_here: set[tuple[Path, int]] = set()
-        """Unusable copies on this disk only, with the folder's modification time, which a new save
-        changes."""
+        """Unusable copies on this disk, with the folder's modification time, which a new save changes."""
 
     def regroup(self, peers: PeerCopies, *, shared: bool) -> None:
         """Continue with the group's new ranks."""
@@ -224,7 +223,7 @@ class Finder:
                 self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
 
     def _ask(self, done: str, ask: Callable[[], T], nothing: T) -> list[T]:
-        """Ask on every rank, and again while any rank has a problem, up to the patience; return all
+        """Ask on every rank, repeatedly while any rank has a problem and patience is left; return all
         answers."""
         began, attempt = time.monotonic(), 0
         while True:

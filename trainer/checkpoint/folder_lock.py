@@ -40,7 +40,7 @@ _END_OF_PROCESSES = 3.0
 _SILENCE = 45.0
 """Seconds after which an owner on another machine whose counter stands still has ended."""
 _FUSE_SILENCE = 90.0
-"""Like `_SILENCE`, through Cloud Storage FUSE, which may show a file as it was 60 s ago (metadata-cache:
+"""`_SILENCE` through Cloud Storage FUSE, which may show a file as it was 60 s ago (metadata-cache:
 ttl-secs)."""
 _BEING_WRITTEN = 2.0
 """Seconds in which an unreadable file may be one that its owner is writing."""

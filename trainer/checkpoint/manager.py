@@ -29,8 +29,7 @@ _STALL_WARNING = 1.0
 
 
 class CheckpointManager:
-    """Finds, loads, saves and uploads the checkpoints of a run. All ranks call each method at the same
-    step."""
+    """Finds, loads, saves and uploads a run's checkpoints. All ranks call each method at the same step."""
 
     def __init__(self, config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> None:
         """`received` returns this rank's signal, or 0. Raises as `RunFolder` and `RunUploads` do."""

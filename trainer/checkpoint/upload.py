@@ -55,8 +55,7 @@ class Uploader:
         self._offered: tuple[Path, Manifest] | None = None
         self._uploading: int | None = None
         self.last_step = -1
-        """Step of the last upload that this node completed; on the coordinator, of the last complete
-        checkpoint."""
+        """Step of this node's last completed upload; on the coordinator, of the last complete checkpoint."""
         self.problem = ""
         """Why the current upload is not complete: it failed, or waits for another node."""
         self._changed = threading.Condition()
@@ -123,8 +122,7 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """The manifest of the whole checkpoint; None if another node writes it, or a newer checkpoint
-        waits."""
+        """The manifest of the whole checkpoint; None if another node writes it, or a newer one waits."""
         step = manifest.step
         present = self._uploaded().get(step)
         if present is not None and present.run.id != manifest.run.id:

@@ -214,7 +214,7 @@ def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[TextPiece]:
 
 
 def _cut(data: bytes) -> int:
-    """Where to cut a piece: after a line, else before a space, which belongs to the next word; never inside a
+    """Where to cut a piece: after a line, else before a space (part of the next word), never in a
     character."""
     cut = data.rfind(b"\n") + 1 or max(0, data.rfind(b" "))
     if cut:

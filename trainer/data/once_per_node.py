@@ -108,8 +108,8 @@ class _Reported(DataProgress):
         self._what, self._size, self._unit, self._read = "", 0, "MB", 0
         self._began = self._reported = self._met = time.monotonic()
 
-    def begin(self, what: str, size: int, unit: str = "MB") -> None:
-        self._what, self._size, self._unit, self._read = what, size, unit, 0
+    def begin(self, name: str, size: int, unit: str = "MB") -> None:
+        self._what, self._size, self._unit, self._read = name, size, unit, 0
         self._began = time.monotonic()
 
     def read(self, count: int) -> None:

@@ -96,8 +96,7 @@ def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None 
 
 
 def token_files_of(config: Config, tokenizer: str, progress: DataProgress | None = None) -> list[Path]:
-    """The token files that `--data` names, in order, or the one of its text. Raises as `token_file_of`
-    does."""
+    """The token files that `--data` names, in order, or its text's. Raises as `token_file_of` does."""
     paths = [local_path(path.strip()) for path in config.data.data.split(",")]
     if all(path.suffix == ".bin" for path in paths):
         return paths

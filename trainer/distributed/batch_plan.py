@@ -62,8 +62,7 @@ class BatchPlan:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weight of each micro-batch, such that the average over the ranks is the mean over all
-        sequences."""
+        """The weight of each micro-batch: averaged over the ranks, the mean over all sequences."""
         return tuple(size * self.world_size / self.batch for size in self.micro_batches)
 
 

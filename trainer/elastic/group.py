@@ -39,9 +39,7 @@ class ElasticGroup(ProcessGroup):
         self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
 
     def make_replica(self, timeout: float) -> ModelReplica:
-        """Keep the ranks of this node together with one copy of the model; called before the first
-        membership.
-        """
+        """Keep the ranks of this node together with one copy of the model, before the first membership."""
         self.replica = ModelReplica(timeout)
         return self.replica
 

@@ -19,8 +19,7 @@ from trainer.supervision.protocol import AttemptEnd
 START_WAIT = 30.0
 """Seconds to wait for missing nodes when enough nodes are ready."""
 OPERATOR_START_WAIT = 10.0
-"""Like `START_WAIT`, where an operator sets the number of nodes: some may not exist, and others join
-later."""
+"""`START_WAIT` where an operator sets the number of nodes: some may not exist, and others join later."""
 SUCCESSION_WAIT = 3.0
 """Seconds in which the other nodes connect to a new leader."""
 LEAVE_WAIT = 0.5
@@ -59,8 +58,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to tell the `recipients`: a new membership, the end of the attempt, or to save and stop
-    together."""
+    """What to tell the `recipients`: a new membership, the end of the attempt, or to save and stop."""
 
     recipients: frozenset[int]
     membership: Membership | None = None

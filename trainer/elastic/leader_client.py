@@ -30,7 +30,7 @@ FINISH_WAIT = 10.0
 
 @dataclass(slots=True)
 class Succession:
-    """The search for a successor of the leader `lost`. `candidates` are the nodes that may lead now, in
+    """The search for a successor of the leader `lost`; `candidates` are the nodes that may lead now, in
     order."""
 
     lost: int
@@ -145,8 +145,7 @@ class LeaderClient:
             self._context.drop("the leader had lost its connection to this node")
 
     def _on_redirect(self, leader: MessageStream, target: Address) -> None:
-        """Follow the redirect. In a succession it names the lost leader: that node has not noticed the loss
-        yet."""
+        """Follow the redirect, except in a succession: that node has not noticed the leader's loss yet."""
         self._leave_leader(leader)
         if self._succession is None:
             self.redirect = target

@@ -99,8 +99,8 @@ class LeaderServer:
     def admit(self, stream: MessageStream, state: NodeState, messages: list[dict[str, Any]]) -> None:
         """Take a node in; `messages` follow its first one."""
         node, current = state.node, self.followers.get(state.node)
-        taken = current is not None and current.silent_seconds() < REPLACE_AFTER
-        if taken or node == self._context.node:
+        is_taken = current is not None and current.silent_seconds() < REPLACE_AFTER
+        if is_taken or node == self._context.node:
             stream.send(rank_taken=True)
             stream.close()
             return

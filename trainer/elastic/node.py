@@ -113,8 +113,7 @@ class ElasticNode:
         (self._serving or self._following).fail(failure)
 
     def leave(self, code: int) -> None:
-        """Tell the others this node's exit code. A leader whose run is done stays until the others are
-        done."""
+        """Tell the others this node's exit code. A leader whose run is done waits for the others."""
         serving, deadline = self._serving, time.monotonic() + FINISH_WAIT
         if serving is not None and code == exit_codes.DONE:
             self._context.state = replace(self._context.state, ready=False)

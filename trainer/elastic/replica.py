@@ -55,9 +55,7 @@ class ReplicaFSDP(FSDP):
         return loss
 
     def _average_gradients(self) -> None:
-        """Average all gradients over the nodes, in one call; they are averages over this node's ranks
-        already.
-        """
+        """Average all gradients over the nodes, in one call; they are averages over this node already."""
         if self._counterparts is None:
             return
         gradients = [gradient for _, gradient in self.optimizer.gradients() if gradient.numel()]

@@ -101,8 +101,8 @@ class ElasticTrainer(Trainer):
             self.profiler = StepProfiler(config, 0)
 
     def _asked_to_stop(self) -> bool:
-        """Whether all ranks are to stop. SIGTERM does not count: it may reach one node only, and the others
-        train on."""
+        """Whether all ranks must stop. SIGTERM does not count: it may reach one node while others train
+        on."""
         return self._link.stopping
 
     def run(self) -> int:
@@ -253,8 +253,7 @@ class ElasticTrainer(Trainer):
         self._phase("training")
 
     def _steps_by_rank(self) -> list[int]:
-        """The last step that each rank completed, or all ranks of its replica; -1 without a complete
-        state."""
+        """The last step that each rank completed, or all ranks of its replica; -1 without a full state."""
         steps: list[int] = self.group.all_gather(self.state.step if self._held is HeldState.COMPLETE else -1)
         size = 1 if self.group.replica is None else self.group.replica.size
         lowest = [min(steps[first : first + size]) for first in range(0, len(steps), size)]
@@ -304,8 +303,8 @@ class ElasticTrainer(Trainer):
         self._held = HeldState.COMPLETE
 
     def _wants_change(self) -> bool:
-        """Whether a new membership waits. A save in progress ends first: its ranks must complete it
-        together."""
+        """Whether a new membership waits; a save in progress, which its ranks complete together, ends
+        first."""
         return self._link.epoch > self._epoch and not self.checkpoints.saving
 
     def _handle(self, outcome: StepOutcome) -> None:

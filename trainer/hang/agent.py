@@ -69,8 +69,8 @@ class _Collectives:
         self._heartbeat = heartbeat
         self._begun, self._still = -1, 0
         self._moved_at = self._ahead = self._ahead_before = 0.0
-        """Of the last read with a movement: the monotonic time, and how far the time of day was ahead of it,
-        then and at the movement before."""
+        """At the last movement: the monotonic time; the time of day ahead of it, now and one movement
+        before."""
 
     def poll(self) -> None:
         begun, pending = flight_recorder.begun()

@@ -50,8 +50,7 @@ def _status(name: str) -> list[Mapping[str, Any]]:
 
 
 def oldest_pending() -> tuple[float, float]:
-    """When the oldest pending collective began, in seconds since the epoch (the recorder's clock), and its
-    timeout in seconds; (0, 0) without one."""
+    """Begin (epoch seconds) and timeout (seconds) of the oldest pending collective; (0, 0) without one."""
     pending = [entry for entry in _entries() if not _done(entry) and entry.get("timeout_ms")]
     if not pending:
         return 0.0, 0.0

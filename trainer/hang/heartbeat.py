@@ -77,8 +77,7 @@ class RankHeartbeat:
         self._fields.ticked_at = time.monotonic()
 
     def count_collectives(self, begun: int, pending_since: float, pending_until: float) -> None:
-        """Record the number of begun collectives, since when the oldest pending one waits, and when its wait
-        fails, or 0."""
+        """Record the number of begun collectives, and the oldest pending one's begin and timeout, or 0."""
         self._fields.collectives = begun
         self._fields.pending_since, self._fields.pending_until = pending_since, pending_until
 
@@ -121,8 +120,7 @@ class RankHeartbeat:
 
     @property
     def pending(self) -> tuple[float, float]:
-        """Since when the oldest pending collective waits, and when its wait fails; (0, 0) if none is
-        known."""
+        """Since when the oldest pending collective waits, and when its wait fails; (0, 0) if unknown."""
         return float(self._fields.pending_since), float(self._fields.pending_until)
 
     @property

@@ -13,8 +13,7 @@ from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
 _REMEMBERED = 64
 """Durations of a phase that are remembered."""
 _KNOWN_AFTER = 3
-"""Durations after which a phase's usual one is known; the first, which includes compilation, does not
-count."""
+"""Durations after which a phase's usual one is known; the first, with compilation, does not count."""
 _LONGEST = 1.5
 """Factor of the longest duration so far that is allowed too, e.g. for a step with an evaluation."""
 UNKNOWN = 10.0

@@ -17,8 +17,7 @@ from trainer.hang.limits import Limits, RankProgress, RankSample, Stall, node_st
 from trainer.structured_log import emit
 
 _PAUSED = 5.0
-"""Seconds between two polls after which this supervisor was suspended, and the ranks most likely with it: a
-paused container, or a migrated machine."""
+"""Seconds between two polls that mean a suspended machine: a paused container, or a live migration."""
 
 _NO_LIMIT = 1e9
 """Seconds; JSON has no infinity."""
@@ -84,7 +83,7 @@ class NodeRanks:
         return max((beat.step for beat in self._beats), default=0)
 
     def begin_collecting(self) -> None:
-        """Collect records in a thread, as a rank that does not answer takes seconds; `collected` returns
+        """Collect records in a thread: a rank that does not answer takes seconds. `collected` returns
         them."""
         if self._collecting is not None and self._collecting.is_alive():
             return

@@ -97,8 +97,7 @@ class RankRecord:
         return waits_in_collective(self.frames)
 
     def known(self, *, background: bool) -> list[Collective]:
-        """Its collectives in the order in which it began them; those of other threads only with
-        `background`."""
+        """Its collectives in the order of their begin; those of other threads only with `background`."""
         return [collective for collective in self.collectives if background or not collective.background]
 
 

@@ -159,7 +159,7 @@ def fields(finding: HangFinding, records: Sequence[RankRecord]) -> dict[str, Any
     """Fields of the structured line."""
     by_rank = {record.rank: record for record in records}
     culprits = [by_rank[rank] for rank in finding.ranks if rank in by_rank]
-    place = next((found for record in culprits if (found := place_of(record, finding.instead))), None)
+    place = next((frame for record in culprits if (frame := place_of(record, finding.instead))), None)
     waiting = [pair for pair in finding.waiting if pair[0] in by_rank]
     seen = place_of(by_rank[waiting[0][0]]) if waiting else None
     return {

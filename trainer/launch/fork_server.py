@@ -35,8 +35,7 @@ _CHUNK = 65536
 
 
 def main() -> int:
-    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, then
-    `argv`."""
+    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, `argv`."""
     die_with_parent()
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)

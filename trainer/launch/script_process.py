@@ -159,8 +159,7 @@ def _exit_code(ending: SystemExit) -> int:
 
 
 def _use_one_thread() -> None:
-    """Use one thread, as torchrun does where several processes share a machine and OMP_NUM_THREADS is
-    unset."""
+    """Use one thread, as torchrun does if several processes share a machine without OMP_NUM_THREADS."""
     if "OMP_NUM_THREADS" in os.environ or os.environ.get("LOCAL_WORLD_SIZE", "1") == "1":
         return
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -56,8 +56,7 @@ class Evaluation:
         self.step = 0
         """The step of the last completed evaluation."""
         self.regroup = False
-        """Whether the last evaluation was interrupted, because all ranks continue with others
-        (`--elastic`)."""
+        """Whether the last evaluation was interrupted by a change of ranks (`--elastic`)."""
 
     def due(self, step: int) -> bool:
         return bool(self._every and step and step % self._every == 0 and self.step != step)
@@ -97,8 +96,7 @@ class Evaluation:
         return Evaluated(total / max(1, targets), accuracy=self._mean(right))
 
     def _accuracies(self, samples: Sequence[int], batch: Batch, strategy: Strategy) -> list[float]:
-        """Accuracies of this rank's samples; all ranks generate answers at the same time, with as many
-        tokens."""
+        """Accuracies of this rank's samples; all ranks generate at the same time, as many tokens."""
         check = self._workload.answers
         if check is None:
             return []

@@ -31,8 +31,7 @@ from trainer.torch_private import FakeTensorMode, storage_id
 
 GIB = float(1 << 30)
 GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
-"""Usable share of a GPU's memory, of which the allocator can't use the rest; bytes of contexts and of NCCL's
-buffers."""
+"""Share of a GPU's memory that the allocator can use; bytes of contexts and of NCCL's buffers."""
 CPU_SHARE = 0.5
 """Usable share of a machine's memory, for all of its ranks; the rest is for data, checkpoints and others."""
 MARGIN = 1.25

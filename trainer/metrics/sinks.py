@@ -1,5 +1,4 @@
-"""Outputs of metrics, each in a module of its own: files, or services, which `background` decouples from the
-loop."""
+"""Outputs of metrics: files, or services, which `background` decouples from the loop."""
 
 from __future__ import annotations
 

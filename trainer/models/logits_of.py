@@ -23,8 +23,7 @@ _CAPPED = [f"logits / {_CAP}", "torch.tanh(logits)", f"logits * {_CAP}"]
 
 @dataclass(frozen=True, slots=True)
 class LogitsOf:
-    """The logits are `scale` times the output layer's, and with a `cap` above 0 `cap · tanh(logits /
-    cap)`."""
+    """Logits are `scale` times the output layer's, and with a `cap` above 0 `cap · tanh(logits / cap)`."""
 
     scale: float = 1.0
     cap: float = 0.0

@@ -128,8 +128,7 @@ def _processed(logits: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
 
 
 def _gradient(logits: torch.Tensor, targets: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
-    """Gradient of the summed loss of `logits` [N, V] with respect to the layer's logits, in the same
-    memory."""
+    """Gradient of the summed loss of `logits` [N, V] by the layer's logits, in the same memory."""
     # The factor of a capped logit y is 1 - (y / cap)².
     slope = 1.0 - (logits / of_layer.cap).square_() if of_layer.cap else None
     known = (targets != IGNORED)[:, None]

@@ -86,7 +86,7 @@ def _function(target: str) -> Build:
 
 
 def _options(text: str) -> dict[str, Any]:
-    """Parse `width=64,name=relu` as keyword arguments: numbers, True, False and None as in Python, else
+    """Parse `width=64,name=relu` as keyword arguments: numbers, True, False, None as in Python, else
     texts."""
     options = {}
     for item in names_in(text):

@@ -91,9 +91,9 @@ def _registered(vertex: Vertex, baseline: Baseline) -> str:
     listed = vertex.models.list_models(
         request={"parent": vertex.parent, "filter": f'display_name="{baseline.name}"'}
     )
-    for each in listed:
-        if each.artifact_uri == baseline.checkpoint:
-            return f"{each.name}@{each.version_id}"
+    for model in listed:
+        if model.artifact_uri == baseline.checkpoint:
+            return f"{model.name}@{model.version_id}"
     begun = vertex.models.upload_model(parent=vertex.parent, model=baseline.model())
     uploaded = begun.result(timeout=LONGEST)
     return f"{uploaded.model}@{uploaded.model_version_id}"
@@ -105,9 +105,9 @@ def deploy_canary(vertex: Vertex, endpoint: str, version: str, percent: int, mac
     A version that an earlier attempt deployed is not deployed again.
     """
     now = vertex.endpoints.get_endpoint(name=endpoint)
-    for each in now.deployed_models:
-        if f"{each.model}@{each.model_version_id}" == version:
-            return str(each.id)
+    for deployed_model in now.deployed_models:
+        if f"{deployed_model.model}@{deployed_model.model_version_id}" == version:
+            return str(deployed_model.id)
     split = with_canary(now.traffic_split, percent)
     deployed = _deploy(vertex, endpoint, version, machine, split)
     emit("phase", f"{version} has {percent}% of the traffic of {endpoint}", phase="release")
@@ -131,13 +131,13 @@ def promote(vertex: Vertex, endpoint: str, deployed: str) -> None:
     The default alias moves too: a name without a version means the version that serves.
     """
     now = _split(vertex, endpoint, {deployed: 100})
-    for each in now.deployed_models:
-        if each.id == deployed:
-            name = f"{each.model}@{each.model_version_id}"
+    for deployed_model in now.deployed_models:
+        if deployed_model.id == deployed:
+            name = f"{deployed_model.model}@{deployed_model.model_version_id}"
             vertex.models.merge_version_aliases(name=name, version_aliases=[STABLE, DEFAULT])
             emit("phase", f"{name} has 100% of the traffic of {endpoint}", phase="release")
         else:
-            _undeploy(vertex, endpoint, each.id)
+            _undeploy(vertex, endpoint, deployed_model.id)
 
 
 def roll_back(vertex: Vertex, endpoint: str, deployed: str) -> None:

@@ -79,7 +79,7 @@ def _compare(first: Topology, other: Topology) -> None:
     """Raise TopologyError if two operators' variables place this node differently."""
     if (first.node_rank, first.nodes) != (other.node_rank, other.nodes):
         places = " and ".join(
-            f"{each.source} (node {each.node_rank} of {each.nodes})" for each in (first, other)
+            f"{place.source} (node {place.node_rank} of {place.nodes})" for place in (first, other)
         )
         raise TopologyError(
             f"{places} place this node differently: one operator sets one of them, so remove the other from "

@@ -40,8 +40,7 @@ def from_cluster_spec(env: Mapping[str, str]) -> Topology:
 
 
 def from_tf_config(env: Mapping[str, str]) -> Topology:
-    """Read TF_CONFIG. Chief (or master) and workers train, in this order; parameter servers and evaluators
-    don't."""
+    """Read TF_CONFIG: chief (or master), then workers train; parameter servers and evaluators don't."""
     spec = read_json(env, "TF_CONFIG")
     cluster, task = spec.get("cluster") or {}, spec.get("task") or {}
     chief, workers = _hosts(cluster, "chief") or _hosts(cluster, "master"), _hosts(cluster, "worker")

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 
 class TopologyError(Exception):
-    """The variables are inconsistent or incomplete; the message has the variables, the reason and the
-    remedy."""
+    """Inconsistent or incomplete variables; the message has the variables, the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,2 +1,1 @@
-"""Replicas of the state that must be equal, compared from time to time: memory or arithmetic may be
-faulty."""
+"""Replicas of the state that must be equal, compared from time to time to find faulty machines."""

@@ -80,9 +80,14 @@ class ReplicaCheck:
     def _read_record(self, step: int) -> Record | None:
         """The mismatch after which this attempt repeats steps; a new node has no file of it."""
         group, own = self._group, records.read(self._folder)
-        for each in group.all_gather(own):
-            if each and each.run == self._run and each.step > step and len(each.values) == group.world_size:
-                record: Record = each
+        for rank_record in group.all_gather(own):
+            if (
+                rank_record
+                and rank_record.run == self._run
+                and rank_record.step > step
+                and len(rank_record.values) == group.world_size
+            ):
+                record: Record = rank_record
                 return record
         return None
 

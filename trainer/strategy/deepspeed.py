@@ -101,8 +101,7 @@ class ZeRO:
         self._defer_files()
 
     def _defer_files(self) -> None:
-        """Make the engine pass its files to this class; our thread writes them later with DeepSpeed's own
-        writer."""
+        """Make the engine pass its files to our thread, which writes them later with DeepSpeed's writer."""
         from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 
         writer = TorchCheckpointEngine(self.engine._config)
@@ -214,8 +213,7 @@ class ZeRO:
                     state["step"] = state["step"].clone()
 
     def checkpoint_bytes(self) -> float:
-        """An estimate: 4 bytes per weight, and 12 more per trainable weight (full-precision copy, two
-        moments)."""
+        """Estimate: 4 bytes per weight, 12 more per trainable one (full-precision copy, two moments)."""
         return float(4 * self._parameters + 12 * self._trainable)
 
     def close(self) -> None:

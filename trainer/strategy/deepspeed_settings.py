@@ -221,8 +221,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The settings as a dict. Raises ValueError for a duplicate key, of which JSON's reader would drop
-    one."""
+    """The settings as a dict. Raises ValueError for a duplicate key, which JSON's reader would drop."""
     settings = dict(pairs)
     if len(settings) < len(pairs):
         names = [name for name, _ in pairs]

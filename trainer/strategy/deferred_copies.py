@@ -105,8 +105,7 @@ class DeferredCopies:
             self._change.wait_for(lambda: not self._unfinished)
 
     def _check_versions(self) -> None:
-        """Check that the state is unchanged. Only the first check counts: the optimizer's step changes the
-        versions later."""
+        """Check that the state is unchanged. Only the first check counts: the optimizer changes it later."""
         with self._change:
             checked, self._versions = self._versions, []
             self._changed = self._changed or any(tensor._version != before for tensor, before in checked)

@@ -251,8 +251,7 @@ def _clipped(text: str) -> str:
 
 
 def _write(path: Path, record: ErrorRecord) -> None:
-    """Write the record, then rename it: the supervisor never reads half of it. A full disk loses only the
-    record."""
+    """Write the record under a temporary name: no reader sees half of it. A full disk loses the record."""
     stack = str(record.fields.get("traceback", ""))
     content = {
         "message": {

@@ -220,8 +220,7 @@ class Supervisor:
         return self._attempt_code(number, codes, self._wait_for_cause(end, failures), failures)
 
     def _wait_for_cause(self, end: AttemptEnd | None, failures: NodeFailures) -> AttemptEnd | None:
-        """Wait for the end from another node: it arrives later than the broken connections between
-        processes."""
+        """Wait for another node's end, which arrives later than the broken connections between processes."""
         until = time.monotonic() + CAUSE_SECONDS
         while self._topology.nodes > 1 and time.monotonic() < until and not self._signal:
             other = None if end is None else end.failure

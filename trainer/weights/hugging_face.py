@@ -107,8 +107,7 @@ class _Unit:
 
 
 def _initialize(module: nn.Module, owner: Any) -> None:
-    """Do what transformers' `initialize_weights` does below a module: children first, each by its own
-    model."""
+    """Do what transformers' `initialize_weights` does below a module: children first, by their models."""
     from transformers import PreTrainedModel  # noqa: PLC0415 - imports for seconds
 
     for child in module.children():

@@ -80,8 +80,7 @@ class LazyWeights:
 
 
 class _SafetensorsReader(HuggingFaceStorageReader):
-    """Reads some files of a folder, as others may have copies of the weights; reads their headers only
-    once."""
+    """Reads some files of a folder, whose other files may copy weights; reads their headers once."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         super().__init__(str(files[0].parent))

@@ -149,8 +149,7 @@ class Server:
 
 
 def main() -> int:
-    """Serve until the supervisor ends. `sys.argv` has the descriptor of a listening socket, stdin the
-    settings."""
+    """Serve until the supervisor ends. `sys.argv`: the descriptor of a listening socket; stdin: settings."""
     die_with_parent()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         # The supervisor decides when this process ends.

@@ -23,8 +23,7 @@ class RemoteStore(Protocol):
     name: str
 
     def steps(self) -> list[int]:
-        """Steps with a manifest, the highest first. Fails within seconds, so that the caller can try
-        again."""
+        """Steps with a manifest, the highest first. Fails within seconds, so that the caller can retry."""
 
     def manifest(self, step: int) -> Manifest:
         """The manifest of a step. Raises CheckpointError if the file there is not a manifest."""

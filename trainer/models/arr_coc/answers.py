@@ -39,8 +39,7 @@ def normalised(text: str) -> str:
 
 
 def relaxed(text: str) -> str:
-    """The normalised text without articles and punctuation (except in decimals), with numbers up to ten as
-    digits."""
+    """Normalised text without articles and punctuation (except in decimals); numbers up to ten as digits."""
     words = _ARTICLES.sub(" ", _PUNCTUATION.sub(" ", normalised(text))).split()
     return " ".join(_NUMBERS.get(word, word) for word in words)
 
@@ -58,8 +57,7 @@ def accuracy(answer: str, references: Sequence[str], match: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """Implements `models.workload.AnswerMetric`. `references` returns people's answers by sample, `text` the
-    text of generated tokens."""
+    """Implements `models.workload.AnswerMetric`: `references` by sample, `text` of generated tokens."""
 
     references: Callable[[int], Sequence[str]]
     text: Callable[[Sequence[int]], str]
