@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.bpe:
             texts = (piece.text for piece in text_pieces(files, options.field or "text", needs_utf8=True))
             tokenizer = train_bpe(texts, options.bpe, out.with_suffix(".tokenizer.json")).name
-        source = text_source(files, options.format, options.field, tokenizer, told_apart=True)
+        source = text_source(files, options.format, options.field, tokenizer, separate=True)
         info = write_tokens(out, source.pieces(lambda _: None), source.tokenizer, marked=source.marked)
     except DataError as error:
         sys.stderr.write(f"trainer.prepare: {error}\n")

@@ -1,14 +1,14 @@
-"""The pipeline of arr-coc: a sweep, four stages of training, and a release by a canary.
+"""The pipeline of arr-coc: a sweep, four stages of training, and a canary release.
 
-`arr-coc.yaml` beside it is what it compiles to, with kfp 2.17.0 and google-cloud-pipeline-components 2.22.0:
+It compiles to `arr-coc.yaml` beside it, with kfp 2.17.0 and google-cloud-pipeline-components 2.22.0:
 
     python profiles/pipelines/arr_coc.py
 
 Training and evaluation are custom jobs, whose machines, number and Spot are parameters; the steps between
-them are containers of the trainer's image, so that nothing is installed when the pipeline runs.
+them use the trainer's image, so they install nothing at run time.
 """
 
-# ruff: noqa: PLR0917 - kfp calls them by names; it also needs annotations that are no texts
+# ruff: noqa: PLR0917 - kfp calls them by name; it also needs annotations that are not strings
 
 import copy
 import os
@@ -27,19 +27,19 @@ PROJECT, LOCATION = _placeholders.PROJECT_ID_PLACEHOLDER, _placeholders.LOCATION
 
 
 def named(component, name: str):
-    """The same component under another name, which is that of its tasks."""
-    found = copy.deepcopy(component)
-    found.name = found.component_spec.name = name
-    return found
+    """Copy a component under another name, which its tasks show."""
+    renamed = copy.deepcopy(component)
+    renamed.name = renamed.component_spec.name = name
+    return renamed
 
 
 def repeated(task):
-    """A task that calls Vertex AI: it may be tried again, since each step first looks at what there is."""
+    """Retry a task that calls Vertex AI, which is safe: each step first reads the present state."""
     return task.set_retry(num_retries=2)
 
 
 def step(image: str, name: str, *args) -> dsl.ContainerSpec:
-    """A step of the trainer; args are names of flags and their values."""
+    """Run a step of the trainer; `args` are flags and their values."""
     return dsl.ContainerSpec(image=image, command=["python", "-m", "trainer.pipeline", name], args=list(args))
 
 
@@ -155,9 +155,9 @@ def roll_back(endpoint: str, deployed: str):
     return step(IMAGE, "roll-back", "--endpoint", endpoint, "--deployed", deployed)
 
 
-def release(*, baseline, candidate, image, model_name, endpoint_name, **given):
-    """Tasks of the release: nothing of them is taken from the cache, since an endpoint changes."""
-    machine = {name: given[name] for name in ("machine_type", "accelerator_type", "accelerator_count")}
+def release(*, baseline, candidate, image, model_name, endpoint_name, **settings):
+    """Create the tasks of the release, without the cache, since an endpoint changes."""
+    machine = {name: settings[name] for name in ("machine_type", "accelerator_type", "accelerator_count")}
     prepared = prepare_endpoint(
         project=PROJECT, location=LOCATION, endpoint_name=endpoint_name, model_name=model_name,
         baseline=baseline, image=image, **machine,
@@ -179,13 +179,13 @@ def release(*, baseline, candidate, image, model_name, endpoint_name, **given):
     ).set_caching_options(False)
     canary = deploy_canary(
         endpoint=prepared.outputs["endpoint"], model=uploaded.outputs["model"],
-        percent=given["canary_percent"], **machine,
+        percent=settings["canary_percent"], **machine,
     ).set_caching_options(False)  # fmt: skip
     repeated(canary)
     place = {"endpoint": prepared.outputs["endpoint"], "deployed": canary.outputs["deployed"]}
     checked = check_canary(
-        **place, requests=given["canary_requests"], max_error_rate=given["max_error_rate"],
-        max_latency=given["max_latency"], questions=given["questions"],
+        **place, requests=settings["canary_requests"], max_error_rate=settings["max_error_rate"],
+        max_latency=settings["max_latency"], questions=settings["questions"],
     ).set_caching_options(False)  # fmt: skip
     repeated(checked)
     with dsl.If(checked.outputs["passed"] == True, name="canary-is-good"):  # noqa: E712 - a channel

@@ -1,9 +1,9 @@
-"""The source of local-pipeline.yaml: train, look at the loss, and only if it is good try learning rates.
+"""The source of local-pipeline.yaml: train, and only if the loss is good, try learning rates.
 
     pip install kfp==2.17.0
     python local_pipeline.py
 
-All tasks are containers of the trainer's image, so that nothing is installed when they run.
+All tasks use the trainer's image, so they install nothing at run time.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from kfp import compiler, dsl
 
 IMAGE = "us-docker.pkg.dev/vxtui/vxtui/trainer:latest"
 
-# The trainer reports its loss as a trial of a tuning job does, in a file of JSON lines.
+# The trainer reports its loss like a trial of a tuning job, in a file of JSON lines.
 TRAIN = """
 import json, os, pathlib, subprocess, sys
 output, *flags = sys.argv[1:]

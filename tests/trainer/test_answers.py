@@ -67,7 +67,7 @@ def test_each_token_of_an_answer_is_the_most_probable_one_after_those_before_it(
         for row, (end, answer) in enumerate(zip(ends.tolist(), answers, strict=True)):
             whole[row, :end], whole[row, end : end + 8] = asked[2][row, :end], answer
         words = found.backbone.embed(whole.clamp_min(0))
-        visual = found.look([image / 255 for image in images_of(pixels, sides)], words, spans)
+        visual = found.select_visual([image / 255 for image in images_of(pixels, sides)], words, spans)
         best = found.backbone.logits(found.backbone.hidden_states(whole, words, visual)).argmax(-1)
     for row, end in enumerate(ends.tolist()):
         assert best[row, end - 1 : end + 7].tolist() == answers[row].tolist()

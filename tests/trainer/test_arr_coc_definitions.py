@@ -192,7 +192,7 @@ def test_all_levels_are_gathered_by_the_same_indices_in_raster_order(monkeypatch
     # Each token's own number, in each level its own power of ten.
     number = torch.arange(1, most + 1).float()[None, :, None].expand(len(images), -1, backbone.width)
     monkeypatch.setattr(backbone, "encode_images", lambda *_: [number * 10**level for level in range(3)])
-    visual = model.look(images, backbone.embed(tokens.clamp_min(0)), spans)
+    visual = model.select_visual(images, backbone.embed(tokens.clamp_min(0)), spans)
     assert len({backbone.grid(image) for image in images}) > 2
     for image, count in enumerate(visual.counts.tolist()):
         columns = backbone.grid(images[image])[1]

@@ -77,7 +77,7 @@ def test_the_ranks_meet_while_a_node_prepares(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(once_per_node, "_REPORT_EVERY", 0.05)
-    monkeypatch.setattr(once_per_node, "_MEET_EVERY", 0.05)
+    monkeypatch.setattr(once_per_node, "_EXCHANGE_EVERY", 0.05)
     prepared: list[int] = []
 
     def prepare(config: Config, progress: DataProgress) -> str:
@@ -126,7 +126,7 @@ def test_a_signal_to_any_rank_ends_the_preparation_on_all(
     monkeypatch: pytest.MonkeyPatch, signalled: int
 ) -> None:
     """Rank 0 prepares, rank 3 waits."""
-    monkeypatch.setattr(once_per_node, "_MEET_EVERY", 0.05)
+    monkeypatch.setattr(once_per_node, "_EXCHANGE_EVERY", 0.05)
     begun = threading.Event()
 
     def prepare(_: Config, progress: DataProgress) -> str:

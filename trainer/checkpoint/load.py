@@ -23,7 +23,7 @@ _CURVE = (
     *((item.name, "optimizer") for item in fields(OptimizerConfig)),
 )  # fmt: skip
 """Settings that change the training curve, each with its section."""
-_SAID = (
+_REPORTED = (
     ("steps", ""), ("strategy", "parallel"), ("compile", "parallel"), ("logits_memory", "parallel"),
     ("micro_batch", "data"),
     ("data_parallel_replicate", "parallel"), ("tensor_parallel", "parallel"),
@@ -81,7 +81,7 @@ def changes(
 def _changes(
     saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
 ) -> Iterator[Change]:
-    for names, curve in ((_CURVE, True), (_SAID, False)):
+    for names, curve in ((_CURVE, True), (_REPORTED, False)):
         for name, section in names:
             before = (saved.config.get(section, {}) if section else saved.config).get(name)
             now = (config[section] if section else config)[name]

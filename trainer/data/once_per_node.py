@@ -17,7 +17,7 @@ from trainer.structured_log import emit
 
 _REPORT_EVERY = 10.0
 """Seconds between two progress lines."""
-_MEET_EVERY = 2.0
+_EXCHANGE_EVERY = 2.0
 """Seconds between two collective calls of the ranks, in which they learn of a signal at any of them."""
 
 
@@ -59,7 +59,7 @@ class _Ranks:
     def __init__(self, group: ProcessGroup, received: Callable[[], int]) -> None:
         self.group, self.received = group, received
 
-    def meet(self, outcome: _Outcome | None) -> list[_Outcome | None]:
+    def exchange(self, outcome: _Outcome | None) -> list[_Outcome | None]:
         """The outcome of every rank, None for ranks that still prepare. Raises StoppedBySignal."""
         answers = self.group.all_gather((outcome, self.received()))
         number = next((number for _, number in answers if number), 0)
@@ -70,11 +70,11 @@ class _Ranks:
     def gather(self, outcome: _Outcome) -> list[_Outcome]:
         """The outcomes of all ranks. Raises StoppedBySignal.
 
-        A collective call has a timeout and preparing has none, so the ranks meet repeatedly.
+        A collective call has a timeout and preparing has none, so the ranks exchange repeatedly.
         """
         reported = False
         while True:
-            outcomes = self.meet(outcome)
+            outcomes = self.exchange(outcome)
             known = [rank_outcome for rank_outcome in outcomes if rank_outcome is not None]
             if len(known) == len(outcomes):
                 return known
@@ -105,35 +105,35 @@ class _Reported(DataProgress):
 
     def __init__(self, ranks: _Ranks) -> None:
         self._ranks = ranks
-        self._what, self._size, self._unit, self._read = "", 0, "MB", 0
-        self._began = self._reported = self._met = time.monotonic()
+        self._name, self._size, self._unit, self._read = "", 0, "MB", 0
+        self._began = self._reported = self._exchanged = time.monotonic()
 
     def begin(self, name: str, size: int, unit: str = "MB") -> None:
-        self._what, self._size, self._unit, self._read = name, size, unit, 0
+        self._name, self._size, self._unit, self._read = name, size, unit, 0
         self._began = time.monotonic()
 
     def read(self, count: int) -> None:
         self._read += count
         now = time.monotonic()
-        if now - self._met >= _MEET_EVERY or self._ranks.received():
-            self._met = now
-            self._ranks.meet(None)
+        if now - self._exchanged >= _EXCHANGE_EVERY or self._ranks.received():
+            self._exchanged = now
+            self._ranks.exchange(None)
         if now - self._reported < _REPORT_EVERY:
             return
         self._reported = now
-        if self._what:
+        if self._name:
             scale = 1e6 if self._unit == "MB" else 1
             speed = self._read / max(1e-9, now - self._began) / scale
             text = (
-                f"{self._what}: {self._read / scale:,.0f} of {self._size / scale:,.0f} {self._unit} read, "
+                f"{self._name}: {self._read / scale:,.0f} of {self._size / scale:,.0f} {self._unit} read, "
                 f"{speed:.1f} {self._unit}/s"
             )
         else:
             text = "another process writes this node's data to the cache"
-        self._say(text)
+        self._report(text)
 
     def ready(self, text: str) -> None:
-        self._say(text)
+        self._report(text)
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         emit("phase", text, phase="starting", node_rank=self._ranks.group.node_rank)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from trainer.distributed.batch_plan import BatchPlan
 
-_AHEAD = 4096
+_BLOCK = 4096
 """Samples whose order is computed together: one micro-batch at a time would cost ten times as much."""
 _ROUNDS = 8
 _MIN_BITS = 4
@@ -40,7 +40,7 @@ class Sampler:
 
     def __iter__(self) -> Iterator[list[int]]:
         sizes = self._plan.micro_batches
-        steps = max(1, _AHEAD // sum(sizes))
+        steps = max(1, _BLOCK // sum(sizes))
         first = self._plan.batch * np.arange(steps, dtype=np.int64)
         within = self._rank + self._plan.world_size * np.arange(sum(sizes), dtype=np.int64)
         ahead = (first[:, None] + within).ravel()

@@ -39,12 +39,12 @@ def suffixes_of(form: str) -> tuple[str, ...]:
 
 
 def text_source(
-    files: list[DocumentFile], form: str, field: str, tokenizer: str, *, told_apart: bool
+    files: list[DocumentFile], form: str, field: str, tokenizer: str, *, separate: bool
 ) -> TextSource:
     """The text of the files: `form` is `text` or `chat`, `field` that of a JSON line ("": the default).
 
     `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one. Newlines separate the bytes of text files
-    unless documents must be `told_apart`: that gives a vocabulary of 256 and one byte per token.
+    unless documents must be `separate`: that gives a vocabulary of 256 and one byte per token.
 
     Raises:
         DataError: if the tokenizer can't be read.
@@ -58,7 +58,7 @@ def text_source(
 
         return TextSource(encoder, conversations, True, ("chat", template.identity, name))
     name = field or "text"
-    if is_bytes(tokenizer) and not lines and not told_apart:
+    if is_bytes(tokenizer) and not lines and not separate:
         encoder = ByteTokenizer(end=_LINE_END)
 
     def documents(on_read: OnRead) -> Iterator[TextPiece]:
@@ -81,7 +81,7 @@ def token_file_of(config: Config, tokenizer: str, progress: DataProgress | None 
     paths = [local_path(path.strip()) for path in data.data.split(",")]
     files = files_of(paths, suffixes_of(data.format))
     apart = data.document_masks == "on"
-    source = text_source(files, data.format, data.field, tokenizer, told_apart=apart)
+    source = text_source(files, data.format, data.field, tokenizer, separate=apart)
     path = cache_folder(config) / f"{_name(files, source)}.bin"
     info = _complete(path)
     if info is None:

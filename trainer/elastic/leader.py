@@ -222,7 +222,7 @@ class Leader:
     def _lose(self, now: Membership, left: list[int], lost: list[int], ready: list[int]) -> Decision | None:
         silent = self._silent - set(left) - set(ready)
         minimum = 1 if self._done else self._rules.minimum
-        why = self._why(lost)
+        why = self._reason_of_loss(lost)
         nodes = [*left, *sorted(ready)]
         nodes, waiting = nodes[: (most := self._rules.most(len(nodes)))], nodes[most:]
         if not left or not may_train(nodes, minimum, silent):
@@ -236,7 +236,7 @@ class Leader:
         joined = tuple(node for node in nodes if node in ready)
         return self._new(nodes, urgent=True, lost=tuple(lost), joined=joined, also_tell=waiting)
 
-    def _why(self, lost: list[int]) -> str:
+    def _reason_of_loss(self, lost: list[int]) -> str:
         if not lost:
             return "the connections between the processes broke"
         return ", ".join(self._reasons.get(node) or f"node {node} has lost its processes" for node in lost)

@@ -53,7 +53,7 @@ class LeaderClient:
         self._succession: Succession | None = None
 
     @property
-    def seeks_its_first(self) -> bool:
+    def knows_no_leader(self) -> bool:
         """Whether it knows of no leader."""
         return self.stream is None and self._succession is None and self.redirect is None
 
@@ -85,7 +85,7 @@ class LeaderClient:
     def own_address(self) -> str:
         return local_address(self.stream.sock) if self.stream is not None else ""
 
-    def waits_for(self) -> str:
+    def waiting_for(self) -> str:
         """What this node waits for, in words."""
         if self._welcomed:
             return f"node {self._leader_node} did not get enough nodes together"

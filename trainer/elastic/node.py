@@ -133,7 +133,7 @@ class ElasticNode:
             return self._serving.lead.missing()
         if self._context.problem:
             return f"the run did not take node {self._context.node}: {self._context.problem}"
-        return self._following.waits_for()
+        return self._following.waiting_for()
 
     def poll(self) -> AttemptEnd | None:
         """Exchange messages; `events` returns what they contain, also the end of an attempt."""
@@ -144,7 +144,7 @@ class ElasticNode:
             self._serving.serve()
             if self._serving.abandoned:
                 self._stand_down("this node was silent, and the others follow another one")
-        elif self._context.node == 0 and self._following.seeks_its_first:
+        elif self._context.node == 0 and self._following.knows_no_leader:
             self._serving = LeaderServer(self._context, Leader(self._context.rules, self._context.clock))
         else:
             succession = self._following.exchange()

@@ -23,8 +23,8 @@ from trainer.hang.processes import (
     RUNNING,
     STOPPED,
     ProcessState,
-    catches,
     children,
+    has_handler,
     io_bytes,
     process_state,
 )
@@ -156,7 +156,7 @@ def _py_spy(pid: int, *, stopped: bool) -> str:
 
 def _handler(pid: int, state: ProcessState, file: Path) -> str:
     """What the process's signal handler writes; "" if it can't."""
-    if state.state in STOPPED or not catches(pid, STACKS_SIGNAL):
+    if state.state in STOPPED or not has_handler(pid, STACKS_SIGNAL):
         return ""
     with contextlib.suppress(OSError):
         begin = file.stat().st_size

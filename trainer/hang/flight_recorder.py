@@ -19,7 +19,7 @@ from typing import Any
 BUFFER_SIZE = "TORCH_FR_BUFFER_SIZE"
 """Variable with the number of collectives that torch remembers; 0 turns the recorder off."""
 DEFAULT_BUFFER = 1000
-_KEPT = 64
+_MAX_ENTRIES = 64
 """Newest collectives of each group that are reported."""
 _MAX_FRAMES = 12
 _MAX_DIMENSIONS = 8
@@ -72,7 +72,7 @@ def groups() -> dict[str, dict[str, Any]]:
         group = groups.setdefault(name, {"title": title, "ranks": members.get(name, []), "entries": []})
         group["entries"].append(_condensed(entry, int(entry.get("thread_id", 0)) in python_threads))
     for group in groups.values():
-        del group["entries"][:-_KEPT]
+        del group["entries"][:-_MAX_ENTRIES]
     for name, ranks in members.items():
         groups.setdefault(name, {"title": "", "ranks": ranks, "entries": []})
     return groups

@@ -24,9 +24,9 @@ from trainer.structured_log import emit
 NODES_SECONDS = 20.0
 """Longest wait for the records of the other nodes."""
 _POLL = 0.2
-_UNCERTAIN = 3.0
+_UNCERTAIN_FACTOR = 3.0
 """Factor of the floor that a rank may take in its own code while it works or has not reported a step."""
-_KEPT = 20
+_MAX_INCIDENTS = 20
 """Incidents whose files are kept."""
 SIGNAL, STALL, TIMEOUT = "signal", "stall", "timeout"
 
@@ -198,7 +198,7 @@ class Incidents:
         if finding.cause not in (Cause.NOT_JOINED, Cause.OWN_CODE):
             return 0.0
         if any(record.works for record in culprits) or not incident.stall.certain:
-            return _UNCERTAIN * self._floor
+            return _UNCERTAIN_FACTOR * self._floor
         return 0.0
 
     def _may_go_on(self, finding: HangFinding, records: Sequence[RankRecord], incident: _Incident) -> float:
@@ -255,7 +255,7 @@ class Incidents:
             self._folder.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps({"message": heading, **fields, "records": dump}, indent=1))
             path.with_suffix(".txt").write_text(report.text(heading, dump, records))
-            for old in sorted(self._folder.glob("hang-*.json"))[:-_KEPT]:
+            for old in sorted(self._folder.glob("hang-*.json"))[:-_MAX_INCIDENTS]:
                 old.unlink()
                 old.with_suffix(".txt").unlink(missing_ok=True)
         except OSError:

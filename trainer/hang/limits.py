@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
 
-_REMEMBERED = 64
+_MAX_DURATIONS = 64
 """Durations of a phase that are remembered."""
-_KNOWN_AFTER = 3
+_MIN_DURATIONS = 3
 """Durations after which a phase's usual one is known; the first, with compilation, does not count."""
 _LONGEST = 1.5
 """Factor of the longest duration so far that is allowed too, e.g. for a step with an evaluation."""
@@ -95,7 +95,7 @@ class RankProgress:
         elif sample.ticks != last.ticks:
             count = sample.ticks - last.ticks
             duration = max(0.0, sample.ticked_at - last.ticked_at - self._paused) / count
-            for _ in range(min(count - self._first_in_phase, _KNOWN_AFTER)):
+            for _ in range(min(count - self._first_in_phase, _MIN_DURATIONS)):
                 self._remember(sample.phase, duration)
             self._moved_at, self._first_in_phase = max(self._moved_at, sample.ticked_at), False
             self._paused = 0.0
@@ -109,7 +109,7 @@ class RankProgress:
     def _remember(self, phase: str, seconds: float) -> None:
         if phase != STARTING:
             self._longest[phase] = max(seconds, self._longest.get(phase, 0.0))
-            self._durations.setdefault(phase, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
+            self._durations.setdefault(phase, deque(maxlen=_MAX_DURATIONS)).append(max(0.0, seconds))
 
     def stall(self, now: float) -> Stall | None:
         """The stall, or None while the rank may still be working."""
@@ -133,7 +133,7 @@ class RankProgress:
 
     def _usual(self, phase: str) -> float:
         known = self._durations.get(phase, ())
-        return statistics.median(known) if len(known) >= _KNOWN_AFTER else 0.0
+        return statistics.median(known) if len(known) >= _MIN_DURATIONS else 0.0
 
     def _limit(self, phase: str, usual: float, now: float) -> float:
         """Allowed seconds without progress in this phase."""

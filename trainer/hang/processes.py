@@ -47,7 +47,7 @@ def io_bytes(pid: int) -> int:
     return 0
 
 
-def catches(pid: int, number: int) -> bool:
+def has_handler(pid: int, number: int) -> bool:
     """Whether the process has a handler for this signal, which would otherwise end it."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()

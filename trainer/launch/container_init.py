@@ -16,9 +16,9 @@ from trainer.prctl import die_with_parent
 from trainer.structured_log import emit
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-_MOST_IN_A_ROW = 3
+_MAX_RESTARTS = 3
 """Restarts in a row of a supervisor that is killed within `_LIVES_SECONDS`; then the container ends."""
-_LIVES_SECONDS = 30.0
+_SHORT_LIFE_SECONDS = 30.0
 
 
 def run_as_init() -> int | None:
@@ -46,8 +46,8 @@ class _Init:
             code = self._wait()
             if code >= 0 or self._stopping:
                 return 128 - code if code < 0 else code
-            quick = quick + 1 if time.monotonic() - began < _LIVES_SECONDS else 0
-            if quick > _MOST_IN_A_ROW:
+            quick = quick + 1 if time.monotonic() - began < _SHORT_LIFE_SECONDS else 0
+            if quick > _MAX_RESTARTS:
                 return 128 - code
             name = signal.Signals(-code).name
             text = f"the supervisor was killed ({name}): it starts again"

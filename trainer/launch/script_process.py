@@ -28,9 +28,9 @@ from trainer.supervision.failure import report_error
 _PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data")
 _TEARDOWN_SECONDS = 10.0
 """Longest that a process lives after an error: threads of its libraries may wait for a lost rank."""
-_OURS = "trainer"
+_OWN_PACKAGE = "trainer"
 """This package; the script may have a package of the same name."""
-_NOT_THE_SCRIPTS = (__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
+_FOREIGN_FRAMES = (__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
 
 
 def preload(words: Sequence[str]) -> None:
@@ -88,7 +88,7 @@ def _failed(error: BaseException) -> int:
 def _print(error: BaseException) -> None:
     """Print as Python does, with the script's own hook if there is one, without the frames of this module."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename in _NOT_THE_SCRIPTS:
+    while trace is not None and trace.tb_frame.f_code.co_filename in _FOREIGN_FRAMES:
         trace = trace.tb_next
     error.__traceback__ = trace
     sys.excepthook(type(error), error, trace)
@@ -128,9 +128,9 @@ def _set_path(folder: str) -> None:
         sys.path[0] = folder
     elif "PYTHONSAFEPATH" not in os.environ:
         sys.path.insert(0, folder)
-    spec, ours = PathFinder.find_spec(_OURS), sys.modules[_OURS]
+    spec, ours = PathFinder.find_spec(_OWN_PACKAGE), sys.modules[_OWN_PACKAGE]
     if spec is not None and spec.origin != ours.__file__:
-        for name in [name for name in sys.modules if f"{name}.".startswith(f"{_OURS}.")]:
+        for name in [name for name in sys.modules if f"{name}.".startswith(f"{_OWN_PACKAGE}.")]:
             del sys.modules[name]
 
 

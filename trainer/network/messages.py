@@ -16,7 +16,7 @@ _MAX_BYTES = 1 << 20
 """Longest line. A peer that sends a longer one is not part of this run."""
 _MAX_UNSENT = 16 << 20
 """Bytes that may wait for the peer to read them; a peer with more counts as lost."""
-_SHOWN = 60
+_MAX_SHOWN = 60
 """Bytes shown in the log of a line that can't be read."""
 
 
@@ -79,7 +79,7 @@ class MessageStream:
             except (ValueError, RecursionError):
                 message = None
             if not isinstance(message, dict):
-                return self._reject(repr(line[:_SHOWN])[1:])
+                return self._reject(repr(line[:_MAX_SHOWN])[1:])
             messages.append(message)
         if messages:
             self._last_received = self._clock()

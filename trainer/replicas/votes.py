@@ -12,7 +12,7 @@ Votes = Mapping[int, int]
 """The hash of each rank's replica of one part of the state."""
 
 
-_FARTHER = 4.0
+_OUTLIER_FACTOR = 4.0
 """Factor by which a wrong rank's values are farther than those of all others."""
 
 
@@ -74,6 +74,6 @@ def verdict(same: bool, distances: Sequence[float]) -> Verdict:
     if len(ordered) < len(distances) or len(ordered) < 2:
         return Verdict(Repeat.UNDECIDED)
     (rest, _), (most, rank) = ordered[-2:]
-    if most <= _FARTHER * rest:
+    if most <= _OUTLIER_FACTOR * rest:
         return Verdict(Repeat.UNDECIDED)
     return Verdict(Repeat.OTHER_RESULT, (rank,), most, rest)

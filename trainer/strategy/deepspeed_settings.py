@@ -21,7 +21,7 @@ from trainer.errors import UsageError
 
 CONVERTIBLE = ("adamw", "adam")
 """Optimizers that DeepSpeed knows, and whose state it converts to another number of processes."""
-_TAKEN = (
+_SUPPORTED = (
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping",
     "zero_optimization", "bf16", "fp16", "data_types", "communication_data_type", "prescale_gradients",
     "gradient_predivide_factor", "disable_allgather", "disable_python_gc", "zero_allow_untested_optimizer",
@@ -75,7 +75,7 @@ _REFUSED = {
     "seq_parallel_communication_data_type": "is not supported",
 }
 """Why a key has no effect or a wrong one; disabled blocks are left out instead."""
-_HARMLESS = {"gradient_allreduce_op": "mean", "managed_gradient_accumulation": True}
+_ACCEPTED_VALUES = {"gradient_allreduce_op": "mean", "managed_gradient_accumulation": True}
 """Values of these keys that the trainer relies on."""
 _BLOCKS = {
     "zero_optimization": "deepspeed.runtime.zero.config:DeepSpeedZeroConfig",
@@ -161,7 +161,7 @@ def _flags(config: Config, plan: BatchPlan) -> dict[str, tuple[str, Any]]:
 def _problems(
     keys: list[str], settings: dict[str, Any], ours: dict[str, Any], flags: dict[str, tuple[str, Any]]
 ) -> Iterator[str]:
-    known = {*_TAKEN, *(key for key in _REFUSED if "." not in key)}
+    known = {*_SUPPORTED, *(key for key in _REFUSED if "." not in key)}
     for key in keys:
         if key not in known:
             yield f"{key} is not a DeepSpeed setting{_did_you_mean(key, known)}"
@@ -234,7 +234,7 @@ def _effective(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
     effective = {}
     for name, value in settings.items():
         key = f"{above}{name}"
-        if value == "auto" or (key in _REFUSED and (_is_off(value) or value == _HARMLESS.get(key))):
+        if value == "auto" or (key in _REFUSED and (_is_off(value) or value == _ACCEPTED_VALUES.get(key))):
             continue
         effective[name] = _effective(value, f"{key}.") if isinstance(value, dict) else value
     return effective

@@ -30,7 +30,7 @@ ERROR_FILE = "VXTUI_ERROR_FILE"
 """Variable with the path of the process's record. Our supervisor sets it, and then reports the error."""
 TORCH_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """torchrun's variable for the same; torchrun reports the record itself."""
-_PEER_IS_GONE = (
+_LOST_PEER_TEXTS = (
     "Connection reset by peer", "Connection closed by peer", "Broken pipe", "Connection was likely closed",
     "failed to recv, got 0 bytes", "remote process exited or there was a network error",
     "NCCL communicator was aborted",
@@ -240,7 +240,7 @@ def noticed_a_lost_peer(error: BaseException) -> bool:
 
 
 def _names_a_lost_peer(text: str) -> bool:
-    return any(words in text for words in _PEER_IS_GONE)
+    return any(words in text for words in _LOST_PEER_TEXTS)
 
 
 def _clipped(text: str) -> str:

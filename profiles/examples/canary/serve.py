@@ -1,6 +1,6 @@
-"""A model server for the example of a canary: it answers each instance with the version of its model.
+"""A model server for the canary example: it answers each instance with the version of its model.
 
-It speaks the contract of a custom container: Vertex AI sets AIP_HTTP_PORT and the routes.
+It follows the contract of a custom container: Vertex AI sets AIP_HTTP_PORT and the routes.
 """
 
 import json
@@ -12,7 +12,7 @@ VERSION = sys.argv[1]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Healthy from the start; a POST is a prediction."""
+    """Reports health from the start; a POST is a prediction."""
 
     protocol_version = "HTTP/1.1"
 
@@ -22,8 +22,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer every instance."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.reply({"predictions": [f"version {VERSION}" for _ in asked["instances"]]})
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.reply({"predictions": [f"version {VERSION}" for _ in request["instances"]]})
 
     def reply(self, value: object) -> None:
         """Send JSON."""
@@ -35,7 +35,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Write no line for each request: stderr is logged as errors."""
+        """Log nothing per request: lines on stderr would be errors."""
 
 
 print(f"version {VERSION} is ready", flush=True)

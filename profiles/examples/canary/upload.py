@@ -1,6 +1,6 @@
 """Upload two versions of a model `answers`, and deploy the first to `front-door`, on the emulator.
 
-The calls are those of Google's SDK in any project; only `connect` is about the emulator.
+The calls of Google's SDK work in any project; only `connect` is specific to the emulator.
 """
 
 import json
@@ -15,7 +15,7 @@ SERVER = Path(__file__).with_name("serve.py")
 
 
 def connect() -> None:
-    """Start the emulator with REST, and have the SDK use it."""
+    """Start the emulator with REST, and point the SDK to it."""
     subprocess.run(["vxtui", "emulator", "start", "--rest", "127.0.0.1:0"], check=True, stdout=sys.stderr)
     status = json.loads(subprocess.check_output(["vxtui", "emulator", "status", "--json"]))
     token = (Path(status["state_dir"]) / "token").read_text().strip()
@@ -36,7 +36,7 @@ def upload(version: int, parent: str | None = None) -> aiplatform.Model:
 
 
 def main() -> None:
-    """Make the example."""
+    """Create the example."""
     connect()
     model = upload(1)
     upload(2, parent=model.resource_name)

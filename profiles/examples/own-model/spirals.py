@@ -9,7 +9,7 @@ from trainer.models.workload import Workload
 
 
 class Spirals:
-    """Points of two spirals, and the spiral of each: any dataset with a length, whose samples are tuples."""
+    """Points of two spirals with their spiral: any dataset with a length and tuples as samples works."""
 
     def __init__(self, points: int, seed: int) -> None:
         random = torch.Generator().manual_seed(seed)
@@ -25,7 +25,7 @@ class Spirals:
 
 
 class Classifier(nn.Module):
-    """Gets what a sample has, stacked to a batch; returns the mean loss of the batch."""
+    """Takes the values of samples, stacked to a batch; returns the mean loss of the batch."""
 
     def __init__(self, width: int, depth: int) -> None:
         super().__init__()
@@ -44,5 +44,5 @@ class Classifier(nn.Module):
 def build(config: Config, width: int = 64, depth: int = 3) -> Workload:
     model = Classifier(width, depth)
     train, evaluation = Spirals(4096, config.seed), Spirals(512, config.seed + 1)
-    # Each of the blocks is sharded, compiled or recomputed as the flags say.
+    # The flags shard, compile or recompute each of these blocks.
     return Workload(model, list(model.layers), train, evaluation=evaluation)

@@ -1,2 +1,2 @@
-# exec: a preemption's SIGTERM reaches the launcher itself.
+# exec, so that a preemption's SIGTERM reaches the launcher itself.
 exec python3 -m trainer.launch train.py "$@"

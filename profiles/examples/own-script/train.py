@@ -1,4 +1,4 @@
-"""A DDP script as many have one: with torchrun's variables and checkpoints of its own, nothing of ours."""
+"""A typical DDP script: torchrun's variables, its own checkpoints, and no code of vxtui."""
 
 import argparse
 import os

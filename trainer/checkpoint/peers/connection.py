@@ -30,7 +30,7 @@ _HELLO_BYTES = 4096
 _MESSAGE_BYTES = 4 << 20
 """Longest line: a manifest has about 100 bytes per file."""
 _BLOCK = 1 << 20
-_SHOWN = 60
+_MAX_SHOWN = 60
 
 
 class PeerError(Exception):
@@ -158,7 +158,7 @@ class PeerConnection:
         if hello["protocol"] != VERSION:
             raise PeerError(f"it has version {str(hello['protocol'])[:9]} of the protocol, not {VERSION}")
         if hello.get("job") != job:
-            raise PeerError(f"it belongs to job {str(hello.get('job'))[:_SHOWN]}, not to {job}")
+            raise PeerError(f"it belongs to job {str(hello.get('job'))[:_MAX_SHOWN]}, not to {job}")
         peer_key = hello.get("key")
         if not isinstance(peer_key, str) or not hmac.compare_digest(peer_key.encode(), key.encode()):
             raise PeerError("it does not have the key of this launch")
@@ -206,7 +206,7 @@ def _message(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict):
-        raise PeerError(f"it sent {line[:_SHOWN]!r}")
+        raise PeerError(f"it sent {line[:_MAX_SHOWN]!r}")
     return message
 
 

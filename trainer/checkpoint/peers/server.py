@@ -29,7 +29,7 @@ _MAX_CONNECTIONS = 64
 _PAUSE = 0.05
 _NICE = 10
 """Copying has a lower priority than training."""
-_FIRST_VICTIM = 1000
+_OOM_SCORE = 1000
 """OOM score: when memory is short, the kernel kills the copies and not the training."""
 _LOOPBACK = ("127.0.0.1", "::1")
 
@@ -157,7 +157,7 @@ def main() -> int:
     set_process_name("peer-copies")
     os.nice(_NICE)
     with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(_FIRST_VICTIM))
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
     settings = StoreSettings(**json.loads(sys.stdin.read()))
     Server(settings).serve(socket.socket(fileno=int(sys.argv[1])))
     return 0

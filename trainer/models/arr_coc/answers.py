@@ -20,7 +20,7 @@ from trainer.models.arr_coc.dataset import most_frequent
 from trainer.models.arr_coc.prompts import PADDING
 
 MATCHES = ("exact", "vqa")
-_AGREEING = 3
+_MIN_AGREEING = 3
 """People who must give an answer for full accuracy."""
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = re.compile(r"[^\w\s.]|(?<!\d)\.|\.(?!\d)|_")
@@ -52,7 +52,7 @@ def accuracy(answer: str, references: Sequence[str], match: str) -> float:
     agree = [relaxed(reference) == relaxed_answer for reference in references]
     if len(agree) == 1:
         return float(agree[0])
-    return sum(min(1.0, (sum(agree) - own) / _AGREEING) for own in agree) / len(agree)
+    return sum(min(1.0, (sum(agree) - own) / _MIN_AGREEING) for own in agree) / len(agree)
 
 
 @dataclass(frozen=True, slots=True)

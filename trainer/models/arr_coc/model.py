@@ -83,7 +83,7 @@ class ArrCoc(nn.Module):
     ) -> torch.Tensor:
         images = [image / 255 for image in images_of(pixels, sides)]
         words = self.backbone.embed(tokens.clamp_min(0))
-        visual = self.look(images, words, spans)
+        visual = self.select_visual(images, words, spans)
         if targets is None:
             return self._answers(tokens, visual)
         states = self.backbone.hidden_states(tokens, words, visual)
@@ -92,7 +92,7 @@ class ArrCoc(nn.Module):
         logits = self.backbone.logits(states[:, :-1][scored])
         return mean_cross_entropy(logits, targets[:, 1:][scored])
 
-    def look(self, images: list[torch.Tensor], words: torch.Tensor, spans: torch.Tensor) -> Visual:
+    def select_visual(self, images: list[torch.Tensor], words: torch.Tensor, spans: torch.Tensor) -> Visual:
         """The relevant visual tokens of images [3, H, W] in 0..1; text and spans as in `relevance`."""
         grids = [self.backbone.grid(image) for image in images]
         # These parts compute in float32: see scorers.py.
