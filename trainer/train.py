@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from trainer import exit_codes
-from trainer.checkpoint.ending import Ending
+from trainer.checkpoint.ending import RunEnding
 from trainer.checkpoint.finder import FoundCheckpoint
 from trainer.checkpoint.locations import checkpoint_folder
 from trainer.checkpoint.manager import CheckpointManager
@@ -432,7 +432,7 @@ class Trainer:
             self._report_end(ending)
         return ending.code
 
-    def _report_end(self, ending: Ending) -> None:
+    def _report_end(self, ending: RunEnding) -> None:
         """Log the last line: `done` only if the run lost nothing."""
         seconds = self.goodput.elapsed
         if ending.loss:

@@ -20,7 +20,7 @@ from tests.trainer.ranks import Ranks
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer import exit_codes
-from trainer.checkpoint.ending import Ending
+from trainer.checkpoint.ending import RunEnding
 from trainer.checkpoint.manifest import damage, read, step_folders
 from tui.emulator.storage.faults import BucketFaults
 
@@ -87,7 +87,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_that_a_restart_may_cure(tmp_
 
 
 def test_parts_on_several_disks_are_all_to_be_copied() -> None:
-    lost = Ending(9, Path("own"), 9, store=URI, upload_problem="it does not answer", in_parts=True)
+    lost = RunEnding(9, Path("own"), 9, store=URI, upload_problem="it does not answer", in_parts=True)
     assert "only in own/step-9 on the nodes' own disks, a part on each, and not uploaded" in lost.loss
     assert "Copy all parts before" in lost.loss and lost.code == exit_codes.STORE_UNAVAILABLE
 

@@ -19,7 +19,7 @@ from trainer.checkpoint.manifest import Manifest, damage
 from trainer.checkpoint.peers.client import PeerCopies
 from trainer.checkpoint.peers.connection import STORE, StoreAddress
 from trainer.checkpoint.peers.sender import send_part
-from trainer.checkpoint.peers.server import Server, StoreSettings
+from trainer.checkpoint.peers.server import PeerStoreServer, StoreSettings
 from trainer.checkpoint.peers.store import CopyStore
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.checkpoint.stores.folder_store import FolderStore
@@ -79,7 +79,7 @@ class TwoNodes:
         self.listeners = [listen_on(0) for _ in range(NODES)]
         self.said: list[str] = []
         for node, listener in enumerate(self.listeners):
-            server = Server(StoreSettings("this", node, NODES, 2, KEY), self.copies[node])
+            server = PeerStoreServer(StoreSettings("this", node, NODES, 2, KEY), self.copies[node])
             threading.Thread(target=server.serve, args=[listener], daemon=True).start()
             port = listener.getsockname()[1]
             self.stores.append(StoreAddress(node, "this", "127.0.0.1", port, KEY))

@@ -24,7 +24,7 @@ from trainer.checkpoint.peers.connection import PeerError, StoreAddress, connect
 from trainer.checkpoint.peers.memory import FreeMemory, free_memory
 from trainer.checkpoint.peers.process import StoreProcess
 from trainer.checkpoint.peers.sender import Sender, send_part
-from trainer.checkpoint.peers.server import Server, StoreSettings
+from trainer.checkpoint.peers.server import PeerStoreServer, StoreSettings
 from trainer.checkpoint.peers.store import CopyStore, read_manifest
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.distributed.process_group import ProcessGroup
@@ -40,7 +40,7 @@ class Store:
     def __init__(self, keep: int = 1, free: Callable[[], FreeMemory] = lambda: PLENTY) -> None:
         self.copies = CopyStore(keep, free)
         self._listener = listen_on(0)
-        server = Server(StoreSettings("this", 1, 2, keep, KEY), self.copies)
+        server = PeerStoreServer(StoreSettings("this", 1, 2, keep, KEY), self.copies)
         self.address = StoreAddress(1, "this", "127.0.0.1", self._listener.getsockname()[1], KEY)
         threading.Thread(target=server.serve, args=[self._listener], daemon=True).start()
 

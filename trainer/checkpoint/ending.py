@@ -11,7 +11,7 @@ from trainer import exit_codes
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnding:
     """How a run ended; the same on all ranks.
 
     A `…_problem` says why this step is not saved or uploaded, "" if it is. `saved_step` and `uploaded_step`

@@ -33,7 +33,7 @@ _REPORTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedSetting:
     """A setting, or `data` or `precision`, whose value differs from the checkpoint's."""
 
     name: str
@@ -73,31 +73,33 @@ def check_compatible(checkpoint: FoundCheckpoint, strategy: Strategy, config: Ma
 
 def changes(
     saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
-) -> list[Change]:
+) -> list[ChangedSetting]:
     """Differences between the checkpoint and this run. Settings that only one of them has are left out."""
     return list(_changes(saved, config, data, precision))
 
 
 def _changes(
     saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
-) -> Iterator[Change]:
+) -> Iterator[ChangedSetting]:
     for names, curve in ((_CURVE, True), (_REPORTED, False)):
         for name, section in names:
             before = (saved.config.get(section, {}) if section else saved.config).get(name)
             now = (config[section] if section else config)[name]
             if before is not None and before != now:
-                yield Change(name.replace("_", "-"), before, now, curve)
+                yield ChangedSetting(name.replace("_", "-"), before, now, curve)
     if saved.data and saved.data != data:
-        yield Change("data", _data(saved.data), _data(data), True)
+        yield ChangedSetting("data", _data(saved.data), _data(data), True)
     if saved.precision and saved.precision != precision:
-        yield Change("precision", saved.precision, precision, True)
+        yield ChangedSetting("precision", saved.precision, precision, True)
 
 
 def _data(fingerprint: Mapping[str, Any]) -> str:
     return f"{fingerprint['samples']:,} samples ({str(fingerprint['hash'])[:8] or 'of unknown content'})"
 
 
-def check_changes(checkpoint: FoundCheckpoint, changed: Sequence[Change], allowed: Sequence[str]) -> None:
+def check_changes(
+    checkpoint: FoundCheckpoint, changed: Sequence[ChangedSetting], allowed: Sequence[str]
+) -> None:
     """Refuse changes of the curve that are not among `allowed`.
 
     Raises:

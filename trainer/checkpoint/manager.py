@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trainer.checkpoint.ending import Ending
+from trainer.checkpoint.ending import RunEnding
 from trainer.checkpoint.finder import Finder, FoundCheckpoint, Patience
 from trainer.checkpoint.load import changes, check_changes, check_compatible, load
 from trainer.checkpoint.locations import upload_uri
@@ -274,7 +274,7 @@ class CheckpointManager:
 
     def finish(
         self, step: int, progress: dict[str, Any], seconds: float, *, preempted: bool = False
-    ) -> Ending:
+    ) -> RunEnding:
         """Save and upload this step within `seconds`; the result is the same on all ranks.
 
         With `preempted`, upload the newest checkpoint instead if a save would take longer.
@@ -290,7 +290,7 @@ class CheckpointManager:
         left = max(1.0, seconds - (time.monotonic() - began))
         problem = self._uploads.finish(self.folder / f"step-{self.saved_step}", self.saved_step, left)
         answers = self._group.all_gather((problem, self._uploads.last_step))
-        return Ending(
+        return RunEnding(
             step,
             self.folder,
             self.saved_step,

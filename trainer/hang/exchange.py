@@ -51,7 +51,7 @@ def _shortened(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "threads": [*main, *others[:_OTHER_THREADS]], "workers": []}
 
 
-class Answer:
+class NodeAnswer:
     """The parts of one node's answer, as they arrive."""
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class _Incident:
     stall: Stall
     deadline: float
     waiting: set[int]
-    answers: dict[int, exchange.Answer] = field(default_factory=dict)
+    answers: dict[int, exchange.NodeAnswer] = field(default_factory=dict)
     dump: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     """Records with their nodes."""
 
@@ -161,7 +161,7 @@ class Incidents:
         if incident is None or message["answer"] != incident.number or node not in incident.waiting:
             return
         try:
-            records = incident.answers.setdefault(node, exchange.Answer()).add(message)
+            records = incident.answers.setdefault(node, exchange.NodeAnswer()).add(message)
         except ValueError:
             incident.waiting.discard(node)
             return

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.checkpoint.ending import Ending
+from trainer.checkpoint.ending import RunEnding
 from trainer.checkpoint.finder import FoundCheckpoint
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import LossGuard
@@ -115,7 +115,7 @@ def left(number: int, rank: int) -> None:
     emit("preempted", text, severity="WARNING", step=number, rank=rank)
 
 
-def preempted(number: int, at: int, ending: Ending, goodput: Goodput) -> None:
+def preempted(number: int, at: int, ending: RunEnding, goodput: Goodput) -> None:
     """The run stops after signal `number`, at step `at`."""
     name = signal.Signals(number).name
     emit(
@@ -135,7 +135,7 @@ def preempted_at_start(number: int) -> None:
     emit("preempted", f"{name} before the first step, exiting", severity="WARNING", step=0, signal=name)
 
 
-def not_saved(number: int, ending: Ending, seconds: float, goodput: Goodput) -> None:
+def not_saved(number: int, ending: RunEnding, seconds: float, goodput: Goodput) -> None:
     """The run ends after that many steps and seconds, and its last checkpoint is lost."""
     emit(
         "save_failed",

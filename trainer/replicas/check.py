@@ -22,7 +22,7 @@ from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import ReplicaError, UsageError
 from trainer.replicas import record as records
 from trainer.replicas.hashing import combined, hashes
-from trainer.replicas.record import Record
+from trainer.replicas.record import MismatchRecord
 from trainer.replicas.votes import Mismatch, Repeat, Verdict, mismatch, verdict
 from trainer.strategy.base import Strategy
 from trainer.structured_log import emit
@@ -77,7 +77,7 @@ class ReplicaCheck:
             )
         self._earlier = self._read_record(step)
 
-    def _read_record(self, step: int) -> Record | None:
+    def _read_record(self, step: int) -> MismatchRecord | None:
         """The mismatch after which this attempt repeats steps; a new node has no file of it."""
         group, own = self._group, records.read(self._folder)
         for rank_record in group.all_gather(own):
@@ -87,7 +87,7 @@ class ReplicaCheck:
                 and rank_record.step > step
                 and len(rank_record.values) == group.world_size
             ):
-                record: Record = rank_record
+                record: MismatchRecord = rank_record
                 return record
         return None
 
@@ -189,7 +189,7 @@ class ReplicaCheck:
         group = self._group
         if group.local_rank == 0:
             try:
-                records.write(self._folder, Record(self._run, step, values))
+                records.write(self._folder, MismatchRecord(self._run, step, values))
             except OSError as error:
                 text = f"the mismatch can't be written to {self._folder}: {error.strerror or error}"
                 emit("phase", text, severity="WARNING", phase="training")
@@ -217,7 +217,7 @@ class ReplicaCheck:
         )
         raise ReplicaError(begin)
 
-    def _judge(self, earlier: Record, step: int, values: list[int], distance: float) -> None:
+    def _judge(self, earlier: MismatchRecord, step: int, values: list[int], distance: float) -> None:
         """Report which ranks' results differ from the first time."""
         self._earlier = None
         if self._group.local_rank == 0:

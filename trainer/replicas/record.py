@@ -12,7 +12,7 @@ FILE = "replica-mismatch.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class MismatchRecord:
     """The combined hash of each rank's state at the step of a run at which replicas differed."""
 
     run: str
@@ -21,18 +21,20 @@ class Record:
     """Hashes by rank."""
 
 
-def write(folder: Path, record: Record) -> None:
+def write(folder: Path, record: MismatchRecord) -> None:
     """Write the record on the disk of each node. Raises OSError."""
     new = folder / f"{FILE}.{os.getpid()}"
     new.write_text(json.dumps(asdict(record)))
     new.replace(folder / FILE)
 
 
-def read(folder: Path) -> Record | None:
+def read(folder: Path) -> MismatchRecord | None:
     """The record, or None if there is no readable one."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         record = json.loads((folder / FILE).read_text())
-        return Record(str(record["run"]), int(record["step"]), [int(value) for value in record["values"]])
+        return MismatchRecord(
+            str(record["run"]), int(record["step"]), [int(value) for value in record["values"]]
+        )
     return None
 
 

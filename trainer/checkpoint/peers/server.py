@@ -45,7 +45,7 @@ class StoreSettings:
     key: str = field(repr=False)
 
 
-class Server:
+class PeerStoreServer:
     """Serves each connection in a thread."""
 
     def __init__(self, settings: StoreSettings, copies: CopyStore | None = None) -> None:
@@ -159,7 +159,7 @@ def main() -> int:
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
     settings = StoreSettings(**json.loads(sys.stdin.read()))
-    Server(settings).serve(socket.socket(fileno=int(sys.argv[1])))
+    PeerStoreServer(settings).serve(socket.socket(fileno=int(sys.argv[1])))
     return 0
 
 
