@@ -67,7 +67,7 @@ class VxtuiApp(ConsoleApp):
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         **{entry.method: partial(_open_screen, entry.screen) for entry in LIST_SCREENS},
         "jobs": resolve(action("app.jobs").screen),
-        "cluster_quotas": partial(_open_screen, "tui.screens.quotas.list:ClusterQuotasScreen"),
+        "cluster_quotas": partial(_open_screen, "tui.screens.quotas.list:cluster_quotas"),
     }
     DEFAULT_MODE = "jobs"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}

@@ -217,7 +217,7 @@ async def test_quotas(tmp_path: Path) -> None:
         assert len(table(app).keys) == 3
         backend.error = Unavailable("away", fix="wait")
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: "Quotas can't be read" in notice(app), "the failure")
+        await until(pilot, lambda: "The quotas can't be read" in notice(app), "the failure")
         assert len(table(app).keys) == 3
 
 

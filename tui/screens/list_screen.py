@@ -11,6 +11,7 @@ from textual.widget import Widget
 from tui.domain.core.text import plain
 from tui.screens.context_line import SEP, connection_text, show_not_reached, summary
 from tui.screens.frame import FrameScreen
+from tui.screens.polling import Polling
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
@@ -18,10 +19,14 @@ from tui.widgets.table.table import Table
 
 
 class ListScreen(FrameScreen):
-    """A table with a filter. A subclass gives `make_table`, `reload` and `count_text`."""
+    """A table with a filter. A subclass gives `make_table`, `reload` and `count_text`.
+
+    What no store keeps is read by `polling`, which a subclass makes in its constructor.
+    """
 
     PLACEHOLDER = ""
     HEADING = ""
+    polling: Polling | None = None
 
     @property
     def table(self) -> Table:
@@ -42,17 +47,27 @@ class ListScreen(FrameScreen):
         yield Notice()
 
     def on_mount(self) -> None:
+        polling = self.polling
+        if polling is not None:
+            self.console.connection_changed.subscribe(self, lambda _: polling.connection_changed())
         self.table.focus()
         self.set_interval(1.0, self.tick)
         self.reload()
 
     def on_screen_resume(self) -> None:
+        self.refresh_here()
         self.reload()
 
+    def refresh_here(self) -> None:
+        if self.polling is not None:
+            self.polling.read()
+
     def tick(self) -> None:
-        """Update the ages, once a second."""
+        """Update the ages and read what is polled, once a second."""
         if self.is_current:
             self.refresh_frame()
+        if self.polling is not None:
+            self.polling.tick()
 
     def refresh_frame(self) -> None:
         super().refresh_frame()
@@ -97,7 +112,7 @@ class ListScreen(FrameScreen):
 
     def second_line(self) -> Line:
         bar = self.query_one(FilterBar)
-        # While it is typed it is shown in its own line.
+        # The bar shows the text while the user types it.
         text = "" if bar.display else bar.text
         parts: list[Content | str | tuple[str, str]] = [(self.HEADING, "bold"), SEP, self.count_text()]
         if text:
@@ -122,7 +137,7 @@ class ListScreen(FrameScreen):
         self.reload()
 
     def clear_filter(self) -> bool:
-        """Clear the filter; returns whether there was one."""
+        """Clear the filter; return whether there was one."""
         bar = self.query_one(FilterBar)
         had = bool(bar.text)
         bar.clear()
@@ -140,5 +155,5 @@ class ListScreen(FrameScreen):
         self.refresh_frame()
 
     def show_stale(self, shown: Sequence[str]) -> bool:
-        """Show why this list may be stale; returns whether there was a reason."""
+        """Show why this list may be stale; return whether there was a reason."""
         return show_not_reached(self.console, self.query_one(Notice), alone=not shown)

@@ -17,8 +17,9 @@ from tui.domain.vertex.quota_grid import Cell, Grid, as_strategy, metric, users,
 from tui.screens.context_line import WIDE
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
-from tui.screens.quotas.base import QuotaListScreen
+from tui.screens.list_screen import ListScreen
 from tui.screens.quotas.list import QuotasScreen
+from tui.screens.quotas.reader import QuotaReader
 from tui.store.profiles.entries import ProfileEntry, ProfileError
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.table import Cells, Column, Table
@@ -28,18 +29,21 @@ NARROW, MEDIUM, WHOLE = 15, 20, 24
 WIDEST = 160
 FITS = Column("fits", "FITS", 34, max_width=60, flex=True, fold=False)
 HOME_RANK = 1
+HIDDEN = ("No region to show here.", "Regions with no limit and no use are hidden.", "a shows all")
 
 
-class QuotaGridScreen(QuotaListScreen):
-    """See the module."""
+class QuotaGridScreen(ListScreen):
+    """One row for each region, one column for each accelerator."""
 
     SCOPE = "quota_grid"
+    HEADING = "Quotas"
     PLACEHOLDER = "region"
     BINDINGS = bindings("quota_grid")
-    HIDDEN = ("No region to show here.", "Regions with no limit and no use are hidden.")
 
     def __init__(self) -> None:
         super().__init__()
+        self.reader = QuotaReader(self, regions=self._regions, before_show=self._load_profiles)
+        self.polling = self.reader.polling
         self._spot = False
         self._first = 0
         self._by_name = False
@@ -51,21 +55,21 @@ class QuotaGridScreen(QuotaListScreen):
     def make_table(self) -> Table:
         return Table((self._region_column(), FITS))
 
-    def _places(self) -> Sequence[str]:
+    def _regions(self) -> Sequence[str]:
         """The context's regions, then all others; a group's regions are those of its members."""
         connection = self.console.connection
         if connection.context.kind == "group":
             return ()
         return list(dict.fromkeys((*connection.regions, *catalog.regions())))
 
-    async def _was_read(self) -> None:
+    async def _load_profiles(self) -> None:
         if not self.console.profiles.entries:
             await self.console.load_profiles()
 
     # What is shown
 
     def reload(self) -> None:
-        quotas = self.quotas
+        quotas = self.reader.quotas
         self._grid = grid = Grid(quotas, preemptible=self._spot)
         self._compute_fits(quotas)
         text = self.query_one(FilterBar).text.casefold().split()
@@ -78,11 +82,11 @@ class QuotaGridScreen(QuotaListScreen):
         table.show_lazily(self._ordered(shown), self._row)
         table.change(table.keys)
         table.display = bool(shown)
-        self.show_why_empty(shown=bool(shown))
+        self.reader.polling.show_notice(shown=bool(shown), filtered=" ".join(text), hidden=HIDDEN)
         self.refresh_frame()
 
     def _has(self, region: str) -> bool:
-        if self._all or region in self.console.connection.regions:
+        if self.reader.all or region in self.console.connection.regions:
             return True
         cells = [self._grid.cell(region, word) for word in self._grid.words]
         return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
@@ -102,12 +106,12 @@ class QuotaGridScreen(QuotaListScreen):
     def _columns(self) -> tuple[Column, ...]:
         """Columns from the first shown one on; those before it come last."""
         names = words()
-        found = self._grid.words if self._all else [word for word in self._grid.words if self._used(word)]
+        shown = [word for word in self._grid.words if self.reader.all or self._used(word)]
         # Columns that the profile needs come first.
         needed = self._needed()
-        found.sort(key=lambda word: word not in needed)
-        first = self._first % len(found) if found else 0
-        turned = [*found[first:], *found[:first]]
+        shown.sort(key=lambda word: word not in needed)
+        first = self._first % len(shown) if shown else 0
+        turned = [*shown[first:], *shown[:first]]
         middle = [
             Column(word, names[word], 6, max_width=18, rank=HOME_RANK + at, right=True, whole=True)
             for at, word in enumerate(turned)
@@ -209,6 +213,10 @@ class QuotaGridScreen(QuotaListScreen):
         return super().blocked_reason(found)
 
     # Actions
+
+    def action_all(self) -> None:
+        """Show or hide quotas with no limit and no use."""
+        self.reader.switch_all()
 
     def action_kind(self) -> None:
         """Switch between standard and preemptible quotas."""

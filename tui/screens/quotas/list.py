@@ -9,7 +9,8 @@ from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.quota import UNLIMITED, Quota
 from tui.domain.core.text import plain
-from tui.screens.quotas.base import QuotaListScreen
+from tui.screens.list_screen import ListScreen
+from tui.screens.quotas.reader import QuotaReader
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.state import bar
 from tui.widgets.table.rows import Listing, SortKey, grouped
@@ -26,18 +27,25 @@ COLUMNS = (
     Column("age", "AGE", 5, max_width=6, rank=2, right=True),
 )
 HEAD = "group "
+HIDDEN = ("Nothing to show here.", "Quotas with no limit and no use are hidden.", "a shows all")
 STEMS = ("custom_model_training_preemptible_", "custom_model_training_")
 
 
-class QuotasScreen(QuotaListScreen):
+class QuotasScreen(ListScreen):
     """Quotas with a limit or a use; `a` shows all."""
 
     SCOPE = "quotas"
+    HEADING = "Quotas"
     PLACEHOLDER = "name or region"
     BINDINGS = bindings("quotas")
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_cluster: bool = False) -> None:
+        """`of_cluster`: queues, quotas of namespaces and node pools, which have no grid."""
         super().__init__()
+        self._of_cluster = of_cluster
+        self.PLACEHOLDER = "name or namespace" if of_cluster else "name or region"
+        self.reader = QuotaReader(self)
+        self.polling = self.reader.polling
         self._by_key: dict[str, Quota] = {}
         self._heads: dict[str, list[str]] = {}
         self._sort = "region"
@@ -51,11 +59,11 @@ class QuotasScreen(QuotaListScreen):
         where = f"{quota.region} {_short(quota)} {quota.display_name} {quota.metric}".casefold()
         if not all(word in where for word in text.casefold().split()):
             return False
-        return self._all or quota.limit not in {0, None} or bool(quota.used)
+        return self.reader.all or quota.limit not in {0, None} or bool(quota.used)
 
     def reload(self) -> None:
         text = self.query_one(FilterBar).text
-        self._by_key = found = {_key(q): q for q in self.quotas if self._fits(q, text)}
+        self._by_key = found = {_key(q): q for q in self.reader.quotas if self._fits(q, text)}
         listing = Listing(found)
         listing.configure(None, lambda q: _sort_key(q, self._sort), reverse=self._reverse)
         order = listing.order
@@ -68,7 +76,7 @@ class QuotasScreen(QuotaListScreen):
         table.show_lazily(order, self._row, parents)
         table.change(table.in_view)
         table.display = bool(found)
-        self.show_why_empty(shown=bool(found))
+        self.reader.polling.show_notice(shown=bool(found), filtered=text, hidden=HIDDEN)
         self.refresh_frame()
 
     def _row(self, key: str) -> Cells:
@@ -79,6 +87,10 @@ class QuotasScreen(QuotaListScreen):
             "region": Content.styled(plain(key.removeprefix(HEAD)), "bold"),
             "name": Content.styled(pieces(len(members), "quota"), "$text-muted"),
         }
+
+    def action_all(self) -> None:
+        """Show or hide quotas with no limit and no use."""
+        self.reader.switch_all()
 
     def action_grid(self) -> None:
         """Back to the grid."""
@@ -116,6 +128,8 @@ class QuotasScreen(QuotaListScreen):
             self.table.open_group(group, not self.table.is_open(group))
 
     def blocked_reason(self, found: Action) -> str | None:
+        if found.id == "quotas.grid" and self._of_cluster:
+            return "A cluster's quotas are a list only; the grid is of regions."
         if found.id == "quotas.open" and self.table.group(self.table.cursor) is None:
             return "There is no group here; b groups by region."
         return super().blocked_reason(found)
@@ -148,23 +162,15 @@ class QuotasScreen(QuotaListScreen):
         }
 
     def count_text(self) -> str:
-        shown, total = len(self._by_key), len(self._quotas)
+        shown, total = len(self._by_key), len(self.reader)
         if not total:
             return ""
         return pieces(total, "quota") if shown == total else f"{shown:,} of {pieces(total, 'quota')}"
 
 
-class ClusterQuotasScreen(QuotasScreen):
-    """Queues, quotas of namespaces and node pools."""
-
-    BINDINGS = bindings("quotas")
-    PLACEHOLDER = "name or namespace"
-    GRID_ELSEWHERE = "A cluster's quotas are a list only; the grid is of regions."
-
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.id == "quotas.grid":
-            return self.GRID_ELSEWHERE
-        return super().blocked_reason(found)
+def cluster_quotas() -> QuotasScreen:
+    """The screen for a cluster's quotas: they are not counted by region and accelerator."""
+    return QuotasScreen(of_cluster=True)
 
 
 def _key(quota: Quota) -> str:

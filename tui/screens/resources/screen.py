@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
-from tui.domain.core.text import plain
 from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
-from tui.screens.flat_list import FlatListScreen, Reading
+from tui.domain.resources.regional import with_kept
+from tui.domain.core.text import plain
+from tui.screens.flat_rows import FlatRows, RegionalItems
+from tui.screens.list_screen import ListScreen
+from tui.screens.polling import Polled
 from tui.screens.resources.details import detail_lines
-from tui.session import BackendError, Session
-from tui.widgets.table.table import Cells, Column
+from tui.session import Session
+from tui.widgets.table.table import Cells, Column, Table
 
 if TYPE_CHECKING:
     from tui.actions.operations.resources import ResourceOperations
 
+POLLED = Polled(
+    "resources",
+    "persistent resources",
+    (
+        "No persistent resources here.",
+        "Jobs on one start without waiting for machines; it costs money until it is deleted.\n"
+        "vxtui resources create NAME --from PROFILE makes one",
+    ),
+)
 COLUMNS = (
     Column("state", "STATE", 14, max_width=14),
     Column("name", "NAME", 14, max_width=64, flex=True),
@@ -36,47 +49,51 @@ WHILE_CHANGING = 2.0
 """Seconds between two readings while one is provisioned, updated, rebooted or deleted."""
 
 
-class ResourcesScreen(FlatListScreen[PersistentResource]):
+class ResourcesScreen(ListScreen):
     """Machines that stay, and what they cost while nobody uses them."""
 
     SCOPE = "resources"
     HEADING = "Persistent resources"
     PLACEHOLDER = "name, state, region or machine"
-    NEEDS = "resources"
-    NOUN = "resource"
-    COLUMNS = COLUMNS
-    WHAT = "persistent resources"
-    EMPTY = (
-        "No persistent resources here.",
-        "Jobs on one start without waiting for machines; it costs money until it is deleted.\n"
-        "vxtui resources create NAME --from PROFILE makes one",
-    )
     BINDINGS = bindings("resources")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = FlatRows(self, POLLED, "resource", read=self._read, text=_text, cells=self._cells)
+        self.polling = self.rows.polling
+        self.rows.polling.every = self._every
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS)
 
     def on_mount(self) -> None:
         self.console.jobs_changed.subscribe(self, lambda _: self.reload())
         self.console.prices_changed.subscribe(self, lambda _: self.reload())
 
-    def every(self, session: Session) -> float:
-        changing = any(each.changing for each in self._found)
-        return WHILE_CHANGING if changing else super().every(session)
+    def _every(self, session: Session) -> float | None:
+        changing = any(each.changing for each in self.rows.items)
+        return WHILE_CHANGING if changing else self.rows.polling.usual(session)
 
-    async def list_all(self, session: Session) -> Reading[PersistentResource]:
-        return await session.backend.resources.list_all()
-
-    async def read_now(self, session: Session) -> Mapping[str, BackendError]:
-        errors = await super().read_now(session)
-        self.console.standing.resources = self._found
-        return errors
+    async def _read(self, session: Session) -> RegionalItems[PersistentResource]:
+        answer = await session.backend.resources.list_all()
+        self.console.standing.resources = with_kept(answer.items, answer.errors, self.rows.items)
+        return answer
 
     # What is shown
 
-    def text_of(self, each: PersistentResource) -> str:
-        machines = " ".join(pool.machine for pool in each.pools)
-        state = "idle" if each.idle else "in use"
-        return f"{each.id} {each.display_name} {each.state} {state} {each.region} {machines}"
+    def reload(self) -> None:
+        self.rows.reload()
 
-    def cells(self, each: PersistentResource) -> Cells:
+    def tick(self) -> None:
+        super().tick()
+        if self.is_current:
+            # The ages change.
+            self.reload()
+
+    def count_text(self) -> str:
+        return self.rows.count_text()
+
+    def _cells(self, each: PersistentResource) -> Cells:
         costs, region = self.console.costs, each.region
         since = idle_since(each, self._jobs)
         age_of = self.console.clock() - each.create_time if each.create_time else None
@@ -103,19 +120,24 @@ class ResourcesScreen(FlatListScreen[PersistentResource]):
         return list(self.console.store.jobs.values())
 
     def order_text(self) -> Content:
-        parts = [part for each in self._shown.values() for part in each.idle_parts()]
+        parts = [part for each in self.rows.shown for part in each.idle_parts()]
         if not parts or self.console.costs.prices is None:
             return Content("")
-        rates = [
-            self.console.costs.parts_rate(each.idle_parts(), each.region) for each in self._shown.values()
-        ]
+        rates = [self.console.costs.parts_rate(each.idle_parts(), each.region) for each in self.rows.shown]
         text = self.console.costs.sum_text(rates)
         would = "would cost " if self.console.bills_nothing else ""
         return Content.styled(f"idle machines {would}{text}", "$text-muted" if would else "$text-warning")
 
     # Actions
 
-    def why_not(self, found: Action, each: PersistentResource) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
+        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
+            return reason
+        each = self.rows.chosen
+        return "No resource is selected." if each is None else self._why_not(found, each)
+
+    def _why_not(self, found: Action, each: PersistentResource) -> str | None:
         if found.method == "jobs" and not jobs_on(each, self._jobs):
             return f"No job runs on {plain(each.id)} or waits for it."
         if found.method == "reboot" and each.state not in {RUNNING, ERROR}:
@@ -126,11 +148,19 @@ class ResourcesScreen(FlatListScreen[PersistentResource]):
             return f"{plain(each.id)} is being deleted already."
         return None
 
+    @on(Table.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("resources.open")
+
+    def action_copy(self) -> None:
+        """Copy its resource name."""
+        self.rows.copy_name()
+
     def action_open(self) -> None:
         """Everything about it."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415 - most looks are at the list
 
-        each = self.chosen
+        each = self.rows.chosen
         if each is not None:
             lines = detail_lines(each, self._jobs, self.console.costs, self.console.clock())
             self.app.push_screen(MessageScreen(f"Persistent resource {each.id}", "\n".join(lines)))
@@ -140,7 +170,7 @@ class ResourcesScreen(FlatListScreen[PersistentResource]):
         from tui.screens.dialogs.pick import PickScreen  # noqa: PLC0415
         from tui.screens.jobs.job_actions import choices  # noqa: PLC0415
 
-        each = self.chosen
+        each = self.rows.chosen
         if each is None:
             return
         on_it = jobs_on(each, self._jobs)
@@ -157,21 +187,21 @@ class ResourcesScreen(FlatListScreen[PersistentResource]):
 
     def action_reboot(self) -> None:
         """Reboot its machines after a yes."""
-        each, operations = self.chosen, self._operations()
+        each, operations = self.rows.chosen, self._operations()
         if each is not None and operations is not None:
             question = f"Reboot {each.id} ({_size(each)})?"
-            self.confirm(question, each, lambda: operations.reboot(each))
+            self.rows.confirm(question, each, lambda: operations.reboot(each))
 
     def action_delete(self) -> None:
         """Delete it after a yes that names the jobs it cancels."""
-        each, operations = self.chosen, self._operations()
+        each, operations = self.rows.chosen, self._operations()
         if each is None or operations is None:
             return
         jobs = jobs_on(each, self._jobs)
         ends = f", which cancels {pieces(len(jobs), 'job')}" if jobs else ""
         question = f"Delete {each.id} ({_size(each)}){ends}?"
         more = [f"{job.display_name}  {job.state.value.lower()}" for job in jobs]
-        self.confirm(question, each, lambda: operations.delete(each), more)
+        self.rows.confirm(question, each, lambda: operations.delete(each), more)
 
     def _operations(self) -> ResourceOperations | None:
         return self.console.operations.resources()
@@ -188,6 +218,12 @@ def state_words(each: PersistentResource) -> Content:
         if each.idle
         else Content.styled("● in use", "$text-success")
     )
+
+
+def _text(each: PersistentResource) -> str:
+    machines = " ".join(pool.machine for pool in each.pools)
+    state = "idle" if each.idle else "in use"
+    return f"{each.id} {each.display_name} {each.state} {state} {each.region} {machines}"
 
 
 def _size(each: PersistentResource) -> str:

@@ -6,23 +6,35 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from textual import on
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
-from tui.domain.core.text import plain
 from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
-from tui.screens.flat_list import FlatListScreen, Reading
+from tui.domain.core.text import plain
+from tui.screens.flat_rows import FlatRows
+from tui.screens.list_screen import ListScreen
+from tui.screens.polling import Polled
 from tui.screens.schedules.details import detail_lines, short_time, until
 from tui.screens.workers import background
 from tui.session import BackendError, Session
 from tui.widgets.state import state_content
-from tui.widgets.table.table import Cells, Column
+from tui.widgets.table.table import Cells, Column, Table
 
 if TYPE_CHECKING:
     from tui.actions.operations.schedules import ScheduleOperations
 
+POLLED = Polled(
+    "schedules",
+    "schedules",
+    (
+        "No schedules here.",
+        "A schedule runs a pipeline at the times of a cron.\n"
+        "vxtui schedules create NAME --from PROFILE --cron '30 2 * * *' makes one",
+    ),
+)
 COLUMNS = (
     Column("state", "STATE", 11, max_width=11),
     Column("name", "NAME", 16, max_width=48, flex=True),
@@ -43,33 +55,44 @@ MOST_MISSED = 1000
 """Missed runs that are counted."""
 
 
-class SchedulesScreen(FlatListScreen[Schedule]):
+class SchedulesScreen(ListScreen):
     """Pipelines that run again and again."""
 
     SCOPE = "schedules"
     HEADING = "Schedules"
     PLACEHOLDER = "name, state, pipeline or cron"
-    NEEDS = "schedules"
-    NOUN = "schedule"
-    COLUMNS = COLUMNS
-    WHAT = "schedules"
-    EMPTY = (
-        "No schedules here.",
-        "A schedule runs a pipeline at the times of a cron.\n"
-        "vxtui schedules create NAME --from PROFILE --cron '30 2 * * *' makes one",
-    )
     BINDINGS = bindings("schedules")
 
-    async def list_all(self, session: Session) -> Reading[Schedule]:
-        return await session.backend.schedules.list_all()
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = FlatRows(
+            self,
+            POLLED,
+            "schedule",
+            read=lambda session: session.backend.schedules.list_all(),
+            text=_text,
+            cells=self._cells,
+        )
+        self.polling = self.rows.polling
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS)
 
     # What is shown
 
-    def text_of(self, each: Schedule) -> str:
-        words = (each.display_name, each.id, each.state, each.pipeline, each.cron, each.when, each.region)
-        return " ".join(words)
+    def reload(self) -> None:
+        self.rows.reload()
 
-    def cells(self, each: Schedule) -> Cells:
+    def tick(self) -> None:
+        super().tick()
+        if self.is_current:
+            # The ages and the countdowns change.
+            self.reload()
+
+    def count_text(self) -> str:
+        return self.rows.count_text()
+
+    def _cells(self, each: Schedule) -> Cells:
         now, muted = self.console.clock(), "$text-muted"
         return {
             "state": Content.styled(*_GLYPHS.get(each.state, (f"· {plain(each.state.lower())}", muted))),
@@ -103,16 +126,31 @@ class SchedulesScreen(FlatListScreen[Schedule]):
 
     # Actions
 
-    def why_not(self, found: Action, each: Schedule) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
+        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
+            return reason
+        each = self.rows.chosen
+        return "No schedule is selected." if each is None else self._why_not(found, each)
+
+    def _why_not(self, found: Action, each: Schedule) -> str | None:
         if found.method in {"open", "runs"} and not each.started:
             return f"{plain(each.display_name)} has started no run yet."
         if found.method == "pause" and each.state == COMPLETED:
             return f"{plain(each.display_name)} is completed; it has no more runs to pause."
         return None
 
+    @on(Table.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("schedules.open")
+
+    def action_copy(self) -> None:
+        """Copy its resource name."""
+        self.rows.copy_name()
+
     def action_open(self) -> None:
         """Its newest run; where that is not known, the list of them."""
-        each = self.chosen
+        each = self.rows.chosen
         if each is not None and each.last_run is not None:
             self.console.open_job(each.last_run.name, job=each.last_run)
         else:
@@ -120,7 +158,7 @@ class SchedulesScreen(FlatListScreen[Schedule]):
 
     def action_runs(self) -> None:
         """Read its runs, and choose one."""
-        each, session = self.chosen, self.session
+        each, session = self.rows.chosen, self.session
         if each is not None and session is not None:
             background(self, partial(self._pick_run, each, session), "runs")
 
@@ -149,24 +187,24 @@ class SchedulesScreen(FlatListScreen[Schedule]):
         """Everything about it."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415
 
-        each = self.chosen
+        each = self.rows.chosen
         if each is not None:
             lines = detail_lines(each, self.console.clock())
             self.app.push_screen(MessageScreen(f"Schedule {each.display_name}", "\n".join(lines)))
 
     def action_pause(self) -> None:
         """Pause it after a yes; resume a paused one, with the runs that it missed or without."""
-        each, operations = self.chosen, self._operations()
+        each, operations = self.rows.chosen, self._operations()
         if each is None or operations is None:
             return
         if each.state == ACTIVE:
             said = f"Pause {each.display_name} ({each.when})? Runs that have started go on."
-            self.confirm(said, each, lambda: operations.pause(each))
+            self.rows.confirm(said, each, lambda: operations.pause(each))
             return
         missed = self._missed(each)
         if not missed:
             resume = partial(operations.resume, each, catch_up=False)
-            self.confirm(f"Resume {each.display_name} ({each.when})?", each, resume)
+            self.rows.confirm(f"Resume {each.display_name} ({each.when})?", each, resume)
             return
         from tui.screens.dialogs.pick import PickScreen, value_options  # noqa: PLC0415
 
@@ -174,7 +212,9 @@ class SchedulesScreen(FlatListScreen[Schedule]):
 
         def chosen(key: str | None) -> None:
             if key is not None:
-                self.act(partial(operations.resume, each, catch_up=key == "catch up"), f"resume {each.id}")
+                self.rows.run(
+                    partial(operations.resume, each, catch_up=key == "catch up"), f"resume {each.id}"
+                )
 
         options = value_options([
             ("leave out", f"go on with the next run, without the {count} that were due in the pause"),
@@ -184,10 +224,10 @@ class SchedulesScreen(FlatListScreen[Schedule]):
 
     def action_delete(self) -> None:
         """Delete it after a yes."""
-        each, operations = self.chosen, self._operations()
+        each, operations = self.rows.chosen, self._operations()
         if each is not None and operations is not None:
             said = f"Delete the schedule {each.display_name} ({each.when})? Its runs stay."
-            self.confirm(said, each, lambda: operations.delete(each))
+            self.rows.confirm(said, each, lambda: operations.delete(each))
 
     def _missed(self, each: Schedule) -> int:
         """How many runs were due since it was paused."""
@@ -200,3 +240,8 @@ class SchedulesScreen(FlatListScreen[Schedule]):
 
     def _operations(self) -> ScheduleOperations | None:
         return self.console.operations.schedules()
+
+
+def _text(each: Schedule) -> str:
+    words = (each.display_name, each.id, each.state, each.pipeline, each.cron, each.when, each.region)
+    return " ".join(words)

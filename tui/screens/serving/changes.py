@@ -1,4 +1,4 @@
-"""What the keys of the endpoints do: the questions, then the operation in the background."""
+"""Changes of endpoints: the questions, then the operation in the background."""
 
 from __future__ import annotations
 
@@ -7,59 +7,244 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from textual.notifications import SeverityLevel
+
 from tui.actions.operations.runner import OperationError, Outcome
-from tui.actions.registry import Action, refusal
-from tui.config.access import ReadOnly
 from tui.domain.core.formatting import NOT_MEASURED
-from tui.domain.core.text import clip, plain
 from tui.domain.serving.rollout import called, moves, split_with, split_with_new
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError
+from tui.domain.core.text import clip, plain
 from tui.domain.vertex import catalog
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import LONGEST, PickScreen, named_options, value_options
 from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.frame import FrameScreen
+from tui.screens.polling import Polling
 from tui.screens.serving.base import AT_ONCE
 from tui.screens.workers import background
 from tui.session import BackendError, Session
 
 if TYPE_CHECKING:
     from tui.actions.operations.endpoints import EndpointOperations
-    from tui.screens.serving.base import ServingScreen
 
 FIRST_SHARE = 10
 """Percent that the dialog proposes for a version beside others."""
 Operation = Callable[["EndpointOperations"], Awaitable[Outcome[ServingEndpoint]]]
 
 
-def refused(found: Action, closed: ReadOnly) -> str:
-    """Why an action is refused in a read-only context."""
-    return refusal(found, closed)
+class EndpointChanges:
+    """Asks, then changes endpoints; a screen's keys call it."""
 
+    def __init__(self, screen: FrameScreen, polling: Polling, show: Callable[[], None]) -> None:
+        """`show` shows the list with what is being deployed."""
+        self._screen = screen
+        self._polling = polling
+        self._show = show
+        self.deploying: set[tuple[str, str, str]] = set()
+        """Deployments in progress: endpoint, model's display name, version."""
 
-def move(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed, percent: int) -> None:
-    """Send a version `percent` of the requests, the others the rest, after a yes."""
-    try:
-        percents = split_with(endpoint.deployed, deployed.id, percent)
-    except SplitError as error:
-        screen.notify(str(error), severity="warning", markup=False)
-        return
-    question = f"Split the requests of {plain(endpoint.display_name)}: {moves(endpoint, percents)}?"
-    _confirmed(screen, endpoint, question, lambda operations: operations.split(endpoint, percents))
+    def _say(self, text: str, severity: SeverityLevel) -> None:
+        self._screen.notify(text, severity=severity, markup=False)
 
+    def move(self, endpoint: ServingEndpoint, deployed: Deployed, percent: int) -> None:
+        """Send a version `percent` of the requests, the others the rest, after a yes."""
+        try:
+            percents = split_with(endpoint.deployed, deployed.id, percent)
+        except SplitError as error:
+            self._say(str(error), "warning")
+            return
+        question = f"Split the requests of {plain(endpoint.display_name)}: {moves(endpoint, percents)}?"
+        self._confirmed(endpoint, question, lambda operations: operations.split(endpoint, percents))
 
-def ask_percent(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
-    """Ask for the percentage first."""
-    if deployed is None:
-        return
+    def ask_percent(self, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
+        """Ask for the percentage first."""
+        if deployed is None:
+            return
 
-    def answered(text: str | None) -> None:
-        if text is not None:
-            move(screen, endpoint, deployed, int(text))
+        def answered(text: str | None) -> None:
+            if text is not None:
+                self.move(endpoint, deployed, int(text))
 
-    which = called(deployed, endpoint.deployed)
-    question = f"Percent of the requests of {plain(endpoint.display_name)} to {which}:"
-    check = partial(_problem, lambda percent: split_with(endpoint.deployed, deployed.id, percent))
-    screen.app.push_screen(PromptScreen(question, str(deployed.percent), check=check), answered)
+        which = called(deployed, endpoint.deployed)
+        question = f"Percent of the requests of {plain(endpoint.display_name)} to {which}:"
+        check = partial(_problem, lambda percent: split_with(endpoint.deployed, deployed.id, percent))
+        self._screen.app.push_screen(PromptScreen(question, str(deployed.percent), check=check), answered)
+
+    def roll_back(self, endpoint: ServingEndpoint) -> None:
+        """Ask with the split that comes back, then set it."""
+        operations = self._screen.console.operations.endpoints()
+        if operations is None:
+            return
+
+        async def ask() -> None:
+            try:
+                percents = await operations.before(endpoint)
+            except OperationError as error:
+                self._say(f"{error.message} {error.fix}", "warning")
+                return
+            question = f"Roll back {plain(endpoint.display_name)}: {moves(endpoint, percents)}?"
+            self._confirmed(endpoint, question, lambda found: found.roll_back(endpoint))
+
+        background(self._screen, ask, "roll back", exclusive=False)
+
+    def undeploy(self, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
+        """Take a version off an endpoint after a yes."""
+        if deployed is None:
+            return
+        if deployed.percent and len(endpoint.deployed) > 1:
+            self._say(
+                f"Version {deployed.version} gets {deployed.percent} % of the requests. "
+                "Send them to another version first.",
+                "warning",
+            )
+            return
+        last = [] if len(endpoint.deployed) > 1 else ["Nothing answers the endpoint's requests then."]
+        name = plain(endpoint.display_name)
+        question = f"Undeploy {plain(deployed.display_name)} version {plain(deployed.version)} from {name}?"
+        self._confirmed(
+            endpoint, question, lambda operations: operations.undeploy(endpoint, deployed), details=last
+        )
+
+    def deploy(self, endpoint: ServingEndpoint) -> None:
+        """Ask for the version, then the machine, then the share; then deploy."""
+        session = self._screen.session
+        if session is None:
+            return
+
+        async def read() -> None:
+            try:
+                answer = await session.backend.serving.models()
+                here = [model for model in answer.items if _beside(model, endpoint)]
+                versions = [version for model in await _versions(session, here) for version in model]
+            except BackendError as error:
+                self._say(f"The models can't be read: {error.message}", "error")
+                return
+            if versions:
+                self._pick_version(endpoint, versions)
+            else:
+                self._say(f"There are no models in {endpoint.region}.", "warning")
+
+        background(self._screen, read, "read models", exclusive=True)
+
+    def deploy_model(self, model: Model) -> None:
+        """Ask for the endpoint first."""
+        session = self._screen.session
+        if session is None:
+            return
+
+        async def read() -> None:
+            try:
+                found = await session.backend.serving.endpoints()
+            except BackendError as error:
+                self._say(f"The endpoints can't be read: {error.message}", "error")
+                return
+            here = {each.name: each for each in found.items if _beside(model, each)}
+            if not here:
+                self._say(f"There are no endpoints in {model.region}.", "warning")
+                return
+            options = named_options(
+                (key, each.display_name, f"{_serves(each)}  ({each.id})") for key, each in here.items()
+            )
+
+            def picked(key: str | None) -> None:
+                if key is not None:
+                    self._pick_machine(here[key], model)
+
+            title = f"Deploy {plain(model.display_name)} version {model.version}: to which endpoint?"
+            self._screen.app.push_screen(PickScreen(title, options), picked)
+
+        background(self._screen, read, "read endpoints", exclusive=True)
+
+    def _pick_version(self, endpoint: ServingEndpoint, versions: list[Model]) -> None:
+        there = {f"{one.model.partition('@')[0]}@{one.version}" for one in endpoint.deployed}
+        versions = sorted(versions, key=lambda each: each.versioned in there)
+        by_key = {each.versioned: each for each in versions}
+        options = named_options(
+            (key, f"{clip(each.display_name, LONGEST - 8)} {each.version}", _about(each, key in there))
+            for key, each in by_key.items()
+        )
+
+        def picked(key: str | None) -> None:
+            if key is not None:
+                self._pick_machine(endpoint, by_key[key])
+
+        title = f"Deploy to {plain(endpoint.display_name)}: which version?"
+        self._screen.app.push_screen(PickScreen(title, options), picked)
+
+    def _pick_machine(self, endpoint: ServingEndpoint, model: Model) -> None:
+        used = [each.machine for each in endpoint.deployed if each.machine]
+        known = sorted(name for name in catalog.machines() if not catalog.is_tpu(name))
+        names = dict.fromkeys([*used, "n1-standard-2", *known])
+        options = value_options((name, self._an_hour(name, endpoint)) for name in names)
+
+        def picked(machine: str | None) -> None:
+            if machine is not None:
+                self._ask_share(endpoint, model, machine)
+
+        title = f"Machine for {plain(model.display_name)} version {model.version}:"
+        self._screen.app.push_screen(PickScreen(title, options, free=True), picked)
+
+    def _an_hour(self, machine: str, endpoint: ServingEndpoint) -> str:
+        """What one machine costs, in words."""
+        kind, count = catalog.built_in_accelerator(machine)
+        costs = self._screen.console.costs
+        text = costs.rate_words(costs.machine_rate(machine, endpoint.region, accelerator=(kind, count)))
+        with_gpus = f"  {count} {kind.removeprefix('NVIDIA_').replace('_', ' ')}" if count else ""
+        return f"{text} an hour{with_gpus}" if text != NOT_MEASURED else f"price not known{with_gpus}"
+
+    def _ask_share(self, endpoint: ServingEndpoint, model: Model, machine: str) -> None:
+        what = f"{plain(model.display_name)} version {model.version}"
+
+        def answered(text: str | None) -> None:
+            if text is None:
+                return
+            percent = int(text)
+            price = self._an_hour(machine, endpoint)
+            details = [f"{machine}, 1 replica, {price} until it is undeployed"]
+            self._confirmed(
+                endpoint,
+                f"Deploy {what} to {plain(endpoint.display_name)} with {percent} % of the requests?",
+                lambda operations: operations.deploy(endpoint, model.versioned, machine, percent),
+                details=details, begun=begun,
+            )  # fmt: skip
+
+        begun = (endpoint.name, model.display_name, model.version)
+        first = str(FIRST_SHARE if endpoint.deployed else 100)
+        check = partial(_problem, partial(split_with_new, endpoint.deployed))
+        question = f"Percent of the requests of {plain(endpoint.display_name)} to {what}:"
+        self._screen.app.push_screen(PromptScreen(question, first, check=check), answered)
+
+    def _confirmed(
+        self,
+        endpoint: ServingEndpoint,
+        question: str,
+        operation: Operation,
+        *,
+        details: Any = (),
+        begun: tuple[str, str, str] | None = None,
+    ) -> None:
+        """Run an operation after a yes. `begun` is a row below the endpoint meanwhile; see `deploying`."""
+        operations = self._screen.console.operations.endpoints()
+        if operations is None:
+            return
+
+        async def run() -> None:
+            if begun is not None:
+                self.deploying.add(begun)
+                self._show()
+            try:
+                self._screen.console.tell(await operation(operations))
+            finally:
+                if begun is not None:
+                    self.deploying.discard(begun)
+            self._polling.read()
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                # The app runs it: leaving the screen must not stop waiting for a deployment.
+                background(self._screen.console, run, question, exclusive=False)
+
+        self._screen.app.push_screen(ConfirmScreen(question, [endpoint.name, *details]), answered)
 
 
 def _problem(split: Callable[[int], Mapping[str, int]], text: str) -> str:
@@ -70,65 +255,6 @@ def _problem(split: Callable[[int], Mapping[str, int]], text: str) -> str:
     except SplitError as error:
         return str(error)
     return ""
-
-
-def roll_back(screen: ServingScreen, endpoint: ServingEndpoint) -> None:
-    """Ask with the split that comes back, then set it."""
-    operations = screen.console.operations.endpoints()
-    if operations is None:
-        return
-
-    async def ask() -> None:
-        try:
-            percents = await operations.before(endpoint)
-        except OperationError as error:
-            screen.notify(f"{error.message} {error.fix}", severity="warning", markup=False)
-            return
-        question = f"Roll back {plain(endpoint.display_name)}: {moves(endpoint, percents)}?"
-        _confirmed(screen, endpoint, question, lambda found: found.roll_back(endpoint))
-
-    background(screen, ask, "roll back", exclusive=False)
-
-
-def undeploy(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
-    """Take a version off an endpoint after a yes."""
-    if deployed is None:
-        return
-    if deployed.percent and len(endpoint.deployed) > 1:
-        screen.notify(
-            f"Version {deployed.version} gets {deployed.percent} % of the requests. Send them to another "
-            "version first.",
-            severity="warning", markup=False,
-        )  # fmt: skip
-        return
-    last = [] if len(endpoint.deployed) > 1 else ["Nothing answers the endpoint's requests then."]
-    name = plain(endpoint.display_name)
-    question = f"Undeploy {plain(deployed.display_name)} version {plain(deployed.version)} from {name}?"
-    _confirmed(
-        screen, endpoint, question, lambda operations: operations.undeploy(endpoint, deployed), details=last
-    )
-
-
-def deploy(screen: ServingScreen, endpoint: ServingEndpoint) -> None:
-    """Ask for the version, then the machine, then the share; then deploy."""
-    session = screen.session
-    if session is None:
-        return
-
-    async def read() -> None:
-        try:
-            found = await session.backend.serving.models()
-            here = [model for model in found.items if _beside(model, endpoint)]
-            versions = [each for model in await _versions(session, here) for each in model]
-        except BackendError as error:
-            screen.notify(f"The models can't be read: {error.message}", severity="error", markup=False)
-            return
-        if versions:
-            _pick_version(screen, endpoint, versions)
-        else:
-            screen.notify(f"There are no models in {endpoint.region}.", severity="warning", markup=False)
-
-    background(screen, read, "read models", exclusive=True)
 
 
 async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[Model]]:
@@ -142,36 +268,6 @@ async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[
     return await asyncio.gather(*(read(model) for model in models))
 
 
-def deploy_model(screen: ServingScreen, model: Model) -> None:
-    """Ask for the endpoint first."""
-    session = screen.session
-    if session is None:
-        return
-
-    async def read() -> None:
-        try:
-            found = await session.backend.serving.endpoints()
-        except BackendError as error:
-            screen.notify(f"The endpoints can't be read: {error.message}", severity="error", markup=False)
-            return
-        here = {each.name: each for each in found.items if _beside(model, each)}
-        if not here:
-            screen.notify(f"There are no endpoints in {model.region}.", severity="warning", markup=False)
-            return
-        options = named_options(
-            (key, each.display_name, f"{_serves(each)}  ({each.id})") for key, each in here.items()
-        )
-
-        def picked(key: str | None) -> None:
-            if key is not None:
-                _pick_machine(screen, here[key], model)
-
-        title = f"Deploy {plain(model.display_name)} version {model.version}: to which endpoint?"
-        screen.app.push_screen(PickScreen(title, options), picked)
-
-    background(screen, read, "read endpoints", exclusive=True)
-
-
 def _serves(endpoint: ServingEndpoint) -> str:
     """What is deployed to an endpoint, in words."""
     found = [f"{each.percent} % {each.display_name} version {each.version}" for each in endpoint.deployed]
@@ -183,104 +279,8 @@ def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
     return model.name.rpartition("/models/")[0] == endpoint.name.rpartition("/endpoints/")[0]
 
 
-def _pick_version(screen: ServingScreen, endpoint: ServingEndpoint, versions: list[Model]) -> None:
-    there = {f"{one.model.partition('@')[0]}@{one.version}" for one in endpoint.deployed}
-    versions = sorted(versions, key=lambda each: each.versioned in there)
-    by_key = {each.versioned: each for each in versions}
-    options = named_options(
-        (key, f"{clip(each.display_name, LONGEST - 8)} {each.version}", _about(each, key in there))
-        for key, each in by_key.items()
-    )
-
-    def picked(key: str | None) -> None:
-        if key is not None:
-            _pick_machine(screen, endpoint, by_key[key])
-
-    title = f"Deploy to {plain(endpoint.display_name)}: which version?"
-    screen.app.push_screen(PickScreen(title, options), picked)
-
-
 def _about(version: Model, deployed: bool) -> str:
     """What a version is told from others by."""
     return "  ".join([
         *version.aliases, *(["deployed here already"] if deployed else []), f"({version.id})"
     ])  # fmt: skip
-
-
-def _pick_machine(screen: ServingScreen, endpoint: ServingEndpoint, model: Model) -> None:
-    used = [each.machine for each in endpoint.deployed if each.machine]
-    known = sorted(name for name in catalog.machines() if not catalog.is_tpu(name))
-    names = dict.fromkeys([*used, "n1-standard-2", *known])
-    options = value_options((name, _an_hour(screen, name, endpoint)) for name in names)
-
-    def picked(machine: str | None) -> None:
-        if machine is not None:
-            _ask_share(screen, endpoint, model, machine)
-
-    title = f"Machine for {plain(model.display_name)} version {model.version}:"
-    screen.app.push_screen(PickScreen(title, options, free=True), picked)
-
-
-def _an_hour(screen: ServingScreen, machine: str, endpoint: ServingEndpoint) -> str:
-    """What one machine costs, in words."""
-    kind, count = catalog.built_in_accelerator(machine)
-    costs = screen.console.costs
-    text = costs.rate_words(costs.machine_rate(machine, endpoint.region, accelerator=(kind, count)))
-    with_gpus = f"  {count} {kind.removeprefix('NVIDIA_').replace('_', ' ')}" if count else ""
-    return f"{text} an hour{with_gpus}" if text != NOT_MEASURED else f"price not known{with_gpus}"
-
-
-def _ask_share(screen: ServingScreen, endpoint: ServingEndpoint, model: Model, machine: str) -> None:
-    what = f"{plain(model.display_name)} version {model.version}"
-
-    def answered(text: str | None) -> None:
-        if text is None:
-            return
-        percent = int(text)
-        price = _an_hour(screen, machine, endpoint)
-        details = [f"{machine}, 1 replica, {price} until it is undeployed"]
-        _confirmed(
-            screen, endpoint,
-            f"Deploy {what} to {plain(endpoint.display_name)} with {percent} % of the requests?",
-            lambda operations: operations.deploy(endpoint, model.versioned, machine, percent),
-            details=details, begun=begun,
-        )  # fmt: skip
-
-    begun = (endpoint.name, model.display_name, model.version)
-    first = str(FIRST_SHARE if endpoint.deployed else 100)
-    check = partial(_problem, partial(split_with_new, endpoint.deployed))
-    question = f"Percent of the requests of {plain(endpoint.display_name)} to {what}:"
-    screen.app.push_screen(PromptScreen(question, first, check=check), answered)
-
-
-def _confirmed(
-    screen: ServingScreen,
-    endpoint: ServingEndpoint,
-    question: str,
-    operation: Operation,
-    *,
-    details: Any = (),
-    begun: tuple[str, str, str] | None = None,
-) -> None:
-    """Run an operation after a yes. `begun` is a row below the endpoint meanwhile; see `deploying`."""
-    operations = screen.console.operations.endpoints()
-    if operations is None:
-        return
-
-    async def run() -> None:
-        if begun is not None:
-            screen.deploying.add(begun)
-            screen.reload()
-        try:
-            screen.console.tell(await operation(operations))
-        finally:
-            if begun is not None:
-                screen.deploying.discard(begun)
-        screen.read()
-
-    def answered(yes: bool | None) -> None:
-        if yes:
-            # The app runs it: leaving the screen must not stop waiting for a deployment.
-            background(screen.console, run, question, exclusive=False)
-
-    screen.app.push_screen(ConfirmScreen(question, [endpoint.name, *details]), answered)

@@ -8,23 +8,27 @@ from datetime import datetime
 from textual import on
 from textual.content import Content
 
-from tui.actions.registry import Action, bindings
+from tui.actions.registry import Action, bindings, refusal
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
-from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
 from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
+from tui.domain.core.text import plain
 from tui.screens.context_line import SEP, WIDE
 from tui.screens.dialogs.link import show_resource
-from tui.screens.serving import changes, server_log
-from tui.screens.serving.base import ServingScreen, muted
+from tui.screens.list_screen import ListScreen
+from tui.screens.polling import Polled, Polling
+from tui.screens.serving import server_log
+from tui.screens.serving.base import muted
+from tui.screens.serving.changes import EndpointChanges
 from tui.screens.serving.models import ModelsScreen
 from tui.session import BackendError, Session
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.state import bar
 from tui.widgets.table.table import Cells, Column, Table
 
+POLLED = Polled("serving", "endpoints", ("No endpoints here yet.", "The SDK's Endpoint.create makes one."))
 COLUMNS = (
     Column("name", "ENDPOINT", 16, max_width=40, flex=True),
     Column("version", "VER", 3, max_width=6, right=True),
@@ -47,18 +51,27 @@ _ON_VERSION = {"endpoints.open", "endpoints.step", "endpoints.percent", "endpoin
 _ON_ENDPOINT = {"endpoints.log", "endpoints.deploy", "endpoints.roll_back", "endpoints.copy"}
 
 
-class EndpointsScreen(ServingScreen):
+class EndpointsScreen(ListScreen):
     """A row for each endpoint, and below it one for each version that is deployed to it."""
 
     SCOPE = "endpoints"
     HEADING = "Endpoints"
     PLACEHOLDER = "name, version, machine or region"
     BINDINGS = bindings("endpoints")
-    WHAT = "endpoints"
-    EMPTY = ("No endpoints here yet.", "The SDK's Endpoint.create makes one.")
+
+    polling: Polling
 
     def __init__(self) -> None:
         super().__init__()
+        self.polling = Polling(
+            self,
+            POLLED,
+            self._read,
+            show=self.reload,
+            forget=self._forget,
+            has_rows=lambda: bool(self._endpoints),
+        )
+        self.changes = EndpointChanges(self, self.polling, self.reload)
         self._endpoints: Sequence[ServingEndpoint] = ()
         self._loads: Mapping[tuple[str, str], Load] = {}
         self._unmeasured: BackendError | None = None
@@ -79,14 +92,10 @@ class EndpointsScreen(ServingScreen):
     def make_table(self) -> Table:
         return Table(COLUMNS)
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         self._endpoints, self._loads, self._unmeasured = (), {}, None
 
-    @property
-    def has_rows(self) -> bool:
-        return bool(self._endpoints)
-
-    async def read_now(self, session: Session) -> Mapping[str, BackendError]:
+    async def _read(self, session: Session) -> Mapping[str, BackendError]:
         serving = session.backend.serving
         found = await serving.endpoints()
         self._endpoints = with_kept(found.items, found.errors, self._endpoints)
@@ -115,7 +124,7 @@ class EndpointsScreen(ServingScreen):
                 self._rows[key] = (endpoint, each)
                 parents[key] = endpoint.name
                 cells[key] = self._version(endpoint, each, now)
-            for begun in sorted(self.deploying):
+            for begun in sorted(self.changes.deploying):
                 if begun[0] == endpoint.name:
                     key = f"{endpoint.name}/{begun[1]}@{begun[2]}"
                     self._rows[key] = (endpoint, None)
@@ -127,7 +136,7 @@ class EndpointsScreen(ServingScreen):
                     }
         self.table.show(list(cells), cells, parents)
         self.table.display = bool(cells)
-        self.show_why(shown=bool(cells), filtered=" ".join(words))
+        self.polling.show_notice(shown=bool(cells), filtered=" ".join(words))
         self.refresh_frame()
 
     def _head(self, endpoint: ServingEndpoint, now: datetime) -> Cells:
@@ -158,7 +167,7 @@ class EndpointsScreen(ServingScreen):
     def count_text(self) -> str:
         shown = len({endpoint.name for endpoint, _ in self._rows.values()})
         total = len(self._endpoints)
-        if self.is_unknown:
+        if self.polling.is_unknown:
             return ""
         return pieces(total, "endpoint") if shown == total else f"{shown} of {pieces(total, 'endpoint')}"
 
@@ -196,7 +205,7 @@ class EndpointsScreen(ServingScreen):
         if found.mutates and current is not None:
             closed = self.access.refused_for(current[0].context)
             if closed is not None:
-                return f"{changes.refused(found, closed)} {closed.fix}"
+                return f"{refusal(found, closed)} {closed.fix}"
         deployed = current[1] if current is not None else None
         if found.id == "endpoints.step" and deployed is not None and next_step(deployed.percent) is None:
             return f"Version {deployed.version} has all requests already."
@@ -240,27 +249,27 @@ class EndpointsScreen(ServingScreen):
         endpoint, deployed = self.current or (None, None)
         step = next_step(deployed.percent) if deployed is not None else None
         if endpoint is not None and deployed is not None and step is not None:
-            changes.move(self, endpoint, deployed, step)
+            self.changes.move(endpoint, deployed, step)
 
     def action_percent(self) -> None:
         """Ask for a percentage, and send this version so many of the requests."""
         if self.current is not None and self.current[1] is not None:
-            changes.ask_percent(self, *self.current)
+            self.changes.ask_percent(*self.current)
 
     def action_roll_back(self) -> None:
         """Go back to the split before the last change, after a yes."""
         if self.current is not None:
-            changes.roll_back(self, self.current[0])
+            self.changes.roll_back(self.current[0])
 
     def action_deploy(self) -> None:
         """Ask for a version, a machine and a percentage, and deploy it."""
         if self.current is not None:
-            changes.deploy(self, self.current[0])
+            self.changes.deploy(self.current[0])
 
     def action_undeploy(self) -> None:
         """Take this version off the endpoint, after a yes."""
         if self.current is not None and self.current[1] is not None:
-            changes.undeploy(self, *self.current)
+            self.changes.undeploy(*self.current)
 
 
 def _figures(load: Load | None) -> Cells:

@@ -13,19 +13,31 @@ from datetime import datetime
 from textual import on
 from textual.content import Content
 
-from tui.actions.registry import Action, bindings
+from tui.actions.registry import Action, bindings, refusal
 from tui.domain.core.formatting import age, pieces
-from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
 from tui.domain.serving.origin import candidates, made_by, output_folder
 from tui.domain.serving.traffic import Model
+from tui.domain.core.text import plain
 from tui.screens.dialogs.link import show_resource
-from tui.screens.serving import changes
-from tui.screens.serving.base import AT_ONCE, ServingScreen, muted
+from tui.screens.list_screen import ListScreen
+from tui.screens.polling import Polled, Polling
+from tui.screens.serving.base import AT_ONCE, muted
+from tui.screens.serving.changes import EndpointChanges
 from tui.session import BackendError, Session
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.table import Cells, Column, Table
 
+POLLED = Polled(
+    "serving",
+    "models",
+    (
+        "No models here yet.",
+        "A training pipeline with modelToUpload makes one, and so does the SDK's Model.upload.",
+    ),
+    # Each model's versions take a call.
+    every=(60.0, 5.0),
+)
 COLUMNS = (
     Column("name", "MODEL", 14, max_width=40),
     Column("version", "VER", 3, max_width=6, right=True),
@@ -43,23 +55,27 @@ MOST_JOBS = 20
 """Jobs that are asked for their output folder to find the one that made a version."""
 
 
-class ModelsScreen(ServingScreen):
+class ModelsScreen(ListScreen):
     """One row for each version, those of a model together, the newest first. Many are folded at first."""
 
     SCOPE = "models"
     HEADING = "Models"
     PLACEHOLDER = "name, alias, label or region"
     BINDINGS = bindings("models")
-    WHAT = "models"
-    # The versions are a call for each model.
-    EVERY = (60.0, 5.0)
-    EMPTY = (
-        "No models here yet.",
-        "A training pipeline with modelToUpload makes one, and so does the SDK's Model.upload.",
-    )
+
+    polling: Polling
 
     def __init__(self) -> None:
         super().__init__()
+        self.polling = Polling(
+            self,
+            POLLED,
+            self._read,
+            show=self.reload,
+            forget=self._forget,
+            has_rows=lambda: bool(self._models),
+        )
+        self.changes = EndpointChanges(self, self.polling, self.reload)
         self._models: Sequence[Model] = ()
         self._versions: dict[str, Sequence[Model]] = {}
         self._outputs: dict[str, str] = {}
@@ -77,13 +93,9 @@ class ModelsScreen(ServingScreen):
     def make_table(self) -> Table:
         return Table(COLUMNS)
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         self._models, self._versions, self._outputs = (), {}, {}
         self._folded, self._known = set(), set()
-
-    @property
-    def has_rows(self) -> bool:
-        return bool(self._models)
 
     def point_at(self, version: str) -> None:
         """Put the cursor on this version, MODEL@VERSION, now or when it is read."""
@@ -101,7 +113,7 @@ class ModelsScreen(ServingScreen):
             self.table.move_to(self._wanted)
             self._wanted = ""
 
-    async def read_now(self, session: Session) -> Mapping[str, BackendError]:
+    async def _read(self, session: Session) -> Mapping[str, BackendError]:
         found = await session.backend.serving.models()
         self._models = with_kept(found.items, found.errors, self._models)
         errors = dict(found.errors)
@@ -162,7 +174,7 @@ class ModelsScreen(ServingScreen):
                 cells[each.versioned] = self._cells(each, now, mark, fits[1:] if folded else ())
         self.table.show(list(cells), cells)
         self.table.display = bool(cells)
-        self.show_why(shown=bool(cells), filtered=" ".join(words))
+        self.polling.show_notice(shown=bool(cells), filtered=" ".join(words))
         self._go_there()
         self.refresh_frame()
 
@@ -201,7 +213,7 @@ class ModelsScreen(ServingScreen):
         }
 
     def count_text(self) -> str:
-        if self.is_unknown:
+        if self.polling.is_unknown:
             return ""
         models = len(self._fitting)
         versions = pieces(sum(map(len, self._fitting.values())), "version")
@@ -221,7 +233,7 @@ class ModelsScreen(ServingScreen):
         if found.mutates and self.current is not None:
             closed = self.access.refused_for(self.current.context)
             if closed is not None:
-                return f"{changes.refused(found, closed)} {closed.fix}"
+                return f"{refusal(found, closed)} {closed.fix}"
         if found.id == "models.open" and self.current is not None:
             name = self._job(self.current)
             if not name:
@@ -255,7 +267,7 @@ class ModelsScreen(ServingScreen):
     def action_deploy(self) -> None:
         """Ask for an endpoint, a machine and a percentage, and deploy this version."""
         if self.current is not None:
-            changes.deploy_model(self, self.current)
+            self.changes.deploy_model(self.current)
 
     def action_link(self) -> None:
         """Open the page of the version."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tui.domain.core.text import plain
 from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
+from tui.domain.core.text import plain
 from tui.screens.dialogs.message import MessageScreen
+from tui.screens.frame import FrameScreen
 from tui.screens.workers import background
 from tui.session import BackendError
 
-if TYPE_CHECKING:
-    from tui.screens.serving.base import ServingScreen
 
-
-def show(screen: ServingScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
+def show(screen: FrameScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
     """Read them in the background, then show them, the newest at the end."""
     session = screen.session
     if session is None:
