@@ -88,8 +88,8 @@ class Keys:
     async def back_to_list(self, screen: JobsScreen) -> None:
         """Close what a key has opened, and undo what it has changed in the list."""
         await self.back_to(screen)
-        if screen.rows.group:
-            screen.rows.group = ""
+        if screen.rows.order.group:
+            screen.rows.order.group = ""
             screen.reload()
         screen.query_one(FilterBar).clear()
         screen.table.mark(list(screen.table.marks), False)

@@ -208,7 +208,7 @@ async def test_the_word_of_a_place_in_a_mixed_list(tmp_path: Path) -> None:
         listed("")
         screen.action_sort_by("region")
         assert [found.app.store.jobs[key].region for key in screen.table.keys][-1] == "us-central1"
-        screen.rows.group = "region"
+        screen.rows.order.group = "region"
         screen.reload()
         heads = [key for key in screen.table.keys if key.startswith(HEAD)]
         assert heads == [f"{HEAD}local-k8s/training", f"{HEAD}local/us-central1"]

@@ -81,7 +81,9 @@ async def test_a_filter_shows_what_a_part_belongs_to(tmp_path: Path) -> None:
         for typed, found in (("pipeline", NIGHTLY), ("tuning", SWEEP), ("custom", OTHER)):
             await pilot.press("slash", *f"kind:{typed}", "enter")
             await until(pilot, lambda name=found.name: name in screen.table.keys, typed)
-            kinds = {app.store.jobs[key].kind for key in screen.table.keys if key not in screen.rows.dimmed}
+            kinds = {
+                app.store.jobs[key].kind for key in screen.table.keys if key not in screen.rows.tree.dimmed
+            }
             assert kinds == {found.kind}
             await pilot.press("escape")
 

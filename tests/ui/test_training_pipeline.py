@@ -88,7 +88,7 @@ async def test_jobs_are_sorted_and_grouped_by_kind(tmp_path: Path) -> None:
         await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
         screen = app.screen
         assert isinstance(screen, JobsScreen)
-        screen.rows.sort = "cost"
+        screen.rows.order.sort = "cost"
         await pilot.press("s")
         assert "sorted by kind" in text(screen.order_text())
         await pilot.press("b", "b", "b")
@@ -96,7 +96,7 @@ async def test_jobs_are_sorted_and_grouped_by_kind(tmp_path: Path) -> None:
         assert keys == ["custom job", CHILD.name, "training pipeline", PIPELINE.name]
         assert screen.count_text() == "1 + 1 part" and column(app, "replicas") == ["2", "1+1", "0", "1+1"]
         await pilot.press("b")
-        assert screen.rows.group == ""
+        assert screen.rows.order.group == ""
 
 
 @pytest.mark.parametrize("keys", [["b"], ["b", "b"]], ids=["region", "state"])

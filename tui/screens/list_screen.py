@@ -8,6 +8,7 @@ from textual import on
 from textual.content import Content
 from textual.widget import Widget
 
+from tui.domain.core.formatting import pieces
 from tui.domain.core.text import plain
 from tui.screens.context_line import SEP, connection_text, show_not_reached, summary
 from tui.screens.frame import FrameScreen
@@ -107,8 +108,11 @@ class ListScreen(FrameScreen):
         return Content("")
 
     def marked_text(self) -> str:
-        """How many rows are marked."""
-        return f"{len(self.table.marks)} marked"
+        """The number of marked rows, and of the parts that a key acts on with them."""
+        marks, store = self.table.marks, self.console.store
+        jobs = [store.jobs[name] for name in marks if name in store.jobs]
+        parts = {part.name for job in jobs for part in store.parts_of(job)} - marks
+        return f"{len(marks)} marked" + (f" with {pieces(len(parts), 'part')}" if parts else "")
 
     def second_line(self) -> Line:
         bar = self.query_one(FilterBar)

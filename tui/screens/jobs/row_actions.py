@@ -1,4 +1,4 @@
-"""What the list does with the row under the cursor besides opening it: a tab of it, suspend and resume."""
+"""Opens a tab of the job under the cursor, and suspends and resumes that job."""
 
 from __future__ import annotations
 
@@ -6,33 +6,36 @@ from tui.actions.registry import Action
 from tui.domain.core.job import Job
 from tui.kinds.registry import kind_of
 from tui.screens.jobs.refusals import change_refusal
-from tui.screens.jobs.views import JobsViews
+from tui.screens.list_screen import ListScreen
 
 TABS = frozenset({"logs", "replicas", "metrics"})
 """Methods that open the job at the tab of this name."""
 CHANGES = {"suspend": "suspended", "resume": "resumed"}
-"""Methods that change the job, and what it then is."""
+"""Methods that change the job, and the word for the changed job."""
 ROW_METHODS = TABS | CHANGES.keys()
 
 
-class RowActions(JobsViews):
-    """The part of the jobs screen that acts on the job under the cursor."""
+class RowActions:
+    """Acts on the job under the cursor of the jobs list."""
+
+    def __init__(self, screen: ListScreen) -> None:
+        self._screen = screen
 
     @property
     def current(self) -> Job | None:
         """The job under the cursor."""
-        return self.console.store.jobs.get(self.table.cursor or "")
+        return self._screen.console.store.jobs.get(self._screen.table.cursor or "")
 
-    def row_refusal(self, found: Action, job: Job) -> str | None:
+    def refusal(self, found: Action, job: Job) -> str | None:
         """Why an action of `ROW_METHODS` can't run on this job now."""
         noun, method = kind_of(job).words.noun, found.method
         if method in TABS:
             return (
                 None if kind_of(job).has(method) else f"A {noun} has no {method} of its own; enter opens it."
             )
-        if not any(each.method == method for each in kind_of(job).actions):
+        if not any(action.method == method for action in kind_of(job).actions):
             return f"A {noun} can't be {CHANGES[method]}."
-        return change_refusal(self.session, method, job) or self.jobs_refusal(found, [job])
+        return change_refusal(self._screen.session, method, job) or self._screen.jobs_refusal(found, [job])
 
     def action_logs(self) -> None:
         """Open the job at its log."""
@@ -48,7 +51,7 @@ class RowActions(JobsViews):
 
     def _open_tab(self, tab: str) -> None:
         if self.current is not None:
-            self.console.open_job(self.current.name, tab=tab, job=self.current)
+            self._screen.console.open_job(self.current.name, tab=tab, job=self.current)
 
     def action_suspend(self) -> None:
         """End the pods of the job and keep it, after a question."""
@@ -62,4 +65,4 @@ class RowActions(JobsViews):
         from tui.screens.jobs.job_actions import confirm_suspension  # noqa: PLC0415 - not before the first paint
 
         if self.current is not None:
-            confirm_suspension(self.console, method, self.current)
+            confirm_suspension(self._screen.console, method, self.current)

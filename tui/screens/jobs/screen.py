@@ -23,6 +23,8 @@ from tui.screens.jobs.copy_command import copy_command
 from tui.screens.jobs.refusals import offered, unable
 from tui.screens.jobs.row_actions import ROW_METHODS, RowActions
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
+from tui.screens.jobs.views import JobsViews, not_comparable
+from tui.screens.list_screen import ListScreen
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import Session, Stopped
@@ -31,6 +33,7 @@ from tui.store.jobs.region_errors import region_errors
 from tui.store.jobs.table import JobChange
 from tui.store.jobs.usage import UsageFeed
 from tui.widgets.filter_bar import FilterBar
+from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
 from tui.widgets.table.job_table import KIND, MOST_FIRST, SORTABLE, JobTable, job_cells
 from tui.widgets.table.table import Cells, Table
@@ -46,8 +49,8 @@ FIRST_WAIT, TOGETHER = 0.5, 1.0
 """Seconds until a longer list is first shown while it is read, and between updates."""
 
 
-class JobsScreen(RowActions):
-    """See the module."""
+class JobsScreen(ListScreen):
+    """The list that the console starts with."""
 
     SCOPE = "jobs"
     HEADING = "Jobs"
@@ -57,6 +60,8 @@ class JobsScreen(RowActions):
 
     def __init__(self) -> None:
         super().__init__()
+        self.views = JobsViews(self, lambda: self.rows)
+        self._row_actions = RowActions(self)
         self._problem = ""
         self._paused = False
         self._rows: JobRows | None = None
@@ -82,6 +87,9 @@ class JobsScreen(RowActions):
         self.console.connection_changed.subscribe(self, lambda _: self._link())
         self.watch(self.app, "app_focus", self._watched, init=False)
 
+    def on_unmount(self) -> None:
+        self.views.close()
+
     def on_screen_resume(self) -> None:
         self._watched()
 
@@ -103,7 +111,7 @@ class JobsScreen(RowActions):
         store = self.console.store
         if self._rows is None or self._rows.store is not store:
             self._rows = self._new_rows()
-            self.restore_view(self._rows)
+            self.views.restore(self._rows)
             self.console.connection.looked_at = self._in_view
         return self._rows
 
@@ -161,7 +169,7 @@ class JobsScreen(RowActions):
                 self.rows.tick(self.table)
             self._notice()
             self.refresh_frame()
-            self.keep_view()
+            self.views.keep()
 
     def reload(self) -> None:
         self._show()
@@ -174,7 +182,7 @@ class JobsScreen(RowActions):
             group = self.console.connection.context.kind == "group"
             ids = self.size.width >= ID_FROM and any(job.id != job.display_name for job in jobs)
             table.show_kinds({job.kind for job in jobs}, billed=billed, contexts=group, ids=ids)
-        table.set_sort(rows.sort, self._largest_first)
+        table.set_sort(rows.order.sort, self._largest_first)
         rows.show(table)
         self._shown_at = time.monotonic()
         self._notice()
@@ -219,7 +227,9 @@ class JobsScreen(RowActions):
         try:
             # While a term is typed, what it asks for is not known yet.
             query = parse(without_unfinished(bar.text) if bar.display else bar.text)
-            self.rows.query = query if not bar.display or self._finds(query) else self._query_before(query)
+            self.rows.order.query = (
+                query if not bar.display or self._finds(query) else self._query_before(query)
+            )
         except QueryError as error:
             problem = error.message
         # The list keeps the last valid filter; the text is not changed.
@@ -239,7 +249,7 @@ class JobsScreen(RowActions):
 
     @property
     def _largest_first(self) -> bool:
-        return (self.rows.sort in MOST_FIRST) != self.rows.reverse
+        return (self.rows.order.sort in MOST_FIRST) != self.rows.order.reverse
 
     def _notice(self) -> None:
         console, table, notice = self.console, self.table, self.query_one(Notice)
@@ -283,16 +293,40 @@ class JobsScreen(RowActions):
             widget.update(text)
             widget.display = bool(lines)
 
+    @property
+    def filters(self) -> dict[str, str]:
+        """The saved filters, which the command line completes."""
+        return self.views.filters
+
+    def refresh_frame(self) -> None:
+        super().refresh_frame()
+        self.views.note()
+
+    def second_line(self) -> Line:
+        left, right = super().second_line()
+        return self.views.with_tabs(left), right
+
     def count_text(self) -> str:
         return self.rows.count_text() + ("   paused" if self._paused else "")
 
     def order_text(self) -> Content:
         rows = self.rows
-        words = "ran" if rows.sort == "duration" else rows.sort
-        by = f"by {rows.group}   " if rows.group else ""
+        words = "ran" if rows.order.sort == "duration" else rows.order.sort
+        by = f"by {rows.order.group}   " if rows.order.group else ""
         return Content.styled(f"{by}sorted by {words} {'▼' if self._largest_first else '▲'}", "$text-muted")
 
     # What is selected
+
+    @property
+    def current(self) -> Job | None:
+        """The job under the cursor."""
+        return self._row_actions.current
+
+    def target(self, found: Action) -> object:
+        if found.scope != self.SCOPE:
+            return super().target(found)
+        parts = (self.views, self._row_actions)
+        return next((part for part in parts if hasattr(part, f"action_{found.method}")), self)
 
     def selected(self) -> list[Job]:
         """The marked jobs in the order shown, or the one under the cursor."""
@@ -310,6 +344,8 @@ class JobsScreen(RowActions):
         reason = super().blocked_reason(found)
         if reason is not None:
             return reason
+        if found.id == "jobs.compare":
+            return not_comparable(self.selected())
         if found.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
             # The cursor may be on a group.
             return None
@@ -318,7 +354,7 @@ class JobsScreen(RowActions):
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
         if found.scope == "jobs" and found.method in ROW_METHODS and self.current is not None:
-            return self.row_refusal(found, self.current)
+            return self._row_actions.refusal(found, self.current)
         if found.id in {"jobs.cancel", "jobs.delete", "jobs.shell"}:
             if found.id == "jobs.shell" and self.session is None:
                 return not_connected(self.app)
@@ -326,8 +362,8 @@ class JobsScreen(RowActions):
             jobs = [self.current] if found.id == "jobs.shell" and self.current else self.selected()
             return unable(found, self.session, jobs) or self.jobs_refusal(found, jobs)
         if found.id in {"jobs.save_filter", "jobs.forget_filter"}:
-            return self._filter_refusal(found.method)
-        if found.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.filters:
+            return self.views.refusal(found.method)
+        if found.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.views.filters:
             return "No filter is saved. / filters, and F saves that filter as a tab."
         if found.id == "jobs.fold" and self.table.group(self.table.cursor) is None:
             return "There are no parts here to show or hide."
@@ -381,7 +417,9 @@ class JobsScreen(RowActions):
 
     def action_mark_all(self) -> None:
         """Mark all shown jobs; if all are marked, unmark them."""
-        keys = [key for key in self.table.keys if not key.startswith(HEAD) and key not in self.rows.dimmed]
+        keys = [
+            key for key in self.table.keys if not key.startswith(HEAD) and key not in self.rows.tree.dimmed
+        ]
         self.table.mark(keys, not self.table.marks.issuperset(keys))
 
     async def action_cancel(self) -> None:
@@ -406,10 +444,10 @@ class JobsScreen(RowActions):
     def action_sort(self) -> None:
         """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
         chosen = self.table.chosen_column
-        if chosen in SORTABLE and chosen != self.rows.sort:
-            self.rows.sort = chosen
+        if chosen in SORTABLE and chosen != self.rows.order.sort:
+            self.rows.order.sort = chosen
         else:
-            self.rows.sort = self._after(self.rows.sort, SORTABLE)
+            self.rows.order.sort = self._after(self.rows.order.sort, SORTABLE)
         self._show()
 
     def action_sort_by(self, column: str) -> None:
@@ -421,7 +459,7 @@ class JobsScreen(RowActions):
             words = f"The list can't be sorted by {plain(column)}. It can by {', '.join(SORTABLE)}."
             self.notify(words, severity="warning", markup=False)
             return
-        self.rows.sort, self.rows.reverse = found, False
+        self.rows.order.sort, self.rows.order.reverse = found, False
         self._show()
 
     def _after(self, current: str, choices: Sequence[str]) -> str:
@@ -431,20 +469,20 @@ class JobsScreen(RowActions):
 
     def action_reverse(self) -> None:
         """Reverse the order."""
-        self.rows.reverse = not self.rows.reverse
+        self.rows.order.reverse = not self.rows.order.reverse
         self._show()
 
     @on(Table.SortRequested)
     def _sort_asked(self, event: Table.SortRequested) -> None:
-        if event.column == self.rows.sort:
-            self.rows.reverse = not self.rows.reverse
+        if event.column == self.rows.order.sort:
+            self.rows.order.reverse = not self.rows.order.reverse
         elif event.column in SORTABLE:
-            self.rows.sort = event.column
+            self.rows.order.sort = event.column
         self._show()
 
     def action_group(self) -> None:
         """Group by the next property, then not at all."""
-        self.rows.group = self._after(self.rows.group, GROUPS)
+        self.rows.order.group = self._after(self.rows.order.group, GROUPS)
         self._show()
 
     def action_pause(self) -> None:
@@ -481,6 +519,18 @@ class JobsScreen(RowActions):
 
         if self.current is not None:
             open_shell(self.console, self.current)
+
+    def action_compare(self) -> None:
+        """Show what the two marked runs differ in."""
+        from tui.screens.jobs.compare import open_comparison  # noqa: PLC0415 - not before the first paint
+
+        open_comparison(self.console, self.selected())
+
+    def action_columns(self) -> None:
+        """Choose the columns."""
+        from tui.screens.jobs.columns import ColumnsScreen  # noqa: PLC0415 - not before the first paint
+
+        self.app.push_screen(ColumnsScreen(self.query_one(JobTable)), lambda _: self.refresh_frame())
 
     def action_why(self) -> None:
         """Show every read error in full."""

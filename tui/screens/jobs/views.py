@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 from textual.content import Content
 
-from tui.actions.registry import Action
-from tui.domain.core.formatting import pieces
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 from tui.kinds.registry import kind_of
@@ -20,7 +18,7 @@ from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.header_lines import Line, clickable
+from tui.widgets.header_lines import clickable
 from tui.widgets.table.job_table import SORTABLE, JobTable
 
 VIEW = "jobs"
@@ -48,11 +46,11 @@ class JobsView:
     filters: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, found: dict[str, Any]) -> JobsView:
-        """The kept view; what another version or a person wrote there wrongly is left out."""
+    def read(cls, values: dict[str, Any]) -> JobsView:
+        """The kept view, without values that another version or a person wrote wrongly."""
         view = cls()
         for name, default in asdict(view).items():
-            value = found.get(name)
+            value = values.get(name)
             if isinstance(value, type(default)):
                 setattr(view, name, value)
         view.sort = view.sort if view.sort in SORTABLE else "age"
@@ -63,11 +61,13 @@ class JobsView:
         return view
 
 
-class JobsViews(ListScreen):
-    """The part of the jobs screen that keeps and chooses views."""
+class JobsViews:
+    """Keeps the view of each context, and the saved filters."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, screen: ListScreen, rows: Callable[[], JobRows]) -> None:
+        """`rows` returns the rows of the open context."""
+        self._screen = screen
+        self._rows = rows
         self.filters: dict[str, str] = {}
         """Saved filters by name, in the order in which they were saved."""
         self._kept: tuple[str, JobsView] | None = None
@@ -75,116 +75,102 @@ class JobsViews(ListScreen):
         self._now: JobsView | None = None
         """The view as last shown."""
 
-    def selected(self) -> list[Job]:
-        """The marked jobs, or the one under the cursor."""
-        raise TypeError(f"{type(self).__name__} selects no jobs")
-
-    @property
-    def rows(self) -> JobRows:
-        """The rows of the open context."""
-        raise TypeError(f"{type(self).__name__} has no rows")
-
     def _view(self) -> JobsView:
-        rows, table = self.rows, self.query_one(JobTable)
+        order, tree, table = self._rows().order, self._rows().tree, self._screen.query_one(JobTable)
         return JobsView(
-            rows.sort,
-            rows.reverse,
-            rows.group,
-            self.query_one(FilterBar).text,
+            order.sort,
+            order.reverse,
+            order.group,
+            self._screen.query_one(FilterBar).text,
             sorted(table.hidden),
             sorted(table.pinned),
             sorted(key for key in table.closed_groups if key.startswith(HEAD)),
-            list(rows.opened)[-MOST_OPENED:],
+            list(tree.opened)[-MOST_OPENED:],
             dict(self.filters),
         )
 
-    def restore_view(self, rows: JobRows) -> None:
+    def restore(self, rows: JobRows) -> None:
         """Show the list as it was last shown in the open context."""
-        self.keep_view()
-        context = self.console.context_name
-        view = JobsView.read(self.console.ui_state.view(context, VIEW))
-        rows.sort, rows.reverse, rows.group = view.sort, view.reverse, view.group
+        self.keep()
+        context = self._screen.console.context_name
+        view = JobsView.read(self._screen.console.ui_state.view(context, VIEW))
+        order = rows.order
+        order.sort, order.reverse, order.group = view.sort, view.reverse, view.group
         self.filters = dict(view.filters)
-        table = self.query_one(JobTable)
+        table = self._screen.query_one(JobTable)
         table.closed_groups = {key for key in view.closed if key.startswith(HEAD)}
-        rows.opened = dict.fromkeys(view.opened)
+        rows.tree.opened = dict.fromkeys(view.opened)
         rows.groups_known = bool(view.group)
         table.set_columns(view.hidden, view.kept)
-        self.query_one(FilterBar).set_text(view.filter)
+        self._screen.query_one(FilterBar).set_text(view.filter)
         self._kept, self._now = (context, view), view
 
-    def refresh_frame(self) -> None:
-        super().refresh_frame()
-        if self.has_widgets and self._kept is not None and self._kept[0] == self.console.context_name:
+    def note(self) -> None:
+        """Note the view as it is shown now."""
+        screen = self._screen
+        if screen.has_widgets and self._kept is not None and self._kept[0] == screen.console.context_name:
             self._now = self._view()
 
-    def keep_view(self) -> None:
+    def keep(self) -> None:
         """Save the view in a thread if it has changed since the last time."""
         if self._kept is not None and self._now is not None and self._now != self._kept[1]:
             self._kept = self._kept[0], self._now
-            save = partial(asyncio.to_thread, self.save_view, *self._kept)
-            background(self, save, "view", exclusive=False)
+            save = partial(asyncio.to_thread, self._save, *self._kept)
+            background(self._screen, save, "view", exclusive=False)
 
-    def save_view(self, context: str, view: JobsView) -> None:
+    def _save(self, context: str, view: JobsView) -> None:
         """Save a view (blocking)."""
-        self.console.ui_state.keep_view(context, VIEW, asdict(view))
+        self._screen.console.ui_state.keep_view(context, VIEW, asdict(view))
 
-    def on_unmount(self) -> None:
+    def close(self) -> None:
         """Save what the last second has changed; the widgets are gone already."""
         if self._kept is not None and self._now is not None and self._now != self._kept[1]:
-            self.save_view(self._kept[0], self._now)
-
-    def marked_text(self) -> str:
-        """Marked jobs, and the parts of theirs that a key acts on with them."""
-        marks, store = self.table.marks, self.console.store
-        jobs = [store.jobs[name] for name in marks if name in store.jobs]
-        parts = {part.name for job in jobs for part in store.parts_of(job)} - marks
-        return super().marked_text() + (f" with {pieces(len(parts), 'part')}" if parts else "")
+            self._save(self._kept[0], self._now)
 
     # Saved filters
 
-    def second_line(self) -> Line:
-        """With saved filters, they stand as tabs before the count."""
-        left, right = super().second_line()
+    def with_tabs(self, left: Content) -> Content:
+        """Put the saved filters, as tabs, before the left part of the second line."""
         if not self.filters:
-            return left, right
-        text = self.query_one(FilterBar).text
+            return left
+        text = self._screen.query_one(FilterBar).text
         tabs = []
         for name, filter_text in {ALL: "", **self.filters}.items():
             style = "bold $accent underline" if filter_text == text else "$text-muted"
             tabs.append(clickable(Content.styled(plain(name), style), "jobs.show_filter", name))
-        return Content.assemble(Content("  ").join(tabs), SEP, left), right
+        return Content.assemble(Content("  ").join(tabs), SEP, left)
 
     def action_next_filter(self) -> None:
         """Show the next saved filter."""
         self._step_filter(1)
 
     def action_previous_filter(self) -> None:
-        """Show the saved filter before."""
+        """Show the previous saved filter."""
         self._step_filter(-1)
 
     def _step_filter(self, step: int) -> None:
         texts = ["", *self.filters.values()]
-        text = self.query_one(FilterBar).text
+        text = self._screen.query_one(FilterBar).text
         at = texts.index(text) if text in texts else 0
         self._show_filter(texts[(at + step) % len(texts)])
 
     def _show_filter(self, text: str) -> None:
-        self.query_one(FilterBar).set_text(text)
-        self.table.clear_widths()
-        self.reload()
+        self._screen.query_one(FilterBar).set_text(text)
+        self._screen.table.clear_widths()
+        self._screen.reload()
 
     def action_show_filter(self, name: str) -> None:
         """Show a saved filter by its name."""
-        found = {ALL: "", **self.filters}.get(name)
-        if found is None:
-            words = f"No filter is called {plain(name)}. F saves the one that is shown."
-            self.notify(words, severity="warning", markup=False)
+        text = {ALL: "", **self.filters}.get(name)
+        if text is None:
+            words = f"No filter is called {plain(name)}. F saves the filter that is shown."
+            self._screen.notify(words, severity="warning", markup=False)
         else:
-            self._show_filter(found)
+            self._show_filter(text)
 
-    def _filter_refusal(self, method: str) -> str | None:
-        text = self.query_one(FilterBar).text
+    def refusal(self, method: str) -> str | None:
+        """Why the filter can't be saved, or removed, now."""
+        text = self._screen.query_one(FilterBar).text
         if method == "forget_filter":
             return None if text and text in self.filters.values() else "The filter shown is not a saved one."
         return None if text else "There is no filter to save: / filters the list."
@@ -193,46 +179,26 @@ class JobsViews(ListScreen):
         """Ask for a name, and save the filter under it."""
         from tui.screens.dialogs.prompt import PromptScreen  # noqa: PLC0415 - not before the first paint
 
-        text = self.query_one(FilterBar).text
+        text = self._screen.query_one(FilterBar).text
         known = next((name for name, kept in self.filters.items() if kept == text), "")
 
         def save(name: str | None) -> None:
             if name:
                 self.filters[name] = text
-                self.refresh_frame()
+                self._screen.refresh_frame()
 
         def check(name: str) -> str:
             if not name or len(name) > 24 or not name.isprintable():
                 return "A name has 1 to 24 characters."
             return f"{ALL} is the list without a filter." if name == ALL else ""
 
-        self.app.push_screen(PromptScreen(f"Name of the filter {text}", known, check=check), save)
+        self._screen.app.push_screen(PromptScreen(f"Name of the filter {text}", known, check=check), save)
 
     def action_forget_filter(self) -> None:
         """Remove the saved filter that is shown."""
-        text = self.query_one(FilterBar).text
+        text = self._screen.query_one(FilterBar).text
         self.filters = {name: kept for name, kept in self.filters.items() if kept != text}
         self._show_filter("")
-
-    # Comparison
-
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        return not_comparable(self.selected()) if reason is None and found.id == "jobs.compare" else reason
-
-    def action_compare(self) -> None:
-        """What the two marked runs differ in."""
-        from tui.screens.jobs.compare import open_comparison  # noqa: PLC0415 - not before the first paint
-
-        open_comparison(self.console, self.selected())
-
-    # Columns
-
-    def action_columns(self) -> None:
-        """Choose the columns."""
-        from tui.screens.jobs.columns import ColumnsScreen  # noqa: PLC0415 - not before the first paint
-
-        self.app.push_screen(ColumnsScreen(self.query_one(JobTable)), lambda _: self.refresh_frame())
 
 
 def not_comparable(jobs: Sequence[Job]) -> str | None:

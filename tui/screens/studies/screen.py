@@ -184,13 +184,6 @@ class StudiesScreen(ListScreen):
     def order_text(self) -> Content:
         return Content.styled(f"sorted by {self._sort}", "$text-muted")
 
-    def marked_text(self) -> str:
-        """Marked ones, with the jobs that they are made of."""
-        store, marks = self.console.store, self.table.marks
-        jobs = [store.jobs[name] for name in marks if name in store.jobs]
-        made_of = {part.name for job in jobs for part in store.parts_of(job)} - marks
-        return super().marked_text() + (f" with {pieces(len(made_of), 'part')}" if made_of else "")
-
     # What is selected
 
     @property
