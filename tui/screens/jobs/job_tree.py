@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from tui.domain.jobs.tree import above
 from tui.store.jobs.table import JobStore
@@ -29,7 +29,7 @@ class JobTree:
         self.opened: dict[str, None] = {}
         """Jobs whose parts the user has opened, in this order; the parts of other jobs are hidden."""
 
-    def arrange(self, matches: Sequence[str]) -> list[str]:
+    def arrange(self, matches: list[str]) -> list[str]:
         """Order the matching jobs, each part below the job above it."""
         order, self.depths, self.dimmed = below_parents(matches, self._store.parents, self._store.jobs)
         self.count = sum(name not in self.dimmed for name in self.depths)

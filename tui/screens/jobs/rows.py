@@ -84,7 +84,7 @@ class JobRows:
         self._suffixes: Mapping[str, str] = {}
         """Short ids of the jobs whose names repeat."""
         self._total = 0, (-1, -1)
-        """Jobs that are a part of no other job, with the number of jobs and parents when they were counted."""
+        """Jobs that are a part of no other job, with the numbers of jobs and parents of that count."""
         self._table: Table | None = None
         self._known_parents = 0
         self._shown_order: JobOrder | None = None
