@@ -11,9 +11,9 @@ from textual.content import Content
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
+from tui.domain.core.text import plain
 from tui.domain.resources.persistent import ERROR, RUNNING, PersistentResource, idle_since, jobs_on
 from tui.domain.resources.regional import with_kept
-from tui.domain.core.text import plain
 from tui.screens.flat_rows import FlatRows, RegionalItems
 from tui.screens.list_screen import ListScreen
 from tui.screens.polling import Polled

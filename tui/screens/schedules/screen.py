@@ -12,8 +12,8 @@ from textual.content import Content
 from tui.actions.registry import Action, bindings
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
 from tui.domain.core.job import Job
-from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
 from tui.domain.core.text import plain
+from tui.domain.schedules.schedule import ACTIVE, COMPLETED, PAUSED, Schedule
 from tui.screens.flat_rows import FlatRows
 from tui.screens.list_screen import ListScreen
 from tui.screens.polling import Polled

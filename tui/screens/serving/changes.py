@@ -11,9 +11,9 @@ from textual.notifications import SeverityLevel
 
 from tui.actions.operations.runner import OperationError, Outcome
 from tui.domain.core.formatting import NOT_MEASURED
+from tui.domain.core.text import clip, plain
 from tui.domain.serving.rollout import called, moves, split_with, split_with_new
 from tui.domain.serving.traffic import Deployed, Model, ServingEndpoint, SplitError
-from tui.domain.core.text import clip, plain
 from tui.domain.vertex import catalog
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.pick import LONGEST, PickScreen, named_options, value_options

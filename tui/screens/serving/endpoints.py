@@ -10,11 +10,11 @@ from textual.content import Content
 
 from tui.actions.registry import Action, bindings, refusal
 from tui.domain.core.formatting import NOT_MEASURED, age, pieces
+from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
 from tui.domain.serving.load import Load, latency_text, rate_text
 from tui.domain.serving.rollout import next_step
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
-from tui.domain.core.text import plain
 from tui.screens.context_line import SEP, WIDE
 from tui.screens.dialogs.link import show_resource
 from tui.screens.list_screen import ListScreen

@@ -15,10 +15,10 @@ from textual.content import Content
 
 from tui.actions.registry import Action, bindings, refusal
 from tui.domain.core.formatting import age, pieces
+from tui.domain.core.text import plain
 from tui.domain.resources.regional import with_kept
 from tui.domain.serving.origin import candidates, made_by, output_folder
 from tui.domain.serving.traffic import Model
-from tui.domain.core.text import plain
 from tui.screens.dialogs.link import show_resource
 from tui.screens.list_screen import ListScreen
 from tui.screens.polling import Polled, Polling

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tui.domain.core.text import plain
 from tui.domain.serving.log import log_lines
 from tui.domain.serving.traffic import Deployed, ServingEndpoint
-from tui.domain.core.text import plain
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.workers import background
