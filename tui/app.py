@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from textual.command import Provider
 
-    from tui.screens.commands import Command
+    from tui.screens.commands import PaletteCommand
     from tui.session import Session
 
 PRICES_EVERY = 5.0
@@ -87,8 +87,8 @@ class VxtuiApp(ConsoleApp):
 
     def on_mount(self) -> None:
         """Set the keys, then connect after the first paint."""
-        if self._unknown_theme:
-            self.action_theme(self._unknown_theme)
+        if self._first_theme not in self.available_themes:
+            self.action_theme(self._first_theme)
         self._set_keymap(self.settings.keys)
         # The first paint comes before the connection.
         self.call_after_refresh(self.connect)
@@ -238,7 +238,7 @@ class VxtuiApp(ConsoleApp):
             return
         await self.load_profiles()
 
-        async def run(command: Command | None) -> None:
+        async def run(command: PaletteCommand | None) -> None:
             if command is not None:
                 await run_command(frame, command)
 

@@ -7,7 +7,7 @@ import pty
 import threading
 import tty
 
-from tui.display.pace import ASK, KEY_TAKES, Pace
+from tui.display.pace import ASK, KEY_TAKES, FramePace
 from tui.display.writer import LineWriter
 
 
@@ -19,9 +19,9 @@ class Clock:
         return self.now
 
 
-def paced(*, ask: bool = True) -> tuple[Pace, Clock]:
+def paced(*, ask: bool = True) -> tuple[FramePace, Clock]:
     clock = Clock()
-    return Pace(clock, ask=ask), clock
+    return FramePace(clock, ask=ask), clock
 
 
 def test_a_fast_line_waits_for_nothing() -> None:
@@ -51,7 +51,7 @@ def test_a_thin_line_gets_half_of_what_it_takes() -> None:
     assert 0.3 * 300_000 < sent < 0.6 * 300_000
 
 
-def pressed() -> tuple[Pace, Clock]:
+def pressed() -> tuple[FramePace, Clock]:
     """A slow line that rests after a frame, and a key that was just pressed."""
     pace, clock = paced(ask=False)
     pace.stalled(30_000.0, clock.now)

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tui.display.cells import NotRepresentable, graphemes, strip_cells
-from tui.display.screen_buffer import Row, ScreenBuffer
+from tui.display.screen_buffer import BufferRow, ScreenBuffer
 from tui.display.scroll import find_move
 from tui.display.styles import change, parse
 
@@ -33,7 +33,7 @@ parts = st.lists(st.tuples(texts, st.sampled_from(STYLES)), max_size=5)
 frames = st.lists(st.lists(parts, min_size=HEIGHT, max_size=HEIGHT), min_size=1, max_size=5)
 
 
-def row(given_parts: list[tuple[str, str]]) -> Row:
+def row(given_parts: list[tuple[str, str]]) -> BufferRow:
     chars: list[str | None] = []
     styles: list[str] = []
     for text, style in given_parts:
@@ -44,7 +44,7 @@ def row(given_parts: list[tuple[str, str]]) -> Row:
     if len(chars) > WIDTH and chars[WIDTH] == "":
         cut[-1] = " "
     styles = styles[:WIDTH]
-    return Row(cut + [" "] * (WIDTH - len(cut)), styles + [""] * (WIDTH - len(styles)))
+    return BufferRow(cut + [" "] * (WIDTH - len(cut)), styles + [""] * (WIDTH - len(styles)))
 
 
 class Terminal:
@@ -56,7 +56,7 @@ class Terminal:
         self.stream.feed("\x1b[?7l")
         self.picture = ScreenBuffer(WIDTH, HEIGHT, blank_keeps_colour=keeps)
 
-    def show(self, rows: dict[int, Row], cursor: tuple[int, int] = (0, 0)) -> str:
+    def show(self, rows: dict[int, BufferRow], cursor: tuple[int, int] = (0, 0)) -> str:
         text = self.picture.paint({y: r.copy() for y, r in rows.items()}, cursor)
         self.stream.feed(text.replace("\n", "\r\n"))
         return text
@@ -65,7 +65,7 @@ class Terminal:
         return [self.screen.buffer[y][x] for x in range(WIDTH)]
 
 
-def written_whole(wanted: Row) -> list[pyte.screens.Char]:
+def written_whole(wanted: BufferRow) -> list[pyte.screens.Char]:
     """The row as a terminal shows it that is given every cell with its style."""
     screen = pyte.Screen(WIDTH, 1)
     stream = pyte.Stream(screen)
@@ -97,7 +97,7 @@ def test_a_block_that_moves(by: int, above: int, below: int, data: st.DataObject
     still = {y: row([(f"still {y}", "1")]) for y in range(HEIGHT)}
     terminal = Terminal()
 
-    def frame(first: int) -> dict[int, Row]:
+    def frame(first: int) -> dict[int, BufferRow]:
         block = range(above, HEIGHT - below)
         return still | {y: lines[first + y] for y in block}
 

@@ -8,7 +8,7 @@ import pyte
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.display.screen_buffer import Row, ScreenBuffer, differing
+from tui.display.screen_buffer import BufferRow, ScreenBuffer, differing
 from tui.display.sparse import by_style, pieces
 
 WIDTH, HEIGHT = 40, 12
@@ -16,10 +16,10 @@ STYLES = [f"38;2;{n};100;200;48;2;1;1;1" for n in range(100, 110)]
 GLYPHS = "0▁▂▃▄▅▆▇█·?日"
 
 
-def frame(seed: int, changes: int, before: list[Row] | None = None) -> list[Row]:
+def frame(seed: int, changes: int, before: list[BufferRow] | None = None) -> list[BufferRow]:
     """A screen of cells, or the one before with so many cells changed."""
     chance = random.Random(seed)
-    rows = [Row([" "] * WIDTH, [STYLES[0]] * WIDTH) for _ in range(HEIGHT)]
+    rows = [BufferRow([" "] * WIDTH, [STYLES[0]] * WIDTH) for _ in range(HEIGHT)]
     if before is not None:
         rows = [row.copy() for row in before]
     for _ in range(changes):
@@ -28,7 +28,7 @@ def frame(seed: int, changes: int, before: list[Row] | None = None) -> list[Row]
     return rows
 
 
-def shown(frames: list[list[Row]]) -> tuple[pyte.Screen, list[str]]:
+def shown(frames: list[list[BufferRow]]) -> tuple[pyte.Screen, list[str]]:
     """A terminal after these frames, and the bytes of each."""
     screen = pyte.Screen(WIDTH, HEIGHT)
     stream, picture, sent = pyte.Stream(screen), ScreenBuffer(WIDTH, HEIGHT), []

@@ -28,7 +28,7 @@ from tui.display import textual_private
 from tui.display.cells import NotRepresentable
 from tui.display.frame import frame_rows
 from tui.display.key_queue import KeyDone, KeyQueue
-from tui.display.pace import Pace
+from tui.display.pace import FramePace
 from tui.display.screen_buffer import ScreenBuffer
 from tui.widgets.clipboard import copy_sequences
 
@@ -76,7 +76,7 @@ class DisplayApp(App[Result]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pace = Pace()
+        self.pace = FramePace()
         self.key_queue = KeyQueue(self, self._handle_event, self.key_over)
         self._buffer: ScreenBuffer | None = None
         self._painted_by: LineWriter | None = None
@@ -229,7 +229,7 @@ class DisplayApp(App[Result]):
             text = f"{SYNC_START}{text}{SYNC_END}"
         driver.write(text + question)
 
-    # Pace
+    # FramePace
 
     async def on_event(self, event: events.Event) -> None:
         """Queue a key behind those before it; handle other events at once."""

@@ -6,18 +6,18 @@ from rich.color import ColorSystem
 from textual._compositor import ChopsUpdate, LayoutUpdate
 
 from tui.display.cells import NotRepresentable, strip_cells
-from tui.display.screen_buffer import Row, ScreenBuffer
+from tui.display.screen_buffer import BufferRow, ScreenBuffer
 
 
 def frame_rows(
     update: LayoutUpdate | ChopsUpdate, buffer: ScreenBuffer, system: ColorSystem
-) -> dict[int, Row]:
+) -> dict[int, BufferRow]:
     """The new rows of an update, by their row number.
 
     Raises:
         NotRepresentable: for a strip that cells can't represent or that lies outside the buffer.
     """
-    rows: dict[int, Row] = {}
+    rows: dict[int, BufferRow] = {}
     if isinstance(update, LayoutUpdate):
         for y, strips in enumerate(update.strips, update.region.y):
             chars, styles = strip_cells(strips, system)
@@ -34,7 +34,7 @@ def frame_rows(
     return rows
 
 
-def _row(rows: dict[int, Row], buffer: ScreenBuffer, y: int) -> Row:
+def _row(rows: dict[int, BufferRow], buffer: ScreenBuffer, y: int) -> BufferRow:
     if not 0 <= y < buffer.height:
         raise NotRepresentable("a row outside the screen")
     row = rows.get(y)

@@ -47,7 +47,7 @@ class _Question:
     frame: int
 
 
-class Pace:
+class FramePace:
     """Decides by bytes and times; `clock` in seconds. Not thread-safe: for the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, ask: bool = True) -> None:

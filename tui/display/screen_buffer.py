@@ -19,14 +19,14 @@ LONG_BLANK = 8
 
 
 @dataclass(slots=True)
-class Row:
+class BufferRow:
     """One row: the character and the style of each cell."""
 
     chars: Chars
     styles: CellStyles
 
-    def copy(self) -> Row:
-        return Row(self.chars.copy(), self.styles.copy())
+    def copy(self) -> BufferRow:
+        return BufferRow(self.chars.copy(), self.styles.copy())
 
     def put(self, x: int, chars: Chars, styles: CellStyles) -> None:
         """Overwrite the cells from `x` on. The other half of a split wide character becomes unknown."""
@@ -87,10 +87,10 @@ class ScreenBuffer:
         self._keeps = blank_keeps_colour
         self._pen = Pen()
 
-    def _unknown(self) -> Row:
-        return Row([None] * self.width, [""] * self.width)
+    def _unknown(self) -> BufferRow:
+        return BufferRow([None] * self.width, [""] * self.width)
 
-    def paint(self, wanted: Mapping[int, Row], cursor: tuple[int, int]) -> str:
+    def paint(self, wanted: Mapping[int, BufferRow], cursor: tuple[int, int]) -> str:
         """The bytes that change the rows of `wanted` (by row number) and put the cursor to (x, y).
 
         Cells of a wanted row that are unknown stay as they are.
@@ -128,7 +128,9 @@ class ScreenBuffer:
         self._pen.go(*cursor)
         return self._pen.take()
 
-    def _write_sparse(self, changed: Mapping[int, Row], differ: Mapping[int, Sequence[int]]) -> list[Piece]:
+    def _write_sparse(
+        self, changed: Mapping[int, BufferRow], differ: Mapping[int, Sequence[int]]
+    ) -> list[Piece]:
         """Write scattered small changes, if that takes fewer bytes style by style than row by row."""
         rows = {
             y: pieces(y, (self.rows[y].chars, self.rows[y].styles), (row.chars, row.styles), differ[y])
@@ -162,7 +164,7 @@ class ScreenBuffer:
             block = fresh + block[:-count]
         self.rows[move.top : move.bottom + 1] = block
 
-    def _write_span(self, y: int, row: Row, start: int, end: int) -> None:
+    def _write_span(self, y: int, row: BufferRow, start: int, end: int) -> None:
         pen, at = self._pen, start
         for text, stop, style in _runs(row, start, end):
             blanks = self._blanks(text, style, row, stop)
@@ -177,7 +179,7 @@ class ScreenBuffer:
                 pen.x = None
             at = stop
 
-    def _blanks(self, text: str, style: str, row: Row, stop: int) -> int:
+    def _blanks(self, text: str, style: str, row: BufferRow, stop: int) -> int:
         """How many blanks at the end of `text` take fewer bytes to erase than to write."""
         count = len(text) - len(text.rstrip(" "))
         least = 4 if stop == self.width else LONG_BLANK
@@ -186,13 +188,13 @@ class ScreenBuffer:
         return count
 
 
-def differing(shown: Row, row: Row) -> list[int]:
+def differing(shown: BufferRow, row: BufferRow) -> list[int]:
     """The cells that differ; uses C loops only, as it runs for every row of every frame."""
     chars, styles = map(ne, shown.chars, row.chars), map(ne, shown.styles, row.styles)
     return list(compress(count(), map(or_, chars, styles)))
 
 
-def _spans(row: Row, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _spans(row: BufferRow, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
     """The parts of a row, from and up to a cell, that have to be written where `cells` differ."""
     start = end = -1
     chars = row.chars
@@ -213,7 +215,7 @@ def _cells(spans: Iterable[tuple[int, int]]) -> int:
     return sum(end - start for start, end in spans)
 
 
-def _whole(row: Row, start: int, end: int) -> tuple[int, int]:
+def _whole(row: BufferRow, start: int, end: int) -> tuple[int, int]:
     """Widen a span to whole characters."""
     while start and row.chars[start] == "":
         start -= 1
@@ -222,7 +224,7 @@ def _whole(row: Row, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _runs(row: Row, start: int, end: int) -> Iterator[tuple[str, int, str]]:
+def _runs(row: BufferRow, start: int, end: int) -> Iterator[tuple[str, int, str]]:
     """Text in one style, the cell after it, and the style. A character of uncertain width ends a run."""
     cells = [cell or "" for cell in row.chars[start:end]]
     styles = row.styles

@@ -39,7 +39,7 @@ PLACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class PaletteCommand:
     """An action that can run now, with its argument if it takes one."""
 
     action: Action
@@ -87,18 +87,18 @@ def _fits(job: Job, found: Action) -> bool:
     return may_delete(job) if found.operation == "job.delete" else may_cancel(job)
 
 
-def commands(console: ConsoleApp, frame: FrameScreen) -> list[Command]:
+def commands(console: ConsoleApp, frame: FrameScreen) -> list[PaletteCommand]:
     """Every command that can be run now, each with each value of its argument."""
-    found: dict[str, Command] = {}
+    found: dict[str, PaletteCommand] = {}
     for each in offered(frame):
         values = dict.fromkeys(arguments(console, each)) if each.argument else ("",)
-        for command in (Command(each, value) for value in values):
+        for command in (PaletteCommand(each, value) for value in values):
             # A word of this screen hides the same word of the app, as it does when it is typed.
             found.setdefault(command.text, command)
     return list(found.values())
 
 
-def read_command(text: str, frame: FrameScreen) -> Command | str:
+def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
     """The typed command, or a sentence that says what is wrong with it."""
     word, _, rest = text.strip().partition(" ")
     here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if a.is_command]
@@ -120,7 +120,7 @@ def read_command(text: str, frame: FrameScreen) -> Command | str:
         return f"{found.word} needs {found.argument}"
     if rest.strip() and not found.argument:
         return f"{found.word} takes nothing after it"
-    return Command(found, rest.strip())
+    return PaletteCommand(found, rest.strip())
 
 
 def elsewhere(frame: FrameScreen) -> list[tuple[Action, str, Action]]:
@@ -151,14 +151,14 @@ async def go_there(frame: FrameScreen, found: Action, place: str, way: Action) -
 class RegistryProvider(Provider):
     """The palette's commands for the screen that it was opened on."""
 
-    def _found(self) -> list[tuple[Command, Callable[[], object]]]:
+    def _found(self) -> list[tuple[PaletteCommand, Callable[[], object]]]:
         console = cast("ConsoleApp", self.app)
         frame = frame_of(console)
         if frame is None:
             return []
         return [(c, partial(run_command, frame, c)) for c in commands(console, frame)]
 
-    def _help(self, command: Command) -> str:
+    def _help(self, command: PaletteCommand) -> str:
         key = key_text(command.action, cast("ConsoleApp", self.app).settings.keys)
         return f"{command.action.help}   {key}" if key else command.action.help
 
@@ -186,15 +186,15 @@ class RegistryProvider(Provider):
                 text = f"{found.label} in {place}"
                 run = partial(go_there, frame, found, place, way)
                 # What can run here comes first.
-                yield Hit(score * 0.9, Content(text), run, text, self._help(Command(found)))
+                yield Hit(score * 0.9, Content(text), run, text, self._help(PaletteCommand(found)))
 
 
-async def run_command(frame: FrameScreen, command: Command) -> None:
+async def run_command(frame: FrameScreen, command: PaletteCommand) -> None:
     """Run a command on the screen that offered it."""
     await frame.action_do(command.action.id, command.argument or None)
 
 
-class CommandLine(ModalScreen[Command]):
+class CommandLine(ModalScreen[PaletteCommand]):
     """A line at the bottom for a word and its argument, with completions. Returns the command."""
 
     CSS_PATH = "commands.tcss"
@@ -205,7 +205,7 @@ class CommandLine(ModalScreen[Command]):
         Binding("up", "choose(-1)", "Previous"),
     ]
 
-    def __init__(self, frame: FrameScreen, found: Sequence[Command]) -> None:
+    def __init__(self, frame: FrameScreen, found: Sequence[PaletteCommand]) -> None:
         super().__init__()
         self._frame = frame
         self._all = [(command.text, command.action.help) for command in found]

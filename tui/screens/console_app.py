@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -114,43 +114,49 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.prices_changed: Signal[Costs] = Signal(self, "prices_changed")
         self._to_open: tuple[Screen[Any], str, str] | None = None
         self.unanswered = UnansweredLaunches()
-        self._garbage = IdleCollector(self.quiet_for)
         self.job_toasts = JobToasts(self, clock)
-        self._new_connection = partial(
-            Connection,
-            settings=settings,
+        self._new_connection = lambda opened: Connection(
+            opened,
+            settings,
             opener=opener,
             state_dir=state_dir,
             journal=self.journal,
             clock=clock,
+            access=access_of(settings, opened, flag=read_only),
             on_jobs=self._on_jobs,
             on_status=self._on_connection,
         )
-        self._access_of = partial(access_of, settings, flag=read_only)
-        self.connection = self._new_connection(context, access=self._access_of(context))
+        self.connection: Connection = self._new_connection(context)
         self.connection.restore(snapshot)
         for theme in themes:
             self.register_theme(theme)
         self.ui_state = UiState(state_dir)
-        self._set_first_theme(
-            self.ui_state.theme(settings.theme) or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
-        )
+        self._set_first_theme(self._first_theme)
+
+    @property
+    def _first_theme(self) -> str:
+        """The user's theme, which may be unknown, or the default."""
+        default = NO_COLOUR_THEME if self.no_color else DEFAULT_THEME
+        return self.ui_state.theme(self.settings.theme) or default
 
     def _set_first_theme(self, theme: str) -> None:
         """Set the theme before anything is styled: changing it would parse all styles again."""
-        self._unknown_theme = theme if theme not in self.available_themes else ""
-        if not self._unknown_theme:
+        if theme in self.available_themes:
             self.set_reactive(ConsoleApp.theme, theme)
             # Textual does this when a theme changes; there is no public way before the start.
             self._refresh_truecolor_filter(self.ansi_theme)
         if theme == NO_COLOUR_THEME and self.no_color:
             self.drop_colours()
-        self.stylesheet = self.styles_ahead = CachedStylesheet(variables=self.get_css_variables())
+        self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters, then the ASCII filter if the user set `ascii`."""
         filters = super().get_line_filters()
         return [*filters, self._ascii_filter] if self.settings.ascii else filters
+
+    @cached_property
+    def _garbage(self) -> IdleCollector:
+        return IdleCollector(self.quiet_for)
 
     @cached_property
     def _ascii_filter(self) -> AsciiFilter:
@@ -193,7 +199,8 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     async def _preload_screens(self) -> None:
         await preload.import_modules(preload.screen_modules())
-        await preload.read_styles(self, self.styles_ahead)
+        assert isinstance(self.stylesheet, CachedStylesheet)
+        await preload.read_styles(self, self.stylesheet)
 
     def _on_jobs(self, change: JobChange) -> None:
         self.job_toasts.show_ends(change)
@@ -377,7 +384,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.workers.cancel_group(self, "connection")
         self.journal.add("console", f"opened context {context.name}")
         self._to_open = None
-        self.connection = self._new_connection(context, access=self._access_of(context))
+        self.connection = self._new_connection(context)
         self.connection.restore(await asyncio.to_thread(self.connection.load_snapshot))
         self._on_jobs(JobChange())
         self.connect()
