@@ -70,13 +70,13 @@ class FileScreen(FrameScreen):
     def scopes(self) -> tuple[str, ...]:
         return (*self.pane.scopes(), "file", "app")
 
-    def target(self, found: Action) -> object:
-        return self.pane if found.scope in self.pane.scopes() else super().target(found)
+    def target(self, action: Action) -> object:
+        return self.pane if action.scope in self.pane.scopes() else super().target(action)
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is None and found.scope == self.pane.SCOPE:
-            return self.pane.blocked_reason(found)
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
+        if reason is None and action.scope == self.pane.SCOPE:
+            return self.pane.blocked_reason(action)
         return reason
 
     def action_back(self) -> None:

@@ -16,7 +16,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.actions.registry import Action, action, actions, key_text
+from tui.actions.registry import Action, actions, key_text
+from tui.actions.registry import action as action_named
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
 from tui.kinds.registry import may_cancel, may_delete
@@ -61,11 +62,11 @@ def offered(frame: FrameScreen) -> list[Action]:
     ]
 
 
-def arguments(console: ConsoleApp, found: Action) -> list[str]:
+def arguments(console: ConsoleApp, action: Action) -> list[str]:
     """Values an action's argument may have."""
-    match found.argument:
+    match action.argument:
         case "NAME":
-            jobs = [j for j in console.store.jobs.values() if _fits(j, found)]
+            jobs = [j for j in console.store.jobs.values() if _fits(j, action)]
             return [plain(job.display_name) for job in jobs][:200]
         case "PROFILE":
             return [plain(entry.name) for entry in console.profiles.entries]
@@ -80,11 +81,11 @@ def arguments(console: ConsoleApp, found: Action) -> list[str]:
     return []
 
 
-def _fits(job: Job, found: Action) -> bool:
+def _fits(job: Job, action: Action) -> bool:
     """Whether the action can be meant for the job: only an ended one is deleted, only others are changed."""
-    if not found.mutates:
+    if not action.mutates:
         return True
-    return may_delete(job) if found.operation == "job.delete" else may_cancel(job)
+    return may_delete(job) if action.operation == "job.delete" else may_cancel(job)
 
 
 def commands(console: ConsoleApp, frame: FrameScreen) -> list[PaletteCommand]:
@@ -126,25 +127,25 @@ def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
 def elsewhere(frame: FrameScreen) -> list[tuple[Action, str, Action]]:
     """Actions of other screens: each with its place in words, and the action that goes there."""
     here = set(frame.scopes())
-    words = {found.word for found in offered(frame)}
+    words = {action.word for action in offered(frame)}
     return [
-        (found, place, action(way))
+        (action, place, action_named(way))
         for scope, (place, way) in PLACES.items()
         if scope not in here
-        for found in actions(scope)
-        if found.is_command and found.key and found.method != "back" and found.word not in words
+        for action in actions(scope)
+        if action.is_command and action.key and action.method != "back" and action.word not in words
     ]
 
 
-async def go_there(frame: FrameScreen, found: Action, place: str, way: Action) -> None:
+async def go_there(frame: FrameScreen, action: Action, place: str, way: Action) -> None:
     """Go to the screen of an action, and say which key runs it on what is under the cursor there."""
     console = cast("ConsoleApp", frame.app)
-    key = key_text(found, console.settings.keys).split(" ")[0]
+    key = key_text(action, console.settings.keys).split(" ")[0]
     if way.scope in frame.scopes() and frame.blocked_reason(way) is None:
         await frame.action_do(way.id)
-        words = f"{key}: {found.help}"
+        words = f"{key}: {action.help}"
     else:
-        words = f"{key} in {place}: {found.help}"
+        words = f"{key} in {place}: {action.help}"
     console.notify(plain(words), markup=False)
 
 

@@ -13,7 +13,8 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions.registry import Action, action, actions, bindings, key_text, refusal
+from tui.actions.registry import Action, actions, bindings, key_text, refusal
+from tui.actions.registry import action as action_named
 from tui.config.access import Access
 from tui.config.settings import Context, one_context
 from tui.domain.core.job import Job
@@ -82,8 +83,8 @@ class FrameScreen(Screen[None]):
     @property
     def access(self) -> Access:
         """What may be changed from here."""
-        found: Access = getattr(self._session or self.app, "access", Access())
-        return found
+        access: Access = getattr(self._session or self.app, "access", Access())
+        return access
 
     @property
     def read_only(self) -> bool:
@@ -172,33 +173,33 @@ class FrameScreen(Screen[None]):
         """Active scopes, the most specific first."""
         return (self.SCOPE, "app") if self.SCOPE else ("app",)
 
-    def target(self, found: Action) -> object:
+    def target(self, action: Action) -> object:
         """The object that has the action's method, `action_<method>`."""
-        return self.app if found.scope == "app" else self
+        return self.app if action.scope == "app" else self
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         """Why the action can't run now, as a sentence; `None` where it can."""
-        if not hasattr(self.target(found), f"action_{found.method}"):
-            return f"{found.title} is not possible here."
+        if not hasattr(self.target(action), f"action_{action.method}"):
+            return f"{action.title} is not possible here."
         session = self.session
         read_only = self.access.read_only
-        if read_only is not None and found.mutates:
-            return f"{refusal(found, read_only)} {read_only.fix}"
-        if (found.needs or found.local) and session is None and not self.runs_unconnected(found):
+        if read_only is not None and action.mutates:
+            return f"{refusal(action, read_only)} {read_only.fix}"
+        if (action.needs or action.local) and session is None and not self.runs_unconnected(action):
             return not_connected(self.app)
         info = session.backend.info if session is not None else None
-        here = info is not None and info.local and (found.any_emulator or info.family == "vertex")
-        if info is not None and found.local and not here:
+        here = info is not None and info.local and (action.any_emulator or info.family == "vertex")
+        if info is not None and action.local and not here:
             which = "the emulator of Vertex AI" if info.local else "the emulator"
-            return f"{found.title} is possible on {which} alone."
-        if found.needs == "jobs.create" and self.group_reason():
+            return f"{action.title} is possible on {which} alone."
+        if action.needs == "jobs.create" and self.group_reason():
             # Which of its contexts to launch in is asked once a profile is chosen.
             return None
-        if session is not None and found.needs and not session.backend.offers(found.needs):
-            return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
+        if session is not None and action.needs and not session.backend.offers(action.needs):
+            return f"{session.backend.info.name} can't do this: {action.label} is not offered there."
         return None
 
-    def runs_unconnected(self, found: Action) -> bool:
+    def runs_unconnected(self, action: Action) -> bool:
         """The action asks the context for nothing yet, though what it leads to does."""
         return False
 
@@ -210,12 +211,12 @@ class FrameScreen(Screen[None]):
             return ""
         return f"{one_context(context)} :context goes there."
 
-    def jobs_refusal(self, found: Action, jobs: Sequence[Job]) -> str | None:
+    def jobs_refusal(self, action: Action, jobs: Sequence[Job]) -> str | None:
         """Why the action is refused for every one of these jobs, as members of a group may be read-only."""
         closed = [self.access.refused_for(job.context) for job in jobs]
         if not closed or None in closed or closed[0] is None:
             return None
-        return f"{refusal(found, closed[0])} {closed[0].fix}" if found.mutates else None
+        return f"{refusal(action, closed[0])} {closed[0].fix}" if action.mutates else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key of an inactive scope falls through to the next scope that has it."""
@@ -225,7 +226,7 @@ class FrameScreen(Screen[None]):
 
     async def action_do(self, action_id: str, argument: str | None = None) -> None:
         """Run an action of the registry, or say why it can't run."""
-        found = action(action_id)
+        found = action_named(action_id)
         reason = self.blocked_reason(found)
         if reason is not None:
             self._show_blocked(reason)
@@ -254,4 +255,4 @@ def frame_of(app: App[Any]) -> FrameScreen | None:
 
 
 def _scope_of(action_id: str) -> str:
-    return action(action_id).scope
+    return action_named(action_id).scope

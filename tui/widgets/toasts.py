@@ -74,9 +74,9 @@ class ToastApp(App[Result]):
             shown = shown[: room - len(tail)].rstrip() + tail
             self.toast_cut(text)
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
-        found = TopicNotification(shown, "", severity, seconds, topic=topic or text, whole=text)
-        self._by_topic[found.topic] = found
-        self.post_message(Notify(found))
+        notification = TopicNotification(shown, "", severity, seconds, topic=topic or text, whole=text)
+        self._by_topic[notification.topic] = notification
+        self.post_message(Notify(notification))
 
     def toast_of(self, topic: str) -> TopicNotification | None:
         """The toast of this topic that is shown now, or will be with the next messages."""
@@ -86,7 +86,11 @@ class ToastApp(App[Result]):
     def _on_notify(self, event: Notify) -> None:
         """Make room before Textual adds the new one: errors stay longest, then the newest."""
         new = event.notification
-        shown = [each for each in self._notifications if isinstance(each, TopicNotification)]
+        shown = [
+            notification
+            for notification in self._notifications
+            if isinstance(notification, TopicNotification)
+        ]
         replaced = [each for each in shown if isinstance(new, TopicNotification) and each.topic == new.topic]
         staying = sorted((e for e in shown if e not in replaced), key=lambda each: _WEIGHT[each.severity])
         for each in (*replaced, *staying[: max(0, len(staying) + 1 - MOST)]):

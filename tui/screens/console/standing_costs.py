@@ -101,9 +101,9 @@ class StandingCosts:
     def _machines(self) -> list[Range | None]:
         rate = self._console.costs.parts_rate
         return [
-            rate(each.parts(), each.region)
-            for each in self.resources
-            if each.state not in _UNBILLED and self._counts(each.context)
+            rate(resource.parts(), resource.region)
+            for resource in self.resources
+            if resource.state not in _UNBILLED and self._counts(resource.context)
         ]
 
     def _counts(self, context: str) -> bool:

@@ -69,7 +69,7 @@ class HelpScreen(ModalScreen[None]):
     def _keys(self, *, named: bool) -> list[Labelled]:
         lines: list[Labelled] = []
         scopes = dict.fromkeys((*self._frame.scopes(), "table"))
-        wide = max(len(self._key(found)) for scope in scopes for found in actions(scope))
+        wide = max(len(self._key(action)) for scope in scopes for action in actions(scope))
         for scope in sorted(scopes, key=lambda s: s in {"app", "table"}):
             if not actions(scope) or (scope == "table" and not self._frame.query("Table")):
                 continue
@@ -88,8 +88,8 @@ class HelpScreen(ModalScreen[None]):
                     lines.append((Content(" " * keys.cell_length), text))
         return lines[1:]
 
-    def _key(self, found: Action) -> str:
-        return key_text(found, self._frame.keymap) or f":{found.word}"
+    def _key(self, action: Action) -> str:
+        return key_text(action, self._frame.keymap) or f":{action.word}"
 
     def action_scroll(self, way: str) -> None:
         """Scroll the list."""

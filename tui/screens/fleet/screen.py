@@ -215,17 +215,17 @@ class FleetScreen(FrameScreen):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
         if (
             reason is None
-            and found.id in {"fleet.open", "fleet.worst", "fleet.copy", "fleet.shell"}
+            and action.id in {"fleet.open", "fleet.worst", "fleet.copy", "fleet.shell"}
             and self.current_cell() is None
         ):
             return "No replica is selected."
-        if reason is None and found.id == "fleet.shell" and (spot := self.current_cell()):
-            return shell_problem(spot.job) or self.jobs_refusal(found, [spot.job])
-        if reason is None and found.id == "fleet.why" and not (self.feed and self.feed.errors):
+        if reason is None and action.id == "fleet.shell" and (spot := self.current_cell()):
+            return shell_problem(spot.job) or self.jobs_refusal(action, [spot.job])
+        if reason is None and action.id == "fleet.why" and not (self.feed and self.feed.errors):
             return "Everything could be read."
         return reason
 

@@ -49,8 +49,8 @@ class ClusterTarget:
                 return
             number = int(text)
 
-            async def scale(each: Job) -> Outcome[Any]:
-                return await operations.scale(each, number)
+            async def scale(job: Job) -> Outcome[Any]:
+                return await operations.scale(job, number)
 
             effect = f"from {workers} to {pieces(number, 'worker')}"
             confirm_change(self._screen.console, "Scale", job, scale, effect)

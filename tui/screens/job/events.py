@@ -74,7 +74,7 @@ class EventsPane(JobPane):
         """The event under the cursor."""
         return self._events.get(self.events_view.cursor or "")
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         return None if self.current else "No event is selected."
 
     def action_open(self) -> None:

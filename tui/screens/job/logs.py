@@ -194,14 +194,14 @@ class LogsPane(JobPane):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.id in {"logs.next", "logs.previous", "logs.only"} and self.log_view.views.pattern is None:
+    def blocked_reason(self, action: Action) -> str | None:
+        if action.id in {"logs.next", "logs.previous", "logs.only"} and self.log_view.views.pattern is None:
             return "There is no search; / starts one."
-        if found.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
+        if action.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
             return "No line is shown."
-        if found.id == "logs.time" and self.source.buffer.oldest is None:
+        if action.id == "logs.time" and self.source.buffer.oldest is None:
             return "These lines have no timestamps."
-        if found.id == "logs.older" and not self.source.older_left:
+        if action.id == "logs.older" and not self.source.older_left:
             return "There are no older lines."
         return None
 
@@ -295,9 +295,9 @@ class LogsPane(JobPane):
     async def _search_file(self, log: TextFile, pattern: Pattern) -> None:
         """Search a large file with ripgrep, which is faster than the view."""
         scanned, revision = log.end, log.revision
-        found = await ripgrep.search(log.path, pattern)
-        if found is not None and revision == log.revision:
-            before = (number for number in found if number < scanned)
+        match = await ripgrep.search(log.path, pattern)
+        if match is not None and revision == log.revision:
+            before = (number for number in match if number < scanned)
             self.log_view.views.take_matches(pattern, before, scanned)
             self.log_view.tick()
 

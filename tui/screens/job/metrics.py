@@ -183,7 +183,7 @@ class MetricsPane(JobPane):
 
     def _wanted(self) -> dict[str, Drawn]:
         samples, past = self.feed.samples(), self.feed.history()
-        found = self._training_charts(main_charts(samples), samples, past)
+        training_charts = self._training_charts(main_charts(samples), samples, past)
         by_time = self._time_view()
         for metric in TRAINING_METRICS:
             lines = self._metric_lines(metric)
@@ -202,10 +202,10 @@ class MetricsPane(JobPane):
                     high=high,
                     x_view=by_time,
                 )
-                found[metric] = (format, lines)
+                training_charts[metric] = (format, lines)
         samples, past = thinned(samples), thinned_history(past)
         drawn = [*past.kept, *(s for stretch in past.undone for s in stretch)] if self.by_step else samples
-        return found | self._training_charts(other_charts(drawn), samples, past)
+        return training_charts | self._training_charts(other_charts(drawn), samples, past)
 
     def _training_charts(
         self, charts: Iterable[TrainingChart], samples: Sequence[TrainingStep], past: History
@@ -377,13 +377,13 @@ class MetricsPane(JobPane):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         of_steps = {"metrics.axis", "metrics.smooth", "metrics.log_axis", "metrics.pin"}
-        if found.id in of_steps and not self.feed.training_steps:
+        if action.id in of_steps and not self.feed.training_steps:
             return "No training step has been reported."
-        if found.method in {*_AT_WHOLE, "zoom_in", "cross_left", "cross_right"} and not self._charts:
+        if action.method in {*_AT_WHOLE, "zoom_in", "cross_left", "cross_right"} and not self._charts:
             return "Nothing has been measured: there is no chart."
-        if found.method in _AT_WHOLE and self.view.span is None:
+        if action.method in _AT_WHOLE and self.view.span is None:
             return "The whole time span is shown already."
         return None
 

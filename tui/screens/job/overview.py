@@ -186,10 +186,10 @@ class OverviewPane(JobPane):
 
     def _troubles(self, job: Job) -> list[Labelled]:
         """Replicas of which the service says why they are as they are."""
-        found = [replica for replica in job.replicas if replica.reason]
-        rows = [(plain(each.id), Content(plain(_trouble(each)))) for each in found[:MOST_TROUBLES]]
-        if len(found) > MOST_TROUBLES:
-            rows.append(("", Content.styled(f"and {len(found) - MOST_TROUBLES} more", "$text-muted")))
+        replicas = [replica for replica in job.replicas if replica.reason]
+        rows = [(plain(each.id), Content(plain(_trouble(each)))) for each in replicas[:MOST_TROUBLES]]
+        if len(replicas) > MOST_TROUBLES:
+            rows.append(("", Content.styled(f"and {len(replicas) - MOST_TROUBLES} more", "$text-muted")))
         if job.restarts_note and any(replica.reason or replica.restarts for replica in job.replicas):
             rows.append(("", Content.styled(plain(job.restarts_note), "$text-muted")))
         return table(rows)
@@ -313,13 +313,13 @@ def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Conte
     return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
 
 
-def _helps(found: Diagnosis | None) -> list[Row]:
+def _helps(diagnosis: Diagnosis | None) -> list[Row]:
     """What a failure or a wait means, and the next step."""
     rows: list[Row] = []
-    if found is not None and found.meaning:
-        rows.append(("likely" if found.guess else "that means", Content(plain(found.meaning))))
-    if found is not None and found.on_screen:
-        rows.append(("what helps", Content.styled(plain(found.on_screen), "$text-success")))
+    if diagnosis is not None and diagnosis.meaning:
+        rows.append(("likely" if diagnosis.guess else "that means", Content(plain(diagnosis.meaning))))
+    if diagnosis is not None and diagnosis.on_screen:
+        rows.append(("what helps", Content.styled(plain(diagnosis.on_screen), "$text-success")))
     return rows
 
 

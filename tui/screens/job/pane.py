@@ -91,7 +91,7 @@ class JobPane(VerticalGroup):
     def pause(self, on: bool) -> None:
         """Pause or resume the tab."""
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         """Why one of its actions can't run now."""
         return None
 

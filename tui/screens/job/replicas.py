@@ -153,14 +153,14 @@ class ReplicasPane(JobPane):
             return key
         return next((r.group for r in job.replicas if r.id == key), "")
 
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.method in {"filter", "sort", "reverse"}:
+    def blocked_reason(self, action: Action) -> str | None:
+        if action.method in {"filter", "sort", "reverse"}:
             return None
         if self.tree_view.cursor is None:
             return "No replica is selected."
-        if found.id in {"replicas.copy", "replicas.shell"} and not self.replica:
+        if action.id in {"replicas.copy", "replicas.shell"} and not self.replica:
             return "This is a pool, not a replica."
-        if found.id == "replicas.shell" and self.feed.job is not None:
+        if action.id == "replicas.shell" and self.feed.job is not None:
             return shell_problem(self.feed.job) or None
         return None
 

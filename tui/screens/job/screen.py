@@ -293,7 +293,7 @@ class JobScreen(FrameScreen):
         """
         shown = super().footer_actions()
         if self.job is not None and self.job.state is JobState.SUSPENDED:
-            resume = (each for each in actions(self.kind.scope) if each.operation == "job.resume")
+            resume = (action for action in actions(self.kind.scope) if action.operation == "job.resume")
             shown = [*(each for each in resume if self.blocked_reason(each) is None), *shown]
         if self.job is None or not self.job.state.terminal:
             return [found for found in shown if found.id != "job.clone"]
@@ -353,25 +353,29 @@ class JobScreen(FrameScreen):
             return ("job", "app")
         return (*self.pane.scopes(), self.kind.scope, "job", "app")
 
-    def target(self, found: Action) -> object:
-        if found.scope in {"job", "app"}:
-            return super().target(found)
-        if found.scope == self.kind.scope:
+    def target(self, action: Action) -> object:
+        if action.scope in {"job", "app"}:
+            return super().target(action)
+        if action.scope == self.kind.scope:
             return self._kind_target
-        return next((pane for pane in self.panes.values() if found.scope in pane.scopes()), self)
+        return next((pane for pane in self.panes.values() if action.scope in pane.scopes()), self)
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
         if reason is not None:
             return reason
-        if found.scope in {"job", self.kind.scope}:
+        if action.scope in {"job", self.kind.scope}:
             job = self.job
-            reason = why_not(found, self.feed, self.kind, self._kind_target)
-            changes = found.scope == self.kind.scope or found.id in {"job.cancel", "job.delete", "job.shell"}
+            reason = why_not(action, self.feed, self.kind, self._kind_target)
+            changes = action.scope == self.kind.scope or action.id in {
+                "job.cancel",
+                "job.delete",
+                "job.shell",
+            }
             if reason is None and job is not None and changes:
-                reason = self.jobs_refusal(found, [job])
+                reason = self.jobs_refusal(action, [job])
             return reason
-        return self.pane.blocked_reason(found) if found.scope == self.pane.SCOPE else None
+        return self.pane.blocked_reason(action) if action.scope == self.pane.SCOPE else None
 
     # Actions
 

@@ -94,12 +94,12 @@ class SpecPane(JobPane):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         if self._spec is None:
             return "The specification has not been read."
-        if found.id == "spec.unmask" and not self._hidden:
+        if action.id == "spec.unmask" and not self._hidden:
             return "There are no secrets in it."
-        if found.id in {"spec.next", "spec.previous"} and not self.spec_view.hits:
+        if action.id in {"spec.next", "spec.previous"} and not self.spec_view.hits:
             return "There is no match; / starts a search."
         return None
 

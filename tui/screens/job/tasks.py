@@ -92,7 +92,7 @@ class TasksPane(JobPane):
         """The task under the cursor."""
         return self._tasks.get(self.table_view.cursor or "")
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         if self.current is None:
             return "No task is selected."
         return None if self.current.job else "The service has not said which job runs this task."

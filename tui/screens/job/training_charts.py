@@ -68,7 +68,7 @@ def other_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
     """The learning rate and the other numbers of these steps by their names, in the order they first came."""
     yield TrainingChart("learning-rate", "Learning rate", "", loss_text, lambda sample: sample.learning_rate)
     numbers = {id(sample): dict(sample.numbers) for sample in samples}
-    names = dict.fromkeys(name for each in numbers.values() for name in each)
+    names = dict.fromkeys(name for number in numbers.values() for name in number)
     for name in list(names)[:MOST_NUMBERS]:
         title = clip(plain(name).replace("_", " ").strip(), LONGEST_TITLE)
         value = _number_of(numbers, name)

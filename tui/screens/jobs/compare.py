@@ -136,9 +136,9 @@ class CompareScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is None and found.id == "compare.copy" and self.table.cursor not in self._shown:
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
+        if reason is None and action.id == "compare.copy" and self.table.cursor not in self._shown:
             return "No line is selected."
         return reason
 

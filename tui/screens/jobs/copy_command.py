@@ -37,7 +37,7 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
     if session is None:
         console.notify(not_connected(console), severity="warning", markup=False)
         return
-    found: list[Exported] = []
+    exports: list[Exported] = []
     for job in jobs:
         try:
             async with asyncio.timeout(READ_SECONDS):
@@ -52,13 +52,13 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
             text = f"The command of {job.display_name} can't be copied: {why}"
             console.notify(text, severity="error", markup=False)
             return
-        found.append(done)
+        exports.append(done)
     forms = {_form(job) for job in jobs}
     noun = "gcloud command" if forms == {GCLOUD} else "manifest" if forms == {KUBECTL} else "text"
-    what = f"the {noun}" if len(found) == 1 else pieces(len(found), noun)
+    what = f"the {noun}" if len(exports) == 1 else pieces(len(exports), noun)
     between = "\n---\n" if forms == {KUBECTL} else "\n"
-    console.send_copy(between.join(each.text.rstrip("\n") for each in found), what)
-    for text in dict.fromkeys(note for each in found for note in each.notes):
+    console.send_copy(between.join(each.text.rstrip("\n") for each in exports), what)
+    for text in dict.fromkeys(note for each in exports for note in each.notes):
         console.notify(f"Note: {text}.", markup=False)
 
 

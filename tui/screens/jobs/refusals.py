@@ -17,17 +17,17 @@ def offered(session: Session | None, need: str, jobs: Sequence[Job]) -> list[Job
     return [job for job in jobs if session is None or session.backend.offers(need, job.kind)]
 
 
-def unable(found: Action, session: Session | None, selected: Sequence[Job]) -> str:
+def unable(action: Action, session: Session | None, selected: Sequence[Job]) -> str:
     """Why none of the selected jobs can be cancelled or deleted, or has a shell."""
-    if found.id == "jobs.shell":
+    if action.id == "jobs.shell":
         return shell_problem(selected[0]) if selected else ""
-    jobs = offered(session, found.needs, selected)
+    jobs = offered(session, action.needs, selected)
     if not jobs:
         nouns = dict.fromkeys(kind_of(job).words.noun for job in selected)
-        return f"{found.title} is not offered for a {' or a '.join(nouns)}."
-    if found.id == "jobs.cancel" and not any(may_cancel(job) for job in jobs):
+        return f"{action.title} is not offered for a {' or a '.join(nouns)}."
+    if action.id == "jobs.cancel" and not any(may_cancel(job) for job in jobs):
         return _already("Nothing to cancel", jobs)
-    if found.id == "jobs.delete" and not any(may_delete(job) for job in jobs):
+    if action.id == "jobs.delete" and not any(may_delete(job) for job in jobs):
         cancels = bool(offered(session, "jobs.cancel", selected))
         return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
     return ""

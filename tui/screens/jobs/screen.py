@@ -282,11 +282,11 @@ class JobsScreen(ListScreen):
         lines = []
         if console.trouble is None:
             now = console.clock()
-            for each in region_errors(console.store.regions.values()):
-                what = not_reached(f"{each.names}:", each.failing_since, now)
-                seen = f", seen {age(now - each.read_at)} ago" if each.read_at else ""
-                again = " ctrl+r starts it." if isinstance(each.error, Stopped) else ""
-                lines.append(f"! {what}{seen} ({each.error.message}){again}")
+            for region_error in region_errors(console.store.regions.values()):
+                what = not_reached(f"{region_error.names}:", region_error.failing_since, now)
+                seen = f", seen {age(now - region_error.read_at)} ago" if region_error.read_at else ""
+                again = " ctrl+r starts it." if isinstance(region_error.error, Stopped) else ""
+                lines.append(f"! {what}{seen} ({region_error.error.message}){again}")
         text = Content("\n").join([Content.styled(plain(line), "$text-warning") for line in lines[:4]])
         widget = self.query_one("#regions", Static)
         if widget.display != bool(lines) or widget.content != text:
@@ -322,11 +322,11 @@ class JobsScreen(ListScreen):
         """The job under the cursor."""
         return self._row_actions.current
 
-    def target(self, found: Action) -> object:
-        if found.scope != self.SCOPE:
-            return super().target(found)
+    def target(self, action: Action) -> object:
+        if action.scope != self.SCOPE:
+            return super().target(action)
         parts = (self.views, self._row_actions)
-        return next((part for part in parts if hasattr(part, f"action_{found.method}")), self)
+        return next((part for part in parts if hasattr(part, f"action_{action.method}")), self)
 
     def selected(self) -> list[Job]:
         """The marked jobs in the order shown, or the one under the cursor."""
@@ -336,38 +336,38 @@ class JobsScreen(ListScreen):
         names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
 
-    def runs_unconnected(self, found: Action) -> bool:
+    def runs_unconnected(self, action: Action) -> bool:
         # `l` opens the profiles, as `2` does; launching one of them waits for the connection.
-        return found.id == "jobs.launch"
+        return action.id == "jobs.launch"
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
         if reason is not None:
             return reason
-        if found.id == "jobs.compare":
+        if action.id == "jobs.compare":
             return not_comparable(self.selected())
-        if found.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
+        if action.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
             # The cursor may be on a group.
             return None
         needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "copy_command", "link"}
         needs_job |= {"shell", *ROW_METHODS}
-        if found.scope == "jobs" and found.method in needs_job and self.current is None:
+        if action.scope == "jobs" and action.method in needs_job and self.current is None:
             return "No job is selected."
-        if found.scope == "jobs" and found.method in ROW_METHODS and self.current is not None:
-            return self._row_actions.refusal(found, self.current)
-        if found.id in {"jobs.cancel", "jobs.delete", "jobs.shell"}:
-            if found.id == "jobs.shell" and self.session is None:
+        if action.scope == "jobs" and action.method in ROW_METHODS and self.current is not None:
+            return self._row_actions.refusal(action, self.current)
+        if action.id in {"jobs.cancel", "jobs.delete", "jobs.shell"}:
+            if action.id == "jobs.shell" and self.session is None:
                 return not_connected(self.app)
             # A shell is opened in one job, whatever is marked.
-            jobs = [self.current] if found.id == "jobs.shell" and self.current else self.selected()
-            return unable(found, self.session, jobs) or self.jobs_refusal(found, jobs)
-        if found.id in {"jobs.save_filter", "jobs.forget_filter"}:
-            return self.views.refusal(found.method)
-        if found.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.views.filters:
+            jobs = [self.current] if action.id == "jobs.shell" and self.current else self.selected()
+            return unable(action, self.session, jobs) or self.jobs_refusal(action, jobs)
+        if action.id in {"jobs.save_filter", "jobs.forget_filter"}:
+            return self.views.refusal(action.method)
+        if action.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.views.filters:
             return "No filter is saved. / filters, and F saves that filter as a tab."
-        if found.id == "jobs.fold" and self.table.group(self.table.cursor) is None:
+        if action.id == "jobs.fold" and self.table.group(self.table.cursor) is None:
             return "There are no parts here to show or hide."
-        if found.id == "jobs.why" and not self.console.connection.failing():
+        if action.id == "jobs.why" and not self.console.connection.failing():
             return "Everything could be read."
         return None
 
@@ -464,7 +464,7 @@ class JobsScreen(ListScreen):
 
     def _after(self, current: str, choices: Sequence[str]) -> str:
         """The next choice; by kind only while there are several."""
-        offered = [each for each in choices if each != KIND.key or KIND in self.table.columns]
+        offered = [choice for choice in choices if choice != KIND.key or KIND in self.table.columns]
         return offered[(offered.index(current) + 1) % len(offered)] if current in offered else offered[0]
 
     def action_reverse(self) -> None:

@@ -138,8 +138,8 @@ class LaunchScreen(FrameScreen):
         if typed == self._own_name:
             if self._facts is None and not blocks(template):
                 self._facts = name_facts(self._entry.path, self.console.clock(), prepared.request.custom_job)
-            taken = self.console.connection.taken_names
-            typed = template if self._facts is None else expand(template, self._facts, taken)
+            taken_names = self.console.connection.taken_names
+            typed = template if self._facts is None else expand(template, self._facts, taken_names)
             self._own_name = typed
             self._form.name_field.line.value = typed
         return prepared if typed == template else with_edits(prepared, [Edit(("displayName",), typed)])
@@ -149,8 +149,8 @@ class LaunchScreen(FrameScreen):
         name = str(prepared.request.custom_job.get("displayName", ""))
         if self._facts is None and name == self._own_name and is_template(name):
             return {NAME: "The name is being filled in; one moment."}
-        found = prepared.request.name_problem
-        return {NAME: " ".join(found)} if found is not None else {}
+        name_problem = prepared.request.name_problem
+        return {NAME: " ".join(name_problem)} if name_problem is not None else {}
 
     async def _read_facts(self) -> None:
         """Read which names are taken and what the placeholders stand for, which takes a while."""
@@ -227,8 +227,8 @@ class LaunchScreen(FrameScreen):
     @property
     def _wrong(self) -> list[Check]:
         """Checks that found a problem, those that can be fixed here first."""
-        found = [check for check in self.query_one(Checks).checks if check.status is CheckStatus.PROBLEM]
-        return sorted(found, key=lambda check: not check.fixable)
+        checks = [check for check in self.query_one(Checks).checks if check.status is CheckStatus.PROBLEM]
+        return sorted(checks, key=lambda check: not check.fixable)
 
     def action_fix(self) -> None:
         """Fix what a check found, for this launch, or say how."""
@@ -317,9 +317,9 @@ class LaunchScreen(FrameScreen):
         value = self._value
         return super().scopes() if value is None else (value.SCOPE, *super().scopes())
 
-    def target(self, found: Action) -> object:
+    def target(self, action: Action) -> object:
         value = self._value
-        return value if value is not None and found.scope == value.SCOPE else super().target(found)
+        return value if value is not None and action.scope == value.SCOPE else super().target(action)
 
     def footer_actions(self) -> list[Action]:
         """The keys that work now: a value with the focus takes the letters and its own keys."""
@@ -332,8 +332,8 @@ class LaunchScreen(FrameScreen):
             if a.scope == value.SCOPE or not any(len(key) == 1 or key in own for key in self._keys(a))
         ]  # fmt: skip
 
-    def _keys(self, found: Action) -> list[str]:
-        return key_text(found, self.keymap).split(" ")
+    def _keys(self, action: Action) -> list[str]:
+        return key_text(action, self.keymap).split(" ")
 
     def on_descendant_focus(self) -> None:
         """Another value takes the keys."""
@@ -343,21 +343,21 @@ class LaunchScreen(FrameScreen):
         """The keys are the screen's again."""
         self.refresh_frame()
 
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.id == "launch.go":
+    def blocked_reason(self, action: Action) -> str | None:
+        if action.id == "launch.go":
             if self._waiting:
                 return "It waits for the checks; esc gives it up."
             if self._under_way:
                 return "It is being launched; one moment."
             if problems := [*self._wrong_values, *self._problems]:
                 return f"Can't be launched: {problems[0]}"
-        if found.id in {"launch.preview", "launch.dry"} and self._prepared is None:
+        if action.id in {"launch.preview", "launch.dry"} and self._prepared is None:
             return "There is no request as long as the profile is not valid."
-        if found.id == "launch.fix" and self._prepared is None:
+        if action.id == "launch.fix" and self._prepared is None:
             return "Errors of the profile are fixed in its form: e on it, then n and F."
-        if found.id == "launch.fix" and not self._wrong:
+        if action.id == "launch.fix" and not self._wrong:
             return "The checks have found nothing to fix."
-        return super().blocked_reason(found)
+        return super().blocked_reason(action)
 
     def action_go(self) -> None:
         """Launch it once, however long the key is held."""

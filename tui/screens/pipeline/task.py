@@ -143,16 +143,16 @@ class TaskScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is not None or found.scope != self.SCOPE:
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
+        if reason is not None or action.scope != self.SCOPE:
             return reason
         fact = self.current
-        if found.method in {"open", "copy"} and fact is None:
+        if action.method in {"open", "copy"} and fact is None:
             return "No line is selected."
-        if found.method == "open" and fact is not None and not (fact.job or fact.task):
+        if action.method == "open" and fact is not None and not (fact.job or fact.task):
             return "This line leads to no job and to no task."
-        if found.method in {"log", "link"} and not self._job:
+        if action.method in {"log", "link"} and not self._job:
             return "This task has no job of its own."
         return None
 

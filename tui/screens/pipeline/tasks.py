@@ -163,17 +163,17 @@ class PipelineTasksPane(TasksPane):
         words += [f"{cached} cached"] if cached else []
         return "   ".join(words)
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         task = self.current
-        if found.method == "next_failed":
+        if action.method == "next_failed":
             return None if first_failed(self._branches) else "No task has failed."
-        if found.method == "draw":
+        if action.method == "draw":
             return None if self._branches else "There are no tasks yet."
         if task is None:
             return "No task is selected."
-        if found.method == "fold":
+        if action.method == "fold":
             return None if self._group_of(task) else "This task has no parts."
-        if found.method == "task" or (found.method == "open" and self._branches[task.id].parts):
+        if action.method == "task" or (action.method == "open" and self._branches[task.id].parts):
             return None
         if not task.job:
             reason = WORDS.get(task.native_state)

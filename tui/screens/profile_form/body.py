@@ -78,15 +78,15 @@ class FormBody:
 
     def all_rows(self) -> list[Row]:
         """The rows with every group open."""
-        found = self._editor.analysis
+        analysis = self._editor.analysis
         return build_rows(
             FormState(
-                found.value,
-                found.value,
-                found.spec_path,
+                analysis.value,
+                analysis.value,
+                analysis.spec_path,
                 expanded=True,
-                problems=found.problems,
-                inputs=found.inputs,
+                problems=analysis.problems,
+                inputs=analysis.inputs,
             )
         )
 

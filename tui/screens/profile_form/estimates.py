@@ -10,7 +10,7 @@ from typing import Any
 
 from textual.content import Content
 
-from tui.actions.registry import action
+from tui.actions.registry import action as action_named
 from tui.domain.core.quota import Quota
 from tui.domain.core.text import plain, sentences
 from tui.domain.form.analysis import Analysis
@@ -127,7 +127,7 @@ class Estimates:
     def read_quotas(self) -> None:
         """Read the limits and their usage in the background."""
         session = self._screen.session
-        if session is not None and self._screen.blocked_reason(action("app.quotas")) is None:
+        if session is not None and self._screen.blocked_reason(action_named("app.quotas")) is None:
             background(self._screen, partial(self._read_quotas, session), "form-quotas")
 
     async def _read_quotas(self, session: Session) -> None:
@@ -164,12 +164,20 @@ def fit_text(found: Fit) -> Content:
     return Content.styled(f"{text}{more}", tone)
 
 
-def switch_text(found: Proposal) -> tuple[str, str, str]:
+def switch_text(proposal: Proposal) -> tuple[str, str, str]:
     """Value, note and help of the Reduction Server's switch, without the price."""
-    help = sentences(found.reason, found.note)
-    if found.running:
-        note = f"enter makes it {found.count}" if found.helps and found.running != found.count else ""
-        return f"on   {found.running} × {found.machine_type}", note if found.helps else found.reason, help
-    if found.helps:
-        return f"off   {found.count} × {found.machine_type} would do", "", help
-    return "off", found.reason, help
+    help = sentences(proposal.reason, proposal.note)
+    if proposal.running:
+        note = (
+            f"enter makes it {proposal.count}"
+            if proposal.helps and proposal.running != proposal.count
+            else ""
+        )
+        return (
+            f"on   {proposal.running} × {proposal.machine_type}",
+            note if proposal.helps else proposal.reason,
+            help,
+        )
+    if proposal.helps:
+        return f"off   {proposal.count} × {proposal.machine_type} would do", "", help
+    return "off", proposal.reason, help

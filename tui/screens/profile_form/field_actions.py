@@ -61,19 +61,19 @@ class FieldActions:
         self._navigation = navigation
         self._line = line
 
-    def edits(self, found: Action) -> bool:
+    def edits(self, action: Action) -> bool:
         """Whether the action would change the draft; `enter` on a group opens or closes it."""
         row = self._body.row
-        if found.method == "open" and row is not None and folds(row):
+        if action.method == "open" and row is not None and folds(row):
             return False
-        return found.method in EDITS
+        return action.method in EDITS
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         """Why an action can't run now."""
         row = self._body.row
-        if found.method == "fix" and fixable(row) is None:
+        if action.method == "fix" and fixable(row) is None:
             return "No automatic fix here; n goes to the next problem."
-        if found.method == "switch" and not (row is not None and switches(row)):
+        if action.method == "switch" and not (row is not None and switches(row)):
             return "space toggles a switch or a yes/no; enter edits other values."
         return None
 

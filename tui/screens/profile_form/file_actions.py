@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.actions.registry import Action, action, key_text
+from tui.actions.registry import Action, key_text
+from tui.actions.registry import action as action_named
 from tui.domain.core.formatting import age, pieces
 from tui.domain.core.text import sentences
 from tui.domain.masking import mask_text, secrets_in
@@ -52,9 +53,9 @@ class FileActions:
         self._asked = False
         """The user has chosen what becomes of the changes: there is nothing more to say about them."""
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         """Why an action can't run now."""
-        match found.method:
+        match action.method:
             case "save" if not self._draft.changed and self.mine:
                 return "Nothing has changed since it was saved."
             case "diff" if not self._draft.changed:
@@ -100,10 +101,10 @@ class FileActions:
     async def _check_others(self) -> None:
         self._show_others(await asyncio.to_thread(self._draft.others))
 
-    def _show_others(self, found: Sequence[Editor]) -> None:
+    def _show_others(self, editors: Sequence[Editor]) -> None:
         """Notify once about each console that edits the file too; the first line keeps showing it."""
-        new = [editor for editor in found if editor not in self.others]
-        self.others = found
+        new = [editor for editor in editors if editor not in self.others]
+        self.others = editors
         if new:
             who = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
             self._screen.notify(
@@ -307,7 +308,7 @@ class FileActions:
     def note_unsaved(self) -> None:
         """Notify, when another list is opened, that there are unsaved changes here."""
         if self._draft.changed:
-            key = key_text(action("app.profiles"), self._screen.keymap)
+            key = key_text(action_named("app.profiles"), self._screen.keymap)
             self._screen.console.notify(
                 f"{self._draft.path.name} has unsaved changes; {key} goes back to it.", markup=False
             )

@@ -30,9 +30,9 @@ class FormNavigation:
         self._find_from = ""
         """Key of the row that the cursor was on when find was opened."""
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         """Why an action can't run now."""
-        if found.method in {"next_problem", "previous_problem"} and not self._editor.analysis.problems:
+        if action.method in {"next_problem", "previous_problem"} and not self._editor.analysis.problems:
             return "There are no problems."
         return None
 

@@ -121,21 +121,21 @@ class FormScreen(FrameScreen):
 
     # Actions
 
-    def target(self, found: Action) -> object:
-        if found.scope != self.SCOPE:
-            return super().target(found)
-        return next((part for part in self._parts if hasattr(part, f"action_{found.method}")), self)
+    def target(self, action: Action) -> object:
+        if action.scope != self.SCOPE:
+            return super().target(action)
+        return next((part for part in self._parts if hasattr(part, f"action_{action.method}")), self)
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is not None or found.scope != self.SCOPE:
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
+        if reason is not None or action.scope != self.SCOPE:
             return reason
         closed = self.access.read_only
-        if closed is not None and self._fields.edits(found):
-            return f"{closed.refuses(found.title)} {closed.fix}"
-        if not self.analysis.readable and found.method in _NEED_VALUES:
+        if closed is not None and self._fields.edits(action):
+            return f"{closed.refuses(action.title)} {closed.fix}"
+        if not self.analysis.readable and action.method in _NEED_VALUES:
             return "The file can't be read; E opens the editor."
-        return next(filter(None, (part.blocked_reason(found) for part in self._parts)), None)
+        return next(filter(None, (part.blocked_reason(action) for part in self._parts)), None)
 
     @on(FormView.Moved)
     def _moved(self) -> None:

@@ -59,8 +59,8 @@ def _names(console: ConsoleApp) -> set[str]:
     return {path.stem for path in folder.glob("*.*")} if folder.is_dir() else set()
 
 
-async def _write(console: ConsoleApp, found: Imported, name: str) -> None:
-    outcome = await console.operations.profiles().write(name, found.text)
+async def _write(console: ConsoleApp, imported: Imported, name: str) -> None:
+    outcome = await console.operations.profiles().write(name, imported.text)
     if not outcome.ok:
         console.notify(sentences(outcome.text, outcome.fix), severity="error", markup=False)
         return

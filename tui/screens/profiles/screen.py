@@ -172,17 +172,17 @@ class ProfilesScreen(ListScreen):
         """The profile under the cursor."""
         return self._entries.get(self.table.cursor or "")
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is not None or found.scope != "profiles" or found.method in {"filter", "back"}:
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
+        if reason is not None or action.scope != "profiles" or action.method in {"filter", "back"}:
             return reason
         entry = self.current
         if entry is None:
             return "No profile is selected."
-        if entry.problem and found.method in {"launch", "preview", "export"}:
+        if entry.problem and action.method in {"launch", "preview", "export"}:
             return f"{plain(entry.name)} is not valid: {plain(_by_line(entry))}"
         # It writes the project and the region of a context.
-        return (self.group_reason() or None) if found.method == "export" else None
+        return (self.group_reason() or None) if action.method == "export" else None
 
     # Actions
 

@@ -203,14 +203,14 @@ class QuotaGridScreen(ListScreen):
             )
         return Content.styled(f"what fits: {plain(self._profile.name)}", "$text-muted")
 
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.id in {"quota_grid.open", "quota_grid.request"} and self.table.cursor is None:
+    def blocked_reason(self, action: Action) -> str | None:
+        if action.id in {"quota_grid.open", "quota_grid.request"} and self.table.cursor is None:
             return "No region is selected."
-        if found.id == "quota_grid.request" and self.table.cursor in self._grid.clusters:
+        if action.id == "quota_grid.request" and self.table.cursor in self._grid.clusters:
             return "A cluster's limits are its nodes and queues: its administrator changes them."
-        if found.id == "quota_grid.profile" and not self.console.profiles.entries:
+        if action.id == "quota_grid.profile" and not self.console.profiles.entries:
             return "There is no valid profile."
-        return super().blocked_reason(found)
+        return super().blocked_reason(action)
 
     # Actions
 

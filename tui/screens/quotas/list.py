@@ -127,12 +127,12 @@ class QuotasScreen(ListScreen):
         if group is not None:
             self.table.open_group(group, not self.table.is_open(group))
 
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.id == "quotas.grid" and self._of_cluster:
+    def blocked_reason(self, action: Action) -> str | None:
+        if action.id == "quotas.grid" and self._of_cluster:
             return "A cluster's quotas are a list only; the grid is of regions."
-        if found.id == "quotas.open" and self.table.group(self.table.cursor) is None:
+        if action.id == "quotas.open" and self.table.group(self.table.cursor) is None:
             return "There is no group here; b groups by region."
-        return super().blocked_reason(found)
+        return super().blocked_reason(action)
 
     def _cells(self, quota: Quota) -> Cells:
         none = Content.styled(NOT_MEASURED, "$text-muted")

@@ -65,8 +65,8 @@ class PricesScreen(ModalScreen[None]):
             seconds = time.monotonic() - costs.reading_since
             lines.append(_line("reading", f"the Cloud Billing catalogue… {seconds:.0f} s", "$text-warning"))
         elif costs.answer is not None:
-            good, said = costs.answer
-            head, *more = said.splitlines()
+            good, answer = costs.answer
+            head, *more = answer.splitlines()
             lines.append(_line("read" if good else "not read", head, "" if good else "$text-error"))
             lines += [_line("", words, "$text-muted") for words in more]
         lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(ALL_ESTIMATES, "$text-muted"))]

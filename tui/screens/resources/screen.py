@@ -71,7 +71,7 @@ class ResourcesScreen(ListScreen):
         self.console.prices_changed.subscribe(self, lambda _: self.reload())
 
     def _every(self, session: Session) -> float | None:
-        changing = any(each.changing for each in self.rows.items)
+        changing = any(resource.changing for resource in self.rows.items)
         return WHILE_CHANGING if changing else self.rows.polling.usual(session)
 
     async def _read(self, session: Session) -> RegionalItems[PersistentResource]:
@@ -93,25 +93,25 @@ class ResourcesScreen(ListScreen):
     def count_text(self) -> str:
         return self.rows.count_text()
 
-    def _cells(self, each: PersistentResource) -> Cells:
-        costs, region = self.console.costs, each.region
-        since = idle_since(each, self._jobs)
-        age_of = self.console.clock() - each.create_time if each.create_time else None
-        machines = ", ".join(dict.fromkeys(pool.machine for pool in each.pools))
+    def _cells(self, resource: PersistentResource) -> Cells:
+        costs, region = self.console.costs, resource.region
+        since = idle_since(resource, self._jobs)
+        age_of = self.console.clock() - resource.create_time if resource.create_time else None
+        machines = ", ".join(dict.fromkeys(pool.machine for pool in resource.pools))
         muted = "$text-muted"
-        full = each.replicas > 0 and each.used >= each.replicas
+        full = resource.replicas > 0 and resource.used >= resource.replicas
         return {
-            "state": state_words(each),
-            "name": Content(plain(each.id)),
+            "state": state_words(resource),
+            "name": Content(plain(resource.id)),
             "region": Content.styled(plain(region), muted),
-            "used": Content.styled(f"{each.used}/{each.replicas}", "$text-success" if full else ""),
+            "used": Content.styled(f"{resource.used}/{resource.replicas}", "$text-success" if full else ""),
             "machine": Content(plain(machines)),
-            "jobs": Content(str(len(jobs_on(each, self._jobs)))),
+            "jobs": Content(str(len(jobs_on(resource, self._jobs)))),
             "idle": Content.styled(age(self.console.clock() - since), "$text-warning")
             if since is not None
             else Content.styled(NOT_MEASURED, muted),
-            "idle_cost": Content(costs.parts_text(each.idle_parts(), region)),
-            "cost": Content.styled(costs.parts_text(each.parts(), region), muted),
+            "idle_cost": Content(costs.parts_text(resource.idle_parts(), region)),
+            "cost": Content.styled(costs.parts_text(resource.parts(), region), muted),
             "age": Content.styled(age(age_of), muted),
         }
 
@@ -130,22 +130,24 @@ class ResourcesScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
+        if reason is not None or action.scope != self.SCOPE or action.method in {"filter", "back"}:
             return reason
-        each = self.rows.chosen
-        return "No resource is selected." if each is None else self._why_not(found, each)
+        resource = self.rows.chosen
+        return "No resource is selected." if resource is None else self._why_not(action, resource)
 
-    def _why_not(self, found: Action, each: PersistentResource) -> str | None:
-        if found.method == "jobs" and not jobs_on(each, self._jobs):
-            return f"No job runs on {plain(each.id)} or waits for it."
-        if found.method == "reboot" and each.state not in {RUNNING, ERROR}:
-            return f"{plain(each.id)} is {each.state.lower()}; reboot it once it is not."
-        if found.method == "reboot" and (on := jobs_on(each, self._jobs)):
-            return f"{pieces(len(on), 'job')} on {plain(each.id)}: a resource with jobs can't be rebooted."
-        if found.method == "delete" and each.state == "STOPPING":
-            return f"{plain(each.id)} is being deleted already."
+    def _why_not(self, action: Action, resource: PersistentResource) -> str | None:
+        if action.method == "jobs" and not jobs_on(resource, self._jobs):
+            return f"No job runs on {plain(resource.id)} or waits for it."
+        if action.method == "reboot" and resource.state not in {RUNNING, ERROR}:
+            return f"{plain(resource.id)} is {resource.state.lower()}; reboot it once it is not."
+        if action.method == "reboot" and (on := jobs_on(resource, self._jobs)):
+            return (
+                f"{pieces(len(on), 'job')} on {plain(resource.id)}: a resource with jobs can't be rebooted."
+            )
+        if action.method == "delete" and resource.state == "STOPPING":
+            return f"{plain(resource.id)} is being deleted already."
         return None
 
     @on(Table.Chosen)
@@ -160,10 +162,10 @@ class ResourcesScreen(ListScreen):
         """Everything about it."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415 - most looks are at the list
 
-        each = self.rows.chosen
-        if each is not None:
-            lines = detail_lines(each, self._jobs, self.console.costs, self.console.clock())
-            self.app.push_screen(MessageScreen(f"Persistent resource {each.id}", "\n".join(lines)))
+        resource = self.rows.chosen
+        if resource is not None:
+            lines = detail_lines(resource, self._jobs, self.console.costs, self.console.clock())
+            self.app.push_screen(MessageScreen(f"Persistent resource {resource.id}", "\n".join(lines)))
 
     def action_jobs(self) -> None:
         """Choose one of its jobs and open it."""
@@ -207,25 +209,25 @@ class ResourcesScreen(ListScreen):
         return self.console.operations.resources()
 
 
-def state_words(each: PersistentResource) -> Content:
+def state_words(resource: PersistentResource) -> Content:
     """Glyph and word; one that runs and is used by no job stands out as idle."""
-    if each.state == ERROR:
+    if resource.state == ERROR:
         return Content.styled("✗ error", "$text-error")
-    if each.changing:
-        return Content.styled(f"◐ {each.state.lower()}", "$text-warning")
+    if resource.changing:
+        return Content.styled(f"◐ {resource.state.lower()}", "$text-warning")
     return (
         Content.styled("○ idle", "$text-primary")
-        if each.idle
+        if resource.idle
         else Content.styled("● in use", "$text-success")
     )
 
 
-def _text(each: PersistentResource) -> str:
-    machines = " ".join(pool.machine for pool in each.pools)
-    state = "idle" if each.idle else "in use"
-    return f"{each.id} {each.display_name} {each.state} {state} {each.region} {machines}"
+def _text(resource: PersistentResource) -> str:
+    machines = " ".join(pool.machine for pool in resource.pools)
+    state = "idle" if resource.idle else "in use"
+    return f"{resource.id} {resource.display_name} {resource.state} {state} {resource.region} {machines}"
 
 
-def _size(each: PersistentResource) -> str:
-    machines = dict.fromkeys(pool.machine_type for pool in each.pools)
-    return f"{pieces(each.replicas, 'replica')}, {', '.join(machines)}"
+def _size(resource: PersistentResource) -> str:
+    machines = dict.fromkeys(pool.machine_type for pool in resource.pools)
+    return f"{pieces(resource.replicas, 'replica')}, {', '.join(machines)}"

@@ -12,30 +12,36 @@ SOON = timedelta(days=6)
 """Within these a weekday says which day it is."""
 
 
-def detail_lines(each: Schedule, now: datetime) -> Iterator[str]:
-    """Cron, times, limits, and what became of the last run that was due."""
-    yield each.name
-    yield f"state     {each.state}{f', since {_at(each.last_pause_time)}' * (each.state == PAUSED)}"
-    yield f"pipeline  {each.pipeline}"
-    yield f"cron      {each.cron}"
-    if each.when != each.cron:
-        yield f"          {each.when}"
-    if each.state == PAUSED:
+def detail_lines(schedule: Schedule, now: datetime) -> Iterator[str]:
+    """Cron, times, limits, and the outcome of the last due run."""
+    yield schedule.name
+    since = f", since {_at(schedule.last_pause_time)}" if schedule.state == PAUSED else ""
+    yield f"state     {schedule.state}{since}"
+    yield f"pipeline  {schedule.pipeline}"
+    yield f"cron      {schedule.cron}"
+    if schedule.when != schedule.cron:
+        yield f"          {schedule.when}"
+    if schedule.state == PAUSED:
         yield "next      none while it is paused"
-    elif each.next_run_time is not None:
-        yield f"next      {_at(each.next_run_time)}, {until(each.next_run_time, now)}"
+    elif schedule.next_run_time is not None:
+        yield f"next      {_at(schedule.next_run_time)}, {until(schedule.next_run_time, now)}"
     else:
         yield "next      none"
-    yield f"runs      {each.started} started, {f'at most {each.max_runs}' if each.max_runs else 'no limit'}"
-    yield f"active    {_limit(each)}"
-    for name, at in (("created", each.create_time), ("start", each.start_time), ("end", each.end_time)):
+    most = f"at most {schedule.max_runs}" if schedule.max_runs else "no limit"
+    yield f"runs      {schedule.started} started, {most}"
+    yield f"active    {_limit(schedule)}"
+    for name, at in (
+        ("created", schedule.create_time),
+        ("start", schedule.start_time),
+        ("end", schedule.end_time),
+    ):
         if at is not None:
             yield f"{name:<10}{_at(at)}"
-    if each.last_time is not None:
+    if schedule.last_time is not None:
         yield ""
-        yield f"last      {_at(each.last_time)}: {each.last_response or 'no response'}"
-    if each.last_run is not None:
-        run = each.last_run
+        yield f"last      {_at(schedule.last_time)}: {schedule.last_response or 'no response'}"
+    if schedule.last_run is not None:
+        run = schedule.last_run
         yield f"run       {run.id}   {run.state.value.lower()}"
         if run.error is not None:
             yield f"          {run.error.message}"
@@ -56,10 +62,10 @@ def short_time(at: datetime, now: datetime) -> str:
     return f"{local:%b %d %H:%M}" if local.year == today.year else f"{local:%Y-%m-%d}"
 
 
-def _limit(each: Schedule) -> str:
-    if each.max_active is None:
+def _limit(schedule: Schedule) -> str:
+    if schedule.max_active is None:
         return "any number of runs at once"
-    return f"at most {each.max_active} at once; others {'wait' if each.queues else 'are skipped'}"
+    return f"at most {schedule.max_active} at once; others {'wait' if schedule.queues else 'are skipped'}"
 
 
 def _at(moment: datetime | None) -> str:

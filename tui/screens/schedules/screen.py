@@ -92,33 +92,35 @@ class SchedulesScreen(ListScreen):
     def count_text(self) -> str:
         return self.rows.count_text()
 
-    def _cells(self, each: Schedule) -> Cells:
+    def _cells(self, schedule: Schedule) -> Cells:
         now, muted = self.console.clock(), "$text-muted"
         return {
-            "state": Content.styled(*_GLYPHS.get(each.state, (f"· {plain(each.state.lower())}", muted))),
-            "name": Content(plain(each.display_name)),
-            "when": Content.styled(plain(each.when), muted),
-            "next": self._next(each),
-            "runs": Content(each.runs_text),
-            "last": self._last_run(each),
-            "pipeline": Content.styled(plain(each.pipeline), muted),
-            "region": Content.styled(plain(each.region), muted),
-            "age": Content.styled(age(now - each.create_time if each.create_time else None), muted),
+            "state": Content.styled(
+                *_GLYPHS.get(schedule.state, (f"· {plain(schedule.state.lower())}", muted))
+            ),
+            "name": Content(plain(schedule.display_name)),
+            "when": Content.styled(plain(schedule.when), muted),
+            "next": self._next(schedule),
+            "runs": Content(schedule.runs_text),
+            "last": self._last_run(schedule),
+            "pipeline": Content.styled(plain(schedule.pipeline), muted),
+            "region": Content.styled(plain(schedule.region), muted),
+            "age": Content.styled(age(now - schedule.create_time if schedule.create_time else None), muted),
         }
 
-    def _next(self, each: Schedule) -> Content:
+    def _next(self, schedule: Schedule) -> Content:
         """The time here and the countdown; a paused schedule has none."""
-        at, now = each.next_run_time, self.console.clock()
-        if at is None or each.state != ACTIVE:
+        at, now = schedule.next_run_time, self.console.clock()
+        if at is None or schedule.state != ACTIVE:
             return Content.styled(NOT_MEASURED, "$text-muted")
         style = "$text-warning" if at < now else ""
         return Content.assemble((short_time(at, now), style), ("  " + until(at, now), style or "$text-muted"))
 
-    def _last_run(self, each: Schedule) -> Content:
+    def _last_run(self, schedule: Schedule) -> Content:
         """The state of the newest run and its age; a run that was refused stands out."""
-        now, run = self.console.clock(), each.last_run
-        if each.refused:
-            word = "skipped" if each.refused.startswith("SKIPPED") else "not started"
+        now, run = self.console.clock(), schedule.last_run
+        if schedule.refused:
+            word = "skipped" if schedule.refused.startswith("SKIPPED") else "not started"
             return Content.styled(f"✗ {word}", "$text-warning" if word == "skipped" else "$text-error")
         if run is None:
             return Content.styled(NOT_MEASURED, "$text-muted")
@@ -126,18 +128,18 @@ class SchedulesScreen(ListScreen):
 
     # Actions
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
-        if reason is not None or found.scope != self.SCOPE or found.method in {"filter", "back"}:
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
+        if reason is not None or action.scope != self.SCOPE or action.method in {"filter", "back"}:
             return reason
-        each = self.rows.chosen
-        return "No schedule is selected." if each is None else self._why_not(found, each)
+        schedule = self.rows.chosen
+        return "No schedule is selected." if schedule is None else self._why_not(action, schedule)
 
-    def _why_not(self, found: Action, each: Schedule) -> str | None:
-        if found.method in {"open", "runs"} and not each.started:
-            return f"{plain(each.display_name)} has started no run yet."
-        if found.method == "pause" and each.state == COMPLETED:
-            return f"{plain(each.display_name)} is completed; it has no more runs to pause."
+    def _why_not(self, action: Action, schedule: Schedule) -> str | None:
+        if action.method in {"open", "runs"} and not schedule.started:
+            return f"{plain(schedule.display_name)} has started no run yet."
+        if action.method == "pause" and schedule.state == COMPLETED:
+            return f"{plain(schedule.display_name)} is completed; it has no more runs to pause."
         return None
 
     @on(Table.Chosen)
@@ -150,9 +152,9 @@ class SchedulesScreen(ListScreen):
 
     def action_open(self) -> None:
         """Its newest run; where that is not known, the list of them."""
-        each = self.rows.chosen
-        if each is not None and each.last_run is not None:
-            self.console.open_job(each.last_run.name, job=each.last_run)
+        schedule = self.rows.chosen
+        if schedule is not None and schedule.last_run is not None:
+            self.console.open_job(schedule.last_run.name, job=schedule.last_run)
         else:
             self.action_runs()
 
@@ -162,12 +164,12 @@ class SchedulesScreen(ListScreen):
         if each is not None and session is not None:
             background(self, partial(self._pick_run, each, session), "runs")
 
-    async def _pick_run(self, each: Schedule, session: Session) -> None:
+    async def _pick_run(self, schedule: Schedule, session: Session) -> None:
         from tui.screens.dialogs.pick import PickScreen  # noqa: PLC0415 - most looks are at the list
         from tui.screens.jobs.job_actions import choices  # noqa: PLC0415
 
         try:
-            runs = await session.backend.schedules.runs(each.name)
+            runs = await session.backend.schedules.runs(schedule.name)
         except BackendError as error:
             self.app.notify(error.message, severity="error", markup=False)
             return
@@ -178,7 +180,7 @@ class SchedulesScreen(ListScreen):
                 self.console.open_job(name, job=found[name])
 
         if self.is_current:
-            title = f"Runs of {each.display_name}"
+            title = f"Runs of {schedule.display_name}"
             none = "Its runs were deleted."
             options = choices(runs, self.console.clock())
             self.app.push_screen(PickScreen(title, options, no_match=none), chosen)
@@ -187,10 +189,10 @@ class SchedulesScreen(ListScreen):
         """Everything about it."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415
 
-        each = self.rows.chosen
-        if each is not None:
-            lines = detail_lines(each, self.console.clock())
-            self.app.push_screen(MessageScreen(f"Schedule {each.display_name}", "\n".join(lines)))
+        schedule = self.rows.chosen
+        if schedule is not None:
+            lines = detail_lines(schedule, self.console.clock())
+            self.app.push_screen(MessageScreen(f"Schedule {schedule.display_name}", "\n".join(lines)))
 
     def action_pause(self) -> None:
         """Pause it after a yes; resume a paused one, with the runs that it missed or without."""
@@ -229,19 +231,27 @@ class SchedulesScreen(ListScreen):
             said = f"Delete the schedule {each.display_name} ({each.when})? Its runs stay."
             self.rows.confirm(said, each, lambda: operations.delete(each))
 
-    def _missed(self, each: Schedule) -> int:
+    def _missed(self, schedule: Schedule) -> int:
         """How many runs were due since it was paused."""
-        cron, now = each.read, self.console.clock()
-        if cron is None or each.last_pause_time is None:
+        cron, now = schedule.read, self.console.clock()
+        if cron is None or schedule.last_pause_time is None:
             return 0
-        last = min(now, each.end_time) if each.end_time else now
-        due = takewhile(lambda at: at <= last, cron.runs(each.last_pause_time))
+        last = min(now, schedule.end_time) if schedule.end_time else now
+        due = takewhile(lambda at: at <= last, cron.runs(schedule.last_pause_time))
         return sum(1 for _, _ in zip(range(MOST_MISSED), due, strict=False))
 
     def _operations(self) -> ScheduleOperations | None:
         return self.console.operations.schedules()
 
 
-def _text(each: Schedule) -> str:
-    words = (each.display_name, each.id, each.state, each.pipeline, each.cron, each.when, each.region)
+def _text(schedule: Schedule) -> str:
+    words = (
+        schedule.display_name,
+        schedule.id,
+        schedule.state,
+        schedule.pipeline,
+        schedule.cron,
+        schedule.when,
+        schedule.region,
+    )
     return " ".join(words)

@@ -134,11 +134,11 @@ class EndpointChanges:
 
         async def read() -> None:
             try:
-                found = await session.backend.serving.endpoints()
+                endpoints = await session.backend.serving.endpoints()
             except BackendError as error:
                 self._say(f"The endpoints can't be read: {error.message}", "error")
                 return
-            here = {each.name: each for each in found.items if _beside(model, each)}
+            here = {endpoint.name: endpoint for endpoint in endpoints.items if _beside(model, endpoint)}
             if not here:
                 self._say(f"There are no endpoints in {model.region}.", "warning")
                 return
@@ -158,7 +158,7 @@ class EndpointChanges:
     def _pick_version(self, endpoint: ServingEndpoint, versions: list[Model]) -> None:
         there = {f"{one.model.partition('@')[0]}@{one.version}" for one in endpoint.deployed}
         versions = sorted(versions, key=lambda each: each.versioned in there)
-        by_key = {each.versioned: each for each in versions}
+        by_key = {version.versioned: version for version in versions}
         options = named_options(
             (key, f"{clip(each.display_name, LONGEST - 8)} {each.version}", _about(each, key in there))
             for key, each in by_key.items()

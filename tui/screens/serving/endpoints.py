@@ -97,8 +97,8 @@ class EndpointsScreen(ListScreen):
 
     async def _read(self, session: Session) -> Mapping[str, BackendError]:
         serving = session.backend.serving
-        found = await serving.endpoints()
-        self._endpoints = with_kept(found.items, found.errors, self._endpoints)
+        endpoints = await serving.endpoints()
+        self._endpoints = with_kept(endpoints.items, endpoints.errors, self._endpoints)
         self.console.standing.endpoints = self._endpoints
         self.reload()
         # The figures come from another service: the list does not wait for them.
@@ -106,7 +106,7 @@ class EndpointsScreen(ListScreen):
             self._loads, self._unmeasured = await serving.loads(self._endpoints), None
         except BackendError as error:
             self._loads, self._unmeasured = {}, error
-        return found.errors
+        return endpoints.errors
 
     def reload(self) -> None:
         words = self.query_one(FilterBar).text.casefold().split()
@@ -147,21 +147,23 @@ class EndpointsScreen(ListScreen):
             "age": muted(age(now - endpoint.create_time if endpoint.create_time else None)),
         }
 
-    def _version(self, endpoint: ServingEndpoint, each: Deployed, now: datetime) -> Cells:
-        least, most = each.replicas or (0, 0)
+    def _version(self, endpoint: ServingEndpoint, deployed: Deployed, now: datetime) -> Cells:
+        least, most = deployed.replicas or (0, 0)
         replicas = "" if not most else str(most) if least == most else f"{least}-{most}"
-        cost = self.console.costs.rate_words(self.console.costs.serving_rate(each, endpoint.region))
-        style = "$text-success" if each.percent else "$text-muted"
+        cost = self.console.costs.rate_words(self.console.costs.serving_rate(deployed, endpoint.region))
+        style = "$text-success" if deployed.percent else "$text-muted"
         return {
-            **_figures(self._loads.get((endpoint.name, each.id))),
-            "name": Content(f"  {plain(each.display_name)}"),
-            "version": Content(plain(each.version)),
-            "traffic": Content.assemble((bar(each.percent / 100, self._bar), style), f" {each.percent:>3} %"),
-            "machine": muted(plain(each.machine)),
+            **_figures(self._loads.get((endpoint.name, deployed.id))),
+            "name": Content(f"  {plain(deployed.display_name)}"),
+            "version": Content(plain(deployed.version)),
+            "traffic": Content.assemble(
+                (bar(deployed.percent / 100, self._bar), style), f" {deployed.percent:>3} %"
+            ),
+            "machine": muted(plain(deployed.machine)),
             "replicas": muted(replicas),
             "cost": muted(cost),
             "region": "",
-            "age": muted(age(now - each.create_time if each.create_time else None)),
+            "age": muted(age(now - deployed.create_time if deployed.create_time else None)),
         }
 
     def count_text(self) -> str:
@@ -196,20 +198,20 @@ class EndpointsScreen(ListScreen):
         """The endpoint under the cursor, with the version in its row or none."""
         return self._rows.get(self.table.cursor or "")
 
-    def blocked_reason(self, found: Action) -> str | None:
+    def blocked_reason(self, action: Action) -> str | None:
         current = self.current
-        if found.id in _ON_ENDPOINT and current is None:
+        if action.id in _ON_ENDPOINT and current is None:
             return "There is no endpoint here."
-        if found.id in _ON_VERSION and (current is None or current[1] is None):
+        if action.id in _ON_VERSION and (current is None or current[1] is None):
             return "Move to a version below the endpoint."
-        if found.mutates and current is not None:
+        if action.mutates and current is not None:
             closed = self.access.refused_for(current[0].context)
             if closed is not None:
-                return f"{refusal(found, closed)} {closed.fix}"
+                return f"{refusal(action, closed)} {closed.fix}"
         deployed = current[1] if current is not None else None
-        if found.id == "endpoints.step" and deployed is not None and next_step(deployed.percent) is None:
+        if action.id == "endpoints.step" and deployed is not None and next_step(deployed.percent) is None:
             return f"Version {deployed.version} has all requests already."
-        return super().blocked_reason(found)
+        return super().blocked_reason(action)
 
     async def action_open(self) -> None:
         """Show this version among the models."""

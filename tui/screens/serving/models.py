@@ -114,9 +114,9 @@ class ModelsScreen(ListScreen):
             self._wanted = ""
 
     async def _read(self, session: Session) -> Mapping[str, BackendError]:
-        found = await session.backend.serving.models()
-        self._models = with_kept(found.items, found.errors, self._models)
-        errors = dict(found.errors)
+        models = await session.backend.serving.models()
+        self._models = with_kept(models.items, models.errors, self._models)
+        errors = dict(models.errors)
         self.reload()
         gate = asyncio.Semaphore(AT_ONCE)
 
@@ -127,7 +127,7 @@ class ModelsScreen(ListScreen):
                 except BackendError as error:
                     errors.setdefault(model.region, error)
 
-        await asyncio.gather(*(read(model) for model in found.items))
+        await asyncio.gather(*(read(model) for model in models.items))
         await self._read_outputs(session)
         return errors
 
@@ -160,7 +160,7 @@ class ModelsScreen(ListScreen):
             if model.name in self._versions and model.name not in self._known:
                 self._known.add(model.name)
                 self._folded |= {model.name} if len(versions) > MOST_OPEN else set()
-            if fits := [each for each in versions if self._fits(each, words)]:
+            if fits := [version for version in versions if self._fits(version, words)]:
                 self._fitting[model.name] = fits
         self._shown = {}
         now = self.console.clock()
@@ -225,22 +225,22 @@ class ModelsScreen(ListScreen):
         """The version under the cursor."""
         return self._shown.get(self.table.cursor or "")
 
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.id == "models.fold" and not self._foldable:
+    def blocked_reason(self, action: Action) -> str | None:
+        if action.id == "models.fold" and not self._foldable:
             return "This model has one version."
-        if found.id in {"models.open", "models.copy", "models.deploy"} and self.current is None:
+        if action.id in {"models.open", "models.copy", "models.deploy"} and self.current is None:
             return "There is no model here."
-        if found.mutates and self.current is not None:
+        if action.mutates and self.current is not None:
             closed = self.access.refused_for(self.current.context)
             if closed is not None:
-                return f"{refusal(found, closed)} {closed.fix}"
-        if found.id == "models.open" and self.current is not None:
+                return f"{refusal(action, closed)} {closed.fix}"
+        if action.id == "models.open" and self.current is not None:
             name = self._job(self.current)
             if not name:
                 return "Neither the model nor its labels or artifacts say which job made it."
             if name not in self.console.store.jobs:
                 return f"The job {name.rpartition('/')[2]} that made it is not in the list of jobs any more."
-        return super().blocked_reason(found)
+        return super().blocked_reason(action)
 
     @property
     def _foldable(self) -> bool:

@@ -106,16 +106,16 @@ class StudiesScreen(ListScreen):
         if not self.has_widgets:
             return
         query, now, listed = self._query(), self.console.clock(), self._listed()
-        found = [job for job in listed if query.matches(job, now)]
-        found.sort(key=lambda job: sort_key(job, self._sort, now))
+        jobs = [job for job in listed if query.matches(job, now)]
+        jobs.sort(key=lambda job: sort_key(job, self._sort, now))
         self._total = len(listed)
         table = self.table
         assert isinstance(table, ChangingTable)
         table.use(COLUMNS if not self.console.bills_nothing else (*COLUMNS[:-1], WOULD_COST))
         table.set_sort(self._sort, False)
-        table.show_lazily([job.name for job in found], self._row)
+        table.show_lazily([job.name for job in jobs], self._row)
         table.change(changed)
-        table.display = bool(found)
+        table.display = bool(jobs)
         self._notice(filtered=bool(query.terms))
         self.refresh_frame()
 
@@ -202,31 +202,31 @@ class StudiesScreen(ListScreen):
         own = (kind_of(job).scope,) if job is not None and kind_of(job).actions else ()
         return (self.SCOPE, *own, "app")
 
-    def target(self, found: Action) -> object:
+    def target(self, action: Action) -> object:
         job = self.job
-        if job is not None and found.scope == kind_of(job).scope:
+        if job is not None and action.scope == kind_of(job).scope:
             return resolve(kind_of(job).target)(self)
-        return super().target(found)
+        return super().target(action)
 
-    def runs_unconnected(self, found: Action) -> bool:
-        return found.id == "studies.launch"
+    def runs_unconnected(self, action: Action) -> bool:
+        return action.id == "studies.launch"
 
-    def blocked_reason(self, found: Action) -> str | None:
-        reason = super().blocked_reason(found)
+    def blocked_reason(self, action: Action) -> str | None:
+        reason = super().blocked_reason(action)
         if reason is not None:
             return reason
-        if found.id == "studies.compare":
+        if action.id == "studies.compare":
             return not_comparable(self.selected())
-        if found.method in {"open", "mark", "copy", "cancel"} and found.scope == self.SCOPE:
+        if action.method in {"open", "mark", "copy", "cancel"} and action.scope == self.SCOPE:
             if self.job is None:
                 return "No study or pipeline is selected."
-            if found.method == "cancel":
+            if action.method == "cancel":
                 jobs = self.selected()
                 if not any(job.state.active for job in jobs):
                     return "Nothing to cancel: what is selected has ended."
-                return self.jobs_refusal(found, jobs)
-        if found.scope not in {self.SCOPE, "app"} and self.job is not None and found.mutates:
-            return self.jobs_refusal(found, [self.job])
+                return self.jobs_refusal(action, jobs)
+        if action.scope not in {self.SCOPE, "app"} and self.job is not None and action.mutates:
+            return self.jobs_refusal(action, [self.job])
         return None
 
     # Actions

@@ -75,7 +75,7 @@ class TrialPictures(VerticalGroup):
 
     def next(self, study: Study) -> None:
         """Choose the next picture."""
-        order = [SO_FAR, *(f"p:{each.id}" for each in study.parameters), IMPORTANCE, HIDDEN]
+        order = [SO_FAR, *(f"p:{parameter.id}" for parameter in study.parameters), IMPORTANCE, HIDDEN]
         at = order.index(self.picture) if self.picture in order else -1
         self.picture = order[(at + 1) % len(order)]
 
@@ -159,12 +159,12 @@ class TrialPictures(VerticalGroup):
 
         async def compute() -> None:
             try:
-                found = self._bars(await importance(study, job.tasks))
+                bars = self._bars(await importance(study, job.tasks))
             except (NotEnough, OSError, TimeoutError) as error:
                 said = str(error) or "The computation did not end in time."
-                found = Content.styled(plain(said), "$text-muted")
-            self._computed, self._computing = (key, found), None
-            self._text.update(found)
+                bars = Content.styled(plain(said), "$text-muted")
+            self._computed, self._computing = (key, bars), None
+            self._text.update(bars)
 
         background(self, compute, "importance")
 

@@ -127,19 +127,19 @@ class TrialsPane(TasksPane):
         elif goal is not None:
             words.append(f"{goal.goal}s {plain(goal.id)}")
         shown = self._trials_table.placed_columns
-        if shown and (hidden := sum(f"p:{each.id}" not in shown for each in study.parameters)):
+        if shown and (hidden := sum(f"p:{parameter.id}" not in shown for parameter in study.parameters)):
             words.append(f"{pieces(hidden, 'parameter')} not shown")
         words.append("newest first" if self._newest_first else "best first")
         return Content.styled("   ".join(words), "$text-muted")
 
-    def blocked_reason(self, found: Action) -> str | None:
-        if found.method in {"order", "picture"}:
+    def blocked_reason(self, action: Action) -> str | None:
+        if action.method in {"order", "picture"}:
             return None
-        if found.method == "best":
+        if action.method == "best":
             return "No trial has ended with a result yet." if self._best is None else None
-        reason = super().blocked_reason(found)
+        reason = super().blocked_reason(action)
         trial = self.current
-        if reason is None and found.method == "stop" and trial is not None and not trial.state.active:
+        if reason is None and action.method == "stop" and trial is not None and not trial.state.active:
             return f"Trial {plain(trial.id)} has ended."
         return reason
 
@@ -221,8 +221,8 @@ class TrialsPane(TasksPane):
 def trial_columns(study: Study) -> tuple[Column, ...]:
     """The columns of a study's trials: the metrics before the parameters."""
     metrics = [
-        Column(f"m:{each.id}", plain(each.id).upper(), 8, max_width=16, rank=2, right=True, whole=True)
-        for each in study.metrics
+        Column(f"m:{metric.id}", plain(metric.id).upper(), 8, max_width=16, rank=2, right=True, whole=True)
+        for metric in study.metrics
     ]
     parameters = [
         Column(

@@ -258,13 +258,13 @@ class DagView(ScrollView, can_focus=True):
         """The cells of the lines to and from the cursor, without those where another line is above."""
         if self._near_of == self.cursor and self._near_cells is not None:
             return self._near_cells
-        found: set[Cell] = set()
+        cells: set[Cell] = set()
         for edge, path in self.drawing.edges.items():
             if self.cursor not in edge:
                 continue
             for before, cell in zip((None, *path), path, strict=False):
                 flat = before is not None and before[1] == cell[1]
                 if not (flat and self.drawing.lines[cell] == "│"):
-                    found.add(cell)
-        self._near_of, self._near_cells = self.cursor, found
-        return found
+                    cells.add(cell)
+        self._near_of, self._near_cells = self.cursor, cells
+        return cells

@@ -389,8 +389,8 @@ class HeatMap(ScrollView, can_focus=True):
     def _title(self, title: Content) -> Strip:
         width = self.size.width
         line = (Content(" " * MARGIN) + title).truncate(width, ellipsis=True)
-        found = Visual.to_strips(self, line, width, 1, self.visual_style, pad=True, apply_selection=False)
-        return found[0].crop_extend(0, width, self.rich_style) if found else Strip.blank(width)
+        strips = Visual.to_strips(self, line, width, 1, self.visual_style, pad=True, apply_selection=False)
+        return strips[0].crop_extend(0, width, self.rich_style) if strips else Strip.blank(width)
 
     def _cells(self, block: Block, line: int, paint: _Paint) -> Strip:
         segments = [Segment(" " * MARGIN, paint.base)]
@@ -429,22 +429,22 @@ class HeatMap(ScrollView, can_focus=True):
 
 def _runs(codes: Sequence[int], lit: int, paint: _Paint, cursor: RichStyle) -> list[Segment]:
     """Cells joined into few segments; `lit` is the one under the cursor."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     run, style = "", paint.base
     for at, code in enumerate(codes):
         text, own = paint.cells[code]
         if at == lit:
             if run:
-                found.append(Segment(run, style))
+                segments.append(Segment(run, style))
             # A reversed full block would look empty: the cursor's cell shows the level's digit.
-            found.append(Segment(glyph(code, ascii_only=True), cursor))
+            segments.append(Segment(glyph(code, ascii_only=True), cursor))
             run, style = "", paint.base
         elif own is style:
             run += text
         else:
             if run:
-                found.append(Segment(run, style))
+                segments.append(Segment(run, style))
             run, style = text, own
     if run:
-        found.append(Segment(run, style))
-    return found
+        segments.append(Segment(run, style))
+    return segments

@@ -237,10 +237,10 @@ def _shortened(entry: LogEntry) -> LogEntry:
     if len(entry.message) <= SHOWN:
         return entry
     message = f"{entry.message[:SHOWN]} … ({len(entry.message):,} characters)"
-    said = entry.json
-    if said is not None and len(str(said.get("message", ""))) > SHOWN:
-        said = {**said, "message": message}
-    return replace(entry, message=message, json=said)
+    json = entry.json
+    if json is not None and len(str(json.get("message", ""))) > SHOWN:
+        json = {**json, "message": message}
+    return replace(entry, message=message, json=json)
 
 
 def _bounded(parts: list[Part]) -> list[Part]:

@@ -126,8 +126,8 @@ def _last_rewrite(line: str) -> str:
 
 def pretty_lines(entry: LogEntry) -> list[str]:
     """A JSON line field by field."""
-    said = json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)
-    return [plain(line) for line in said.splitlines()]
+    dumps = json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)
+    return [plain(line) for line in dumps.splitlines()]
 
 
 def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[Part]:

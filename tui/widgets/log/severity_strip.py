@@ -33,17 +33,17 @@ class SeverityStrip(Static):
         self._text = Content("")
         self.display = False
 
-    def show(self, found: Histogram | None) -> None:
+    def show(self, histogram: Histogram | None) -> None:
         """Show this histogram; None hides the strip."""
-        self.display = found is not None
-        if found is None:
+        self.display = histogram is not None
+        if histogram is None:
             return
         marks = _ASCII if wants_ascii(self) else _BARS
-        highest = max((each.total for each in found.bins), default=0)
-        parts: list[tuple[str, str]] = [(f"{found.start.astimezone():%H:%M:%S} ", "$text-muted")]
-        for each in found.bins:
+        highest = max((each.total for each in histogram.bins), default=0)
+        parts: list[tuple[str, str]] = [(f"{histogram.start.astimezone():%H:%M:%S} ", "$text-muted")]
+        for each in histogram.bins:
             parts.append((_mark(each, highest, marks), _style(each)))
-        parts.append((f" {found.end.astimezone():%H:%M:%S}", "$text-muted"))
+        parts.append((f" {histogram.end.astimezone():%H:%M:%S}", "$text-muted"))
         text = Content.assemble(*parts)
         if text != self._text:
             self._text = text

@@ -30,10 +30,10 @@ class Listing(Generic[T]):
     ) -> bool:
         """Set filter and sort key; without `matches` all items are listed."""
         self._matches, self._key, self._reverse = matches, key, reverse
-        found = self.items
+        items = self.items
         if matches is not None:
-            found = {name: item for name, item in found.items() if matches(item)}
-        self._keys = dict(zip(found, map(key, found.values()), strict=True))
+            items = {name: item for name, item in items.items() if matches(item)}
+        self._keys = dict(zip(items, map(key, items.values()), strict=True))
         return self._sort(list(self._keys))
 
     def update(self, names: Collection[str]) -> bool:
