@@ -97,4 +97,4 @@ async def test_without_a_websocket_the_reply_says_so() -> None:
         path = "/api/v1/namespaces/default/pods/p/exec?command=true"
         reply = await http.post(path, headers=headers)
         assert reply.status_code == 400
-        assert "only WebSockets are served here" in reply.json()["message"]
+        assert "only WebSockets are supported" in reply.json()["message"]

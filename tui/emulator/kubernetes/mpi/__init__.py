@@ -1,1 +1,1 @@
-"""`mpirun` and `sshd` for pods of this machine, where it has neither."""
+"""Replacements for `mpirun` and `sshd` in pods."""

@@ -1,4 +1,4 @@
-"""mpirun's command line and hostfile: what is started, how often and where."""
+"""mpirun's command line and hostfile: the processes to start and their hosts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _HYDRA_SLOTS = re.compile(r"(.+):(\d+)")
 
 
 class MpirunUsageError(Exception):
-    """The command line says what can't be done here; the message says what and why."""
+    """The command line is invalid or unsupported; the message says what and why."""
 
 
 @dataclass(frozen=True)
 class HostSlots:
-    """A host and how many processes it takes."""
+    """A host and its number of process slots."""
 
     host: str
     count: int
@@ -38,7 +38,7 @@ class HostSlots:
 
 @dataclass
 class MpirunRequest:
-    """What mpirun is asked for."""
+    """The parsed command line of mpirun."""
 
     command: list[str] = field(default_factory=list)
     count: int | None = None
@@ -46,12 +46,12 @@ class MpirunRequest:
     hostfile: str = ""
     hosts: list[HostSlots] = field(default_factory=list)
     exported: dict[str, str] = field(default_factory=dict)
-    """Variables of `-x`."""
+    """Variables exported with `-x`."""
     oversubscribe: bool = False
 
 
 def parse(words: Sequence[str], env: Mapping[str, str]) -> MpirunRequest:
-    """The request of a command line. Raises UsageError."""
+    """Parse a command line. Raises MpirunUsageError."""
     request = MpirunRequest()
     left = list(words)
     while left:
@@ -61,15 +61,15 @@ def parse(words: Sequence[str], env: Mapping[str, str]) -> MpirunRequest:
             break
         _take(request, word, left, env)
     if ":" in request.command:
-        raise MpirunUsageError("several programs in one command line (`:`) are not started here; start one")
+        raise MpirunUsageError("several programs in one command line (`:`) are not supported; start one")
     if not request.command:
-        raise MpirunUsageError("no program is named: mpirun -n COUNT PROGRAM [ARGUMENT…]")
+        raise MpirunUsageError("the program is missing: mpirun -n COUNT PROGRAM [ARGUMENT…]")
     request.hostfile = request.hostfile or next((env[name] for name in HOSTFILES if env.get(name)), "")
     return request
 
 
 def _take(request: MpirunRequest, word: str, left: list[str], env: Mapping[str, str]) -> None:
-    """Take one option with its values."""
+    """Parse one option with its values."""
     if word in _ALONE:
         request.oversubscribe |= word.endswith("oversubscribe") and not word.endswith("nooversubscribe")
         return
@@ -95,7 +95,7 @@ def _take(request: MpirunRequest, word: str, left: list[str], env: Mapping[str, 
         if equals or name in env:
             request.exported[name] = text if equals else env[name]
     elif word not in _ONE_VALUE:
-        raise MpirunUsageError(f"the option {word} is not known here")
+        raise MpirunUsageError(f"the option {word} is not supported")
 
 
 def _number(option: str, text: str) -> int:
@@ -110,7 +110,7 @@ def _host(text: str) -> HostSlots:
 
 
 def read_hostfile(text: str) -> list[HostSlots]:
-    """The hosts of a hostfile of Open MPI (`HOST slots=N`) or of MPICH and Intel MPI (`HOST:N`)."""
+    """Return the hosts of a hostfile of Open MPI (`HOST slots=N`) or of MPICH and Intel MPI (`HOST:N`)."""
     hosts = []
     for line in text.splitlines():
         words = line.split("#")[0].split()
@@ -125,7 +125,7 @@ def read_hostfile(text: str) -> list[HostSlots]:
 
 @dataclass(frozen=True)
 class ProcessPlacement:
-    """Where one process runs."""
+    """Rank and host of one process."""
 
     rank: int
     host: str
@@ -135,7 +135,7 @@ class ProcessPlacement:
 
 
 def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPlacement]:
-    """A host for each process, by slot. Raises UsageError when there are too few."""
+    """Assign a host to each process, by slot. Raises MpirunUsageError if there are too few slots."""
     hosts = [HostSlots(host.host, request.per_node or host.count) for host in hosts]
     room = sum(host.count for host in hosts)
     count = room if request.count is None else request.count
@@ -146,7 +146,7 @@ def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPla
             "slotsPerWorker or the number of workers, or pass --oversubscribe"
         )
     if not room:
-        raise MpirunUsageError("there is no host to start processes on: the hostfile names none")
+        raise MpirunUsageError("the hostfile names no hosts")
     slots = [node for node, host in enumerate(hosts) for _ in range(host.count)]
     nodes = sorted(slots[index % room] for index in range(count))
     sizes = {node: nodes.count(node) for node in set(nodes)}
@@ -160,7 +160,7 @@ def place(request: MpirunRequest, hosts: Sequence[HostSlots]) -> list[ProcessPla
 def variables(
     process: ProcessPlacement, size: int, request: MpirunRequest, address: tuple[str, int]
 ) -> dict[str, str]:
-    """The variables that a process gets: Open MPI's, those of `-x`, and where rank 0 is met."""
+    """Return the environment of a process: Open MPI's variables, those of `-x`, and rank 0's address."""
     return {
         "OMPI_COMM_WORLD_RANK": str(process.rank),
         "OMPI_COMM_WORLD_SIZE": str(size),

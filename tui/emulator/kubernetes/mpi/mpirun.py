@@ -1,8 +1,8 @@
-"""`mpirun` of a launcher's pod: starts its processes in the worker pods by the API's exec.
+"""`mpirun` of a launcher's pod: starts processes in the worker pods through the API's exec.
 
-Open MPI does the same by ssh. The environment of each process is Open MPI's, with MASTER_ADDR and MASTER_PORT
-as an address of this machine: names of pods lead nowhere here. The output of all processes is this program's,
-line by line. It ends with the code of the first process that fails, and ends the others then.
+Open MPI does the same over ssh. Each process gets Open MPI's environment, with MASTER_ADDR and MASTER_PORT as
+an address of this machine, because pod names do not resolve here. The output of all processes is merged line
+by line. The first failing process ends the others and sets the exit code.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ PROTOCOL = "v5.channel.k8s.io"
 STDOUT, STDERR, ERROR = 1, 2, 3
 FAILED = 1
 _WAIT_SECONDS = 120.0
-"""For the worker pods to run: the launcher may start before them."""
+"""Longest wait in seconds for the worker pods, which may start after the launcher."""
 
 
 class MpirunCluster:
-    """The API, as the kubeconfig of the launcher's service account would name it."""
+    """Client of the API, configured by the emulated cluster's kubeconfig."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ class MpirunCluster:
         )
 
     def pods(self) -> list[dict[str, Any]]:
-        """All pods."""
+        """Return all pods."""
         reply = self.client.get(f"{self.url}/api/v1/pods")
         reply.raise_for_status()
         pods: list[dict[str, Any]] = reply.json()["items"]
@@ -66,13 +66,13 @@ class MpirunCluster:
 
 
 def own_pod(pods: Sequence[Mapping[str, Any]], paths: Sequence[str]) -> Mapping[str, Any] | None:
-    """The pod whose folder this process runs in."""
+    """Return the pod whose folder this process runs in."""
     parts = {part for path in paths for part in Path(path).parts}
     return next((pod for pod in pods if pod["metadata"]["uid"] in parts), None)
 
 
 def pod_of(host: str, own: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> str:
-    """The name of the running pod that a host name means; empty while there is none."""
+    """Return the name of the running pod with this host name, or ""."""
     label = host.split(".", maxsplit=1)[0]
     for pod in pods:
         same = pod["metadata"]["namespace"] == own["metadata"]["namespace"]
@@ -89,12 +89,12 @@ class MpirunJob:
         self.cluster, self.namespace, self.request = cluster, namespace, request
         self.code = 0
         self.ended: set[int] = set()
-        """The ranks whose end is known."""
+        """Ranks that have ended."""
         self.over = threading.Event()
         self._lock = threading.Lock()
 
     def start(self, places: Sequence[ProcessPlacement], pods: Mapping[str, str]) -> int:
-        """Run all processes; the exit code."""
+        """Run all processes and return the exit code."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             address = ("127.0.0.1", probe.getsockname()[1])
@@ -117,7 +117,7 @@ class MpirunJob:
         return self.code
 
     def stop(self, code: int) -> None:
-        """End all processes, for this reason unless there is one."""
+        """End all processes; the first nonzero code is kept."""
         with self._lock:
             self.code = self.code or code
         self.over.set()
@@ -179,7 +179,7 @@ class MpirunJob:
 
 
 def exit_code(status: Mapping[str, Any]) -> int:
-    """The exit code that the last frame of an exec says."""
+    """Return the exit code in the last frame of an exec."""
     if status.get("status") == "Success":
         return 0
     for cause in (status.get("details") or {}).get("causes") or ():
@@ -189,7 +189,7 @@ def exit_code(status: Mapping[str, Any]) -> int:
 
 
 def fail(message: str) -> NoReturn:
-    """End with a message."""
+    """Print a message and exit."""
     sys.stderr.write(f"mpirun: {message}\n")
     sys.exit(FAILED)
 
@@ -197,13 +197,13 @@ def fail(message: str) -> NoReturn:
 def find_pods(
     cluster: MpirunCluster, hosts: Sequence[HostSlots], paths: Sequence[str]
 ) -> tuple[str, dict[str, str]]:
-    """The namespace, and the running pod of each host; waits for pods that are on their way."""
+    """Return the namespace and the running pod of each host, waiting for pods that start."""
     waited = threading.Event()
     for _ in range(int(_WAIT_SECONDS)):
         pods = cluster.pods()
         own = own_pod(pods, paths)
         if own is None:
-            fail("this process runs in no pod's folder; mpirun of this machine works in pods only")
+            fail("this mpirun works only in pods, and this process does not run in a pod's folder")
         pod_by_host = {host.host: pod_of(host.host, own, pods) for host in hosts}
         missing = [host for host, pod in pod_by_host.items() if not pod]
         if not missing:
@@ -213,7 +213,7 @@ def find_pods(
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the command line, whose first word is the kubeconfig."""
+    """Run the command line; its first word is the kubeconfig."""
     try:
         request = parse(words[1:], os.environ)
         hosts = request.hosts

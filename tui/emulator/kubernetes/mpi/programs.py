@@ -1,8 +1,7 @@
-"""The programs that stand in for Open MPI's `mpirun` and for `sshd` in the pods of this machine.
+"""Programs that replace Open MPI's `mpirun` and `sshd` in pods.
 
-A machine that has an `mpirun` keeps its own. Pods share the machine, and none has an sshd of its own to be
-met by: `mpirun` starts its processes in the worker pods by the API's exec, and a worker's `sshd` only waits
-to be ended.
+A machine with its own `mpirun` keeps it. Pods share the machine and have no sshd of their own: `mpirun`
+starts its processes in the worker pods through the API's exec, and a worker's `sshd` only waits for its end.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def write_programs(folder: Path, kubeconfig: Path) -> None:
 def _write(path: Path, text: str) -> None:
     if path.exists() and path.read_text() == text:
         return
-    # A pod that starts meanwhile finds the old one or the new one.
+    # A pod that starts meanwhile sees the old or the new program, never a part.
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.write_text(text)
     new.chmod(0o700)
@@ -41,7 +40,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def local_words(words: Sequence[str], folder: Path) -> list[str]:
-    """A container's command line, with the program of `folder` for an sshd that is not here."""
+    """Return a container's command line, with the program of `folder` in place of a missing sshd."""
     if words and PurePosixPath(words[0]).name == SSHD and not Path(words[0]).exists():
         return [str(folder / SSHD)]
     return list(words)

@@ -1,1 +1,1 @@
-"""The cluster's nodes on this machine: their objects, the scheduler, and the kubelet that runs pods."""
+"""The cluster's nodes on this machine: node objects, the scheduler, and the kubelet that runs pods."""

@@ -1,4 +1,4 @@
-"""What the server starts of this package, in one place."""
+"""Assembles the nodes, scheduler and kubelet of a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.emulator.paths import StateDir
 
 
 class BackgroundTask(Protocol):
-    """Something that runs until it is cancelled."""
+    """A task that runs until it is cancelled."""
 
     @property
     def name(self) -> str: ...
@@ -27,7 +27,7 @@ class BackgroundTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterNodes:
-    """The nodes of one cluster: run `controllers`, serve `routes.routes`, ask `faults`."""
+    """The nodes of one cluster: background tasks to run and faults to inject."""
 
     kubelet: Kubelet
     controllers: Sequence[BackgroundTask]
@@ -35,7 +35,7 @@ class ClusterNodes:
 
 
 def build(objects: Objects, settings: NodeSettings, state: StateDir) -> ClusterNodes:
-    """The parts, not yet running."""
+    """Build the nodes without starting their tasks."""
     kubelet = Kubelet(PodServices(objects, settings, state))
     nodes = Nodes(objects, kubelet)
     faults = NodeFaults(objects, kubelet, nodes)

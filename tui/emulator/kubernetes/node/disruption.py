@@ -1,4 +1,4 @@
-"""Why a pod ends that did not fail by itself: the condition DisruptionTarget."""
+"""Disruptions of pods: deletion with the condition DisruptionTarget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODE_GONE = "DeletionByPodGC", "PodGC: node no longer exists"
 
 
 def condition(reason: str, message: str) -> dict[str, str]:
-    """The condition as a kubelet reports it."""
+    """Return the condition as a kubelet reports it."""
     return {"type": KIND, "status": "True", "reason": reason, "message": message}
 
 
@@ -29,7 +29,7 @@ def disrupt(
     grace: float | None = None,
     uid: str = "",
 ) -> None:
-    """Delete a pod for a reason, which its condition says meanwhile. Raises NotFound, Conflict."""
+    """Delete a pod with a condition that gives the reason. Raises ApiNotFound, ApiConflict."""
     now = rfc3339(objects.now())
 
     def edit(obj: dict[str, Any]) -> None:

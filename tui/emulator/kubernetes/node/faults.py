@@ -1,4 +1,4 @@
-"""Faults of nodes and pods on request: what a cluster does to a training job."""
+"""Faults of nodes and pods, as a cluster inflicts them on training jobs."""
 
 from __future__ import annotations
 
@@ -22,62 +22,62 @@ from tui.emulator.kubernetes.resources import NODES, PODS
 
 @dataclass(frozen=True, slots=True)
 class NodeFaults:
-    """Each raises NotFound or BadRequest with what is wrong; the effects come at once."""
+    """Injects faults immediately. Methods raise ApiNotFound or BadRequest."""
 
     objects: Objects
     kubelet: Kubelet
     nodes: Nodes
 
     def verbs(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """What the verbs of this machine ask, by the word of `do`, see `api/admin.py`::
+        """Return the handlers of the admin API by `do`, see `api/admin.py`::
 
         {"do": "evict", "namespace": N, "pod": P}
         {"do": "oom", "namespace": N, "pod": P, "container": C}
-        {"do": "preempt", "node": N, "notice": S, "back": S}      without times those of the settings;
-                                                                  a negative `back`: it stays away
+        {"do": "preempt", "node": N, "notice": S, "back": S}      times default to the settings;
+                                                                  with a negative `back` the node stays away
         {"do": "slow-pull", "image": PATTERN, "seconds": S, "lasts": S}
         {"do": "cordon" | "uncordon" | "drain", "node": N}
         """
         return {
-            "evict": self._asked_evict,
-            "oom": self._asked_oom,
-            "preempt": self._asked_preempt,
-            "slow-pull": self._asked_slow_pull,
-            "cordon": lambda request: self._asked_cordon(request, True),
-            "uncordon": lambda request: self._asked_cordon(request, False),
+            "evict": self._handle_evict,
+            "oom": self._handle_oom,
+            "preempt": self._handle_preempt,
+            "slow-pull": self._handle_slow_pull,
+            "cordon": lambda request: self._handle_cordon(request, True),
+            "uncordon": lambda request: self._handle_cordon(request, False),
             "drain": lambda request: {"pods": self.drain(_text(request, "node"))},
         }
 
-    def _asked_evict(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_evict(self, request: dict[str, Any]) -> dict[str, Any]:
         namespace, pod = _text(request, "namespace"), _text(request, "pod")
         self.evict(namespace, pod)
         return {"namespace": namespace, "pod": pod}
 
-    def _asked_oom(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_oom(self, request: dict[str, Any]) -> dict[str, Any]:
         namespace, pod = _text(request, "namespace"), _text(request, "pod")
         container = self.kill_for_memory(namespace, pod, str(request.get("container") or ""))
         return {"namespace": namespace, "pod": pod, "container": container}
 
-    def _asked_preempt(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_preempt(self, request: dict[str, Any]) -> dict[str, Any]:
         node, settings = _text(request, "node"), self.kubelet.services.settings
         notice = _number(request, "notice", settings.spot_notice_seconds)
         back = _number(request, "back", settings.node_return_seconds)
         pods = self.preempt(node, notice, back)
         return {"node": node, "notice": notice, "back": back, "pods": pods}
 
-    def _asked_slow_pull(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _handle_slow_pull(self, request: dict[str, Any]) -> dict[str, Any]:
         image, seconds = _text(request, "image"), _number(request, "seconds", 0.0)
         lasts = _number(request, "lasts", 3600.0)
         self.slow_pull(image, seconds, lasts)
         return {"image": image, "seconds": seconds, "lasts": lasts}
 
-    def _asked_cordon(self, request: dict[str, Any], on: bool) -> dict[str, Any]:
+    def _handle_cordon(self, request: dict[str, Any], on: bool) -> dict[str, Any]:
         node = _text(request, "node")
         self.cordon(node, on)
         return {"node": node, "unschedulable": on}
 
     def evict(self, namespace: str, name: str) -> None:
-        """Evict a pod as a kubelet does whose node runs out of memory."""
+        """Evict a pod like a kubelet whose node runs out of memory."""
         worker = self._running(namespace, name)
         low = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 83724Ki. "
         message = low + _uses(worker)
@@ -85,17 +85,17 @@ class NodeFaults:
         worker.stop(0, PodVerdict("Evicted", message, (condition("TerminationByKubelet", message),)))
 
     def preempt(self, node: str, notice: float, back: float) -> list[str]:
-        """Reclaim a node as GKE does a Spot machine, `notice` seconds from now; returns the pods on it.
+        """Reclaim a node like a GKE Spot machine after `notice` seconds; return the pods on it.
 
-        The node returns `back` seconds later, or stays away with a negative number.
+        The node returns `back` seconds later, or never if `back` is negative.
         """
         if notice < 0:
-            raise BadRequest("the notice is 0 seconds or more")
+            raise BadRequest("notice must be at least 0 seconds")
         self.nodes.preempt(node, notice, None if back < 0 else back)
         return [f"{worker.namespace}/{worker.name}" for worker in self.kubelet.pods_on(node)]
 
     def kill_for_memory(self, namespace: str, name: str, container: str = "") -> str:
-        """Kill a container as the kernel does for too much memory; returns the container's name."""
+        """Kill a container like the kernel's OOM killer; return the container's name."""
         worker = self._running(namespace, name)
         running = [
             candidate
@@ -108,19 +108,19 @@ class NodeFaults:
         assert run is not None
         self.kubelet.services.runner.command(run, {"do": "oom", "replicas": [running[-1].name]})
         node = self.objects.get(NODES, "", str(worker.spec["nodeName"]))
-        # As GKE's node-problem-detector reports what it reads in the kernel's log.
+        # GKE's node-problem-detector reports this from the kernel log.
         message = f"Memory cgroup out of memory: Killed process ({running[-1].name})"
         self.objects.event(node, "OOMKilling", message, type="Warning", component="kernel-monitor")
         return running[-1].name
 
     def slow_pull(self, image: str, seconds: float, lasts: float) -> None:
-        """Let pulls of images that match `image` (shell wildcards) take `seconds`, for `lasts` seconds."""
+        """Make pulls of images that match `image` (shell wildcards) take `seconds`, for `lasts` seconds."""
         if seconds < 0 or lasts <= 0:
-            raise BadRequest("a pull takes 0 seconds or more, and the fault lasts more than 0 seconds")
+            raise BadRequest("seconds must be at least 0, and lasts more than 0")
         self.kubelet.services.images.slow.append(SlowPull(image, seconds, time.monotonic() + lasts))
 
     def cordon(self, node: str, on: bool = True) -> None:
-        """Take no new pods on a node, or take them again."""
+        """Mark a node unschedulable, or schedulable again."""
 
         def edit(obj: dict[str, Any]) -> None:
             obj["spec"]["unschedulable"] = on
@@ -130,7 +130,7 @@ class NodeFaults:
         self.objects.change(NODES, "", node, edit)
 
     def drain(self, node: str) -> list[str]:
-        """Cordon a node and evict its pods by the API; returns their names."""
+        """Cordon a node and evict its pods through the API; return their names."""
         self.cordon(node)
         gone = []
         for worker in self.kubelet.pods_on(node):
@@ -142,14 +142,14 @@ class NodeFaults:
         pod = self.objects.get(PODS, namespace, name)
         worker = self.kubelet.workers.get(str(pod["metadata"]["uid"]))
         if worker is None:
-            raise BadRequest(f"pod {namespace}/{name} runs on no node")
+            raise BadRequest(f"pod {namespace}/{name} does not run on a node")
         if worker.ended:
             raise BadRequest(f"pod {namespace}/{name} has ended")
         return worker
 
 
 def _text(request: dict[str, Any], key: str) -> str:
-    """Raises ValueError."""
+    """Return a required text field. Raises ValueError."""
     value = request.get(key)
     if not isinstance(value, str) or not value:
         raise ValueError(f"{key} is missing")
@@ -157,15 +157,15 @@ def _text(request: dict[str, Any], key: str) -> str:
 
 
 def _number(request: dict[str, Any], key: str, default: float) -> float:
-    """Raises ValueError."""
+    """Return a field in seconds. Raises ValueError."""
     value = request.get(key, default)
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"{key} is a number of seconds, not {value!r}")
+        raise ValueError(f"{key} must be a number of seconds, not {value!r}")
     return float(value)
 
 
 def _uses(worker: PodWorker) -> str:
-    """The kubelet's sentence on each container that uses more than it requests."""
+    """Return the kubelet's message about containers that use more memory than they request."""
     parts = []
     for container in worker.main:
         usage = usage_of(container)

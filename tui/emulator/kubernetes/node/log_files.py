@@ -1,8 +1,8 @@
-"""The output of one run of a container as lines with their times.
+"""Output of one run of a container as lines with times.
 
 The times come from the stamps that the runner writes beside each output file (`AttemptDir`): a line has the
-time of the first stamp after it was written, plus a microsecond for each earlier line with the same stamp. So
-a line has the same time whenever and from wherever it is read.
+time of the first stamp after it, plus one microsecond per earlier line with the same stamp. So every reader
+sees the same time for a line.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import NamedTuple
 from tui.emulator.paths import AttemptDir
 
 STREAM = "stdout"
-"""The file that has stderr too."""
+"""The file, which contains stderr too."""
 PIECE = 16 * 1024
-"""A longer line comes in pieces of this many bytes, as container runtimes write them."""
+"""Piece size in bytes of longer lines, as container runtimes write them."""
 BATCH = 256 * 1024
-"""Bytes that are read at once."""
+"""Bytes to read at once."""
 _STAMP = 16
 _MICROSECOND = 1000
 _MOST = 40_000
-"""Lines of one stamp that get times of their own; the next stamp is some 50 ms later."""
+"""Most lines of one stamp with distinct times; the next stamp is some 50 ms later."""
 
 
 class ContainerLogLine(NamedTuple):
-    """`data` includes the newline; `starts` is False for the later pieces of a long line."""
+    """A line. `data` includes the newline; `starts` is False for later pieces of a long line."""
 
     time: int
     data: bytes
@@ -37,7 +37,7 @@ class ContainerLogLine(NamedTuple):
 
 
 class _Stamps:
-    """When the file had which size."""
+    """Times at which the file reached a size."""
 
     def __init__(self, run: AttemptDir, container: str) -> None:
         self._path = run.stamps(container, STREAM)
@@ -45,7 +45,7 @@ class _Stamps:
         self.sizes, self.times = array("q"), array("q")
 
     def load(self) -> None:
-        """Read those that are new."""
+        """Read new stamps."""
         try:
             if os.stat(self._path).st_size == self._read:  # noqa: PTH116 - ten times a second for each follower
                 return
@@ -65,16 +65,16 @@ class _Stamps:
         return self.sizes[-1] if self.sizes else 0
 
     def index(self, end: int) -> int:
-        """Which stamp is that of a line that ends at this offset."""
+        """Return the index of the stamp of a line that ends at this offset."""
         return bisect.bisect_left(self.sizes, end)
 
     def begin(self, index: int) -> int:
-        """Where the part of the file begins that this stamp is for."""
+        """Return the start offset of a stamp's part of the file."""
         return self.sizes[index - 1] if index else 0
 
 
 class RunLog:
-    """The lines of one run. Use `read` until it returns nothing, and again later."""
+    """The lines of one run. Call `read` until it returns nothing, and again later."""
 
     def __init__(
         self, run: AttemptDir, container: str, *, since: int = 0, tail: int | None = None, ended: bool = True
@@ -99,18 +99,18 @@ class RunLog:
             self._file.close()
 
     def _seek_time(self, file: BufferedReader, since: int) -> None:
-        """Begin at the first line that is not older than `since`, or a few before it."""
+        """Start at the first line not older than `since`, or a few lines before."""
         self._stamps.load()
-        # Lines of the stamp before may be younger than it by their microseconds.
+        # Microseconds may make lines of the previous stamp younger than `since`.
         index = max(0, bisect.bisect_left(self._stamps.times, since) - 1)
         known = index < len(self._stamps.sizes)
         begin = self._stamps.begin(index) if known else self._stamps.covered
         self._place(file, _tail_start(file, begin, 0))
 
     def read(self, ended: bool) -> list[ContainerLogLine]:
-        """The next lines; those that have no stamp yet only where the run has `ended`.
+        """Return the next lines; lines without a stamp only if the run has `ended`.
 
-        There may be more as long as it returns some.
+        An empty list means that there are no more lines for now.
         """
         file = self._open()
         if file is None:
@@ -136,7 +136,7 @@ class RunLog:
             if line.time >= self._since:
                 lines.append(line)
             self._starts = data.endswith(b"\n")
-            # As `_place` counts: the pieces of a line are one.
+            # Count the pieces of a line once, like `_place`.
             self._count += self._starts
         return lines
 
@@ -151,7 +151,7 @@ class RunLog:
     def _limit(self, file: BufferedReader, ended: bool) -> int:
         if not ended:
             return self._stamps.covered
-        # A runner that was killed has not stamped its last output.
+        # A killed runner has not stamped its last output.
         return file.seek(0, 2)
 
     def _place(self, file: BufferedReader, offset: int) -> None:
@@ -180,7 +180,7 @@ class RunLog:
 
 
 def last_lines(run: AttemptDir, container: str, count: int) -> list[bytes]:
-    """The last lines of a run that has ended."""
+    """Return the last lines of an ended run."""
     log = RunLog(run, container, tail=count)
     try:
         return [line.data for line in log.read(True)]
@@ -189,11 +189,11 @@ def last_lines(run: AttemptDir, container: str, count: int) -> list[bytes]:
 
 
 def _tail_start(file: BufferedReader, end: int, count: int) -> int:
-    """The offset of the last `count` lines before `end`; of the unfinished one for 0."""
+    """Return the offset of the last `count` lines before `end`; for 0, of the unfinished line."""
     if end <= 0:
         return 0
     file.seek(end - 1)
-    # A newline at the end is that of the last line.
+    # A final newline ends the last line.
     newlines = count + 1 if file.read(1) == b"\n" else max(count, 1)
     position = end
     while position > 0:

@@ -1,4 +1,4 @@
-"""The Node objects: registered at the start, cordoned, and reclaimed as GKE reclaims Spot machines."""
+"""Node objects: registered at the start, cordoned, and reclaimed like GKE Spot machines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedul
 
 
 class Nodes:
-    """Registers the nodes and keeps their taints."""
+    """Registers the nodes and maintains their taints."""
 
     name = "nodes"
 
@@ -35,12 +35,12 @@ class Nodes:
         self._objects, self._kubelet = objects, kubelet
         self._tasks: set[asyncio.Task[None]] = set()
         self._evicting: set[tuple[str, str]] = set()
-        """(pod's uid, taint's key)."""
+        """(Pod uid, taint key) of pending evictions."""
 
     async def run(self) -> None:
         """Run until cancelled."""
         self._register_all()
-        # From now on: the nodes that were just replaced are not lost.
+        # Watch from now on, so the nodes just replaced don't count as lost.
         changes = self._objects.watch((NODES,))
         try:
             async for event in changes:
@@ -60,7 +60,7 @@ class Nodes:
             if old is None:
                 self._register(machine)
             elif not _ready(old):
-                # An ended server was reclaiming it.
+                # An earlier server was reclaiming the node.
                 self._objects.delete(NODES, "", machine.name)
                 self._register(machine)
         for name, node in present.items():
@@ -97,7 +97,7 @@ class Nodes:
                 self._evict_intolerant(event.obj["metadata"]["name"], taint)
 
     def _evict_intolerant(self, node: str, taint: dict[str, Any]) -> None:
-        """Delete the pods that do not tolerate the taint, or no longer than some seconds."""
+        """Delete the pods that do not tolerate the taint, or no longer do after some seconds."""
         for worker in self._kubelet.pods_on(node):
             allowed = fit.tolerated_seconds(taint, fit.tolerations(worker.spec))
             if allowed is not None and (worker.uid, taint["key"]) not in self._evicting:
@@ -120,7 +120,7 @@ class Nodes:
             self._evicting.discard((worker.uid, taint["key"]))
 
     async def _lose(self, name: str) -> None:
-        """What follows when someone deletes a node: its pods go, and its machine registers again."""
+        """After a node's deletion, end its pods and register the machine again."""
         lost = self._kubelet.pods_on(name)
         for worker in lost:
             worker.stop(0, PodVerdict("", NODE_GONE[1], (condition(*NODE_GONE),)))
@@ -139,8 +139,8 @@ class Nodes:
         task.add_done_callback(self._tasks.discard)
 
     def preempt(self, name: str, notice: float, back: float | None) -> None:
-        """Reclaim a node: its pods end within half of `notice` seconds, then the node goes, and it comes back
-        `back` seconds later (None: it stays away). Raises ApiNotFound."""
+        """Reclaim a node: its pods end within half of `notice` seconds, then the node disappears, and returns
+        `back` seconds later (None: never). Raises ApiNotFound."""
         self._objects.get(NODES, "", name)
         if name in self._kubelet.shutting_down:
             return
@@ -173,7 +173,7 @@ class Nodes:
             kubelet.shutting_down.discard(name)
             self._register(kubelet.services.machines[name])
         except ApiNotFound:
-            # It was deleted meanwhile.
+            # The node was deleted meanwhile.
             pass
         finally:
             kubelet.shutting_down.discard(name)

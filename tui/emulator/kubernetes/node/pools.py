@@ -1,4 +1,4 @@
-"""Node pools as settings, and the Node objects of their machines as GKE has them."""
+"""Node pools as settings, and their Node objects as on GKE."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SPOT_LABEL = "cloud.google.com/gke-spot"
 ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
 _GIB = 1 << 30
 _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.02))
-"""(GiB of the machine, share that GKE keeps of them)."""
+"""(GiB of memory, share reserved by GKE)."""
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
 _EVICTION = 100 << 20
-"""Bytes that GKE keeps for evictions."""
+"""Bytes that GKE reserves for evictions."""
 
 
 class NodePool(BaseModel):
-    """A group of equal nodes. All of them are this machine: their size is what the scheduler counts with."""
+    """A group of equal nodes. All of them are this machine; the scheduler counts with their size."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,15 +36,15 @@ class NodePool(BaseModel):
     cpus: int = Field(8, ge=1)
     memory: str = "32Gi"
     accelerator: str = ""
-    """GKE's name of the accelerator, such as `nvidia-tesla-a100`."""
+    """GKE's name of the accelerator, e.g. `nvidia-tesla-a100`."""
     accelerators: int = Field(0, ge=0)
-    """Accelerators of a node."""
+    """Accelerators per node."""
     spot: bool = False
     simulate_accelerators: bool = True
-    """Simulate the use of accelerators that this machine lacks; a real device is never simulated."""
+    """Simulate the use of missing accelerators; a real device is never simulated."""
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[dict[str, str]] = Field(default_factory=list)
-    """Taints in REST form; those that GKE sets come on top."""
+    """Taints in REST form, in addition to GKE's."""
 
 
 DEFAULT_POOLS: tuple[NodePool, ...] = (
@@ -70,14 +70,14 @@ class NodeMachine:
 
     @property
     def name(self) -> str:
-        """Always the same: GKE creates a reclaimed Spot machine again under its name."""
+        """A stable name: GKE recreates a reclaimed Spot machine under its name."""
         digest = hashlib.sha256(f"{self.pool.name}/{self.index}".encode()).hexdigest()
         group = hashlib.sha256(self.pool.name.encode()).hexdigest()[:8]
         return f"gke-local-k8s-{self.pool.name}-{group}-{digest[:4]}"
 
 
 def machines(pools: Sequence[NodePool]) -> Iterator[NodeMachine]:
-    """Every node of these pools."""
+    """Yield every node of these pools."""
     count = 2
     for pool in pools:
         for index in range(pool.nodes):
@@ -86,7 +86,7 @@ def machines(pools: Sequence[NodePool]) -> Iterator[NodeMachine]:
 
 
 def node_object(machine: NodeMachine, now: str) -> dict[str, Any]:
-    """The Node as its kubelet registers it."""
+    """Return the Node as its kubelet registers it."""
     pool = machine.pool
     capacity = {
         "cpu": str(pool.cpus),
@@ -121,7 +121,7 @@ def node_object(machine: NodeMachine, now: str) -> dict[str, Any]:
 
 
 def conditions(now: str, *, shutting_down: bool = False) -> list[dict[str, str]]:
-    """The conditions that a kubelet reports."""
+    """Return the conditions that a kubelet reports."""
     pressures = [
         _condition(kind, "False", f"KubeletHas{reason}", f"kubelet has {text} available", now)
         for kind, reason, text in (
@@ -170,7 +170,7 @@ def _labels(machine: NodeMachine) -> dict[str, str]:
         labels[ACCELERATOR_LABEL] = pool.accelerator
         labels["cloud.google.com/gke-accelerator-count"] = str(pool.accelerators)
         labels["cloud.google.com/gke-gpu"] = "true"
-        # Two blocks of two hosts: what a topology request can tell apart.
+        # Two blocks of two hosts, for topology requests.
         block = machine.index // 2
         labels["cloud.google.com/gce-topology-block"] = f"block-{pool.name}-{block // 2}"
         labels["cloud.google.com/gce-topology-subblock"] = f"subblock-{pool.name}-{block}"
@@ -192,7 +192,7 @@ def _taints(pool: NodePool) -> list[dict[str, str]]:
 
 
 def _allocatable(pool: NodePool) -> dict[str, str]:
-    """What GKE leaves for pods of a machine's CPUs and memory."""
+    """Return the CPUs and memory that GKE leaves for pods."""
     memory = int(quantity.parse(pool.memory))
     kept = _share(memory / _GIB, _MEMORY_STEPS) * _GIB + _EVICTION
     millis = round(pool.cpus * 1000 - _share(pool.cpus, _CPU_STEPS) * 1000)

@@ -1,4 +1,4 @@
-"""The routes of nodes and pods that no stored object answers: log, exec, attach, usage."""
+"""Routes of nodes and pods beyond stored objects: log, exec, attach, usage."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ METRICS_GROUP, METRICS_VERSION = "metrics.k8s.io", "v1beta1"
 _POD = "/api/v1/namespaces/{namespace}/pods/{name}"
 _METRICS = f"/apis/{METRICS_GROUP}/{METRICS_VERSION}"
 _SPDY = (
-    "only WebSockets are served here (v5.channel.k8s.io, v4.channel.k8s.io), not SPDY: use kubectl 1.31 or "
+    "only WebSockets are supported (v5.channel.k8s.io, v4.channel.k8s.io), not SPDY: use kubectl 1.31 or "
     "newer, without KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false"
 )
 
 
 class NodeRoutes:
-    """The handlers; the application in front of them has authenticated the client."""
+    """Handlers; the application in front of them has authenticated the client."""
 
     def __init__(self, parts: ClusterNodes) -> None:
         self._kubelet, self._objects = parts.kubelet, parts.kubelet.services.objects
@@ -56,7 +56,7 @@ class NodeRoutes:
         options = LogOptions.of(request.query_params, pod["metadata"]["name"])
         lines = read_log(self._kubelet, pod, options)
         if not pod["spec"].get("nodeName"):
-            # The API server has no kubelet to ask.
+            # The pod has no kubelet yet.
             return Response(status_code=204)
         return StreamingResponse(lines, media_type="text/plain")
 
@@ -75,7 +75,7 @@ class NodeRoutes:
             await socket.send_denial_response(JSONResponse(error.status(), error.code))
 
     async def no_spdy(self, request: Request) -> Response:
-        # kubectl asks so where its WebSocket was refused: it gets the same refusal.
+        # kubectl falls back to SPDY after a refused WebSocket: repeat the refusal.
         container = request.query_params.get("container", "")
         await asyncio.to_thread(place_of, self._kubelet, self._pod(request), container)
         raise BadRequest(_SPDY)
@@ -117,7 +117,7 @@ def _list(kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _labels(selector: str) -> dict[str, str] | None:
-    """A selector of equalities. Raises BadRequest for another."""
+    """Parse a selector of equalities. Raises BadRequest for others."""
     labels = {}
     for part in filter(None, selector.split(",")):
         key, equals, value = part.replace("==", "=").partition("=")

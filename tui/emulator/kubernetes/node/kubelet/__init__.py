@@ -1,1 +1,1 @@
-"""Runs pods as processes of this machine."""
+"""The kubelet, which runs pods as processes of this machine."""

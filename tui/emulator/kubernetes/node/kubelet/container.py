@@ -1,4 +1,4 @@
-"""One container of a pod: its runs, one after the other, until it has ended for good."""
+"""Runs one container of a pod, restarting it until it has ended for good."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tui.emulator.runs.ports import NoPorts
 log = logging.getLogger(__name__)
 
 STARTED_POLL = 0.02
-"""Between two looks whether a run's first process has started."""
+"""Poll interval for the start of a run's first process."""
 CONFIG_RETRY = 2.0
-"""Between two tries to create a container whose ConfigMap or Secret is missing."""
+"""Interval between tries to create a container whose ConfigMap or Secret is missing."""
 RESET_SECONDS = 600.0
-"""A run as long as this one clears the back-off."""
+"""Duration of a run that resets the back-off."""
 MESSAGE_BYTES = 4096
 LOG_LINES, LOG_BYTES = 80, 2048
-"""Of the log, in place of a termination message."""
+"""Lines and bytes of the log that replace a missing termination message."""
 UNKNOWN = {
     "exitCode": 137,
     "reason": "ContainerStatusUnknown",
@@ -50,7 +50,7 @@ _OCI = (
 
 
 class ContainerPod(Protocol):
-    """What a container asks of its pod."""
+    """What a container needs of its pod."""
 
     obj: dict[str, Any]
     spec: Mapping[str, Any]
@@ -79,7 +79,7 @@ class ContainerPod(Protocol):
 
 
 class PodContainer:
-    """`run` returns when the container has ended for good; `state` is what its status shows."""
+    """A container of a pod. `run` returns when it has ended for good; `state` is its status."""
 
     def __init__(self, pod: ContainerPod, spec: Mapping[str, Any], *, init: bool) -> None:
         self.pod, self.spec = pod, spec
@@ -95,29 +95,29 @@ class PodContainer:
             policy = "Always" if sidecar else "OnFailure" if policy == "Always" else policy
         self._policy = policy
         self.number = 0
-        """The present or last run; 0 before the first."""
+        """Number of the current or last run; 0 before the first."""
         self.active = False
-        """The present run has not ended yet, though its state may still be that of the run before."""
+        """Whether the current run has not ended, even if `state` still shows the run before."""
         self._failures = 0
-        """Ends in a row that lead to a restart."""
+        """Consecutive ends that led to a restart."""
         self._started_at = 0.0
         self._ended_at = 0.0
         self._stopping = asyncio.Event()
         self.changed = asyncio.Event()
-        """Set when its state has changed."""
+        """Set when the state has changed."""
 
     @property
     def stopped(self) -> bool:
-        """It starts no more run."""
+        """Whether the container starts no further run."""
         return self._stopping.is_set()
 
     @property
     def run_folder(self) -> AttemptDir | None:
-        """The present or last run."""
+        """Folder of the current or last run, if any."""
         return self.pod.folder.run(self.name, self.number) if self.number else None
 
     async def run(self) -> None:
-        """Start it, again where its policy says so, until it has ended for good or is stopped."""
+        """Run the container, restarting it by its policy, until it has ended for good or is stopped."""
         if self.active:
             await self._follow()
         while not self.stopped and self._is_due():
@@ -125,8 +125,8 @@ class PodContainer:
                 break
             await self._follow()
 
-    def take_up(self, before: Mapping[str, Any] | None) -> None:
-        """Continue with the run that an earlier server has started, if any; `before` is its old status."""
+    def resume(self, before: Mapping[str, Any] | None) -> None:
+        """Resume the run that an earlier server started, if any; `before` is its old status."""
         runs = self.pod.folder.runs(self.name)
         if before:
             self.state.last = dict(before.get("lastState") or {})
@@ -148,7 +148,7 @@ class PodContainer:
         self.pod.services.hold_devices(self.pod.uid, self.name, runs[-1])
 
     def stop(self, grace: float) -> None:
-        """End the present run, and start no other. A later call can only shorten the time."""
+        """Stop the current run and start no other. A later call can only shorten the grace period."""
         self._stopping.set()
         self.changed.set()
         folder = self.run_folder
@@ -157,12 +157,12 @@ class PodContainer:
         try:
             self.pod.services.runner.command(folder, {"do": "stop", "reason": "cancel", "grace": grace})
         except OSError as error:
-            # The next call, or the next server, tries again.
+            # The next call or the next server tries again.
             log.error("%s of pod %s can't be stopped: %s", self.name, self.pod.title, error)
             asyncio.get_running_loop().call_later(1.0, self.stop, grace)
 
     def give_up(self) -> None:
-        """Show the end of a container that waited for its next run, or never had one."""
+        """Set the final state of a container that waited for its next run or never had one."""
         if self.state.exit_code is None:
             last = self.state.last.get("terminated")
             self.state.state = {"terminated": dict(last or UNKNOWN)}
@@ -174,7 +174,7 @@ class PodContainer:
         return code is None or status.restarts(self._policy, code)
 
     async def _back_off(self) -> bool:
-        """Wait before a restart; False when the container is stopped meanwhile."""
+        """Wait before a restart; return False if the container is stopped meanwhile."""
         ended = self.state.state.get("terminated")
         if ended is None:
             return True
@@ -195,7 +195,7 @@ class PodContainer:
         return await self._sleep(wait)
 
     async def _start(self) -> bool:
-        """Start the next run; False when the container is stopped meanwhile."""
+        """Start the next run; return False if the container is stopped meanwhile."""
         if not await self._pull():
             return False
         while not self.stopped:
@@ -214,7 +214,7 @@ class PodContainer:
         return False
 
     async def _pull(self) -> bool:
-        """Get the image; False when the container is stopped meanwhile."""
+        """Pull the image; return False if the container is stopped meanwhile."""
         image, images, tries = self.state.image, self.pod.services.images, 0
         if self.number and self.state.image_id:
             self.pod.event("Pulled", f'Container image "{image}" already present on machine')
@@ -238,7 +238,7 @@ class PodContainer:
             self._wait_state("ErrImagePull", why)
             settings = self.pod.services.settings
             wait = min(settings.crash_back_off_seconds * 2**tries, settings.longest_back_off_seconds)
-            # One reason, then the other, as a kubelet shows them in turn.
+            # A kubelet alternates between the two reasons.
             if not await self._sleep(min(wait, 2.0)):
                 return False
             self._wait_state("ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}')
@@ -270,13 +270,13 @@ class PodContainer:
         self.state.container_id = self._id()
         self.pod.event("Created", f"Created container: {self.name}")
         for old in self.pod.folder.runs(self.name)[:-2]:
-            # As on a node, the log of the run before is all that stays.
+            # Like a node, keep only the log of the previous run.
             shutil.rmtree(old.root, ignore_errors=True)
 
     # -- a run
 
     async def _follow(self) -> None:
-        """Follow the present run to its end."""
+        """Wait for the end of the current run."""
         folder = self.run_folder
         assert folder is not None
         await self._wait_for_start(folder)
@@ -286,7 +286,7 @@ class PodContainer:
             if pid is None:
                 break
             await process_ended(pid)
-        # It kills what a dead runner has left, which takes time.
+        # This also kills processes of a dead runner, which takes time.
         ended = await asyncio.to_thread(runner.status, folder)
         self._ended_at, self.active = time.time(), False
         self.pod.services.release_devices(self.pod.uid, self.name)
@@ -310,12 +310,12 @@ class PodContainer:
             self._change()
 
     def _terminated(self, folder: AttemptDir, ended: AttemptStatus) -> dict[str, Any]:
-        """The state of a run that has ended."""
+        """Return the state of an ended run."""
         self.state.restarts = self.number - 1
         mine = ended.replicas[0] if ended.replicas else None
         running = self.state.state.get("running") or {}
         finished = _written(folder) or self._ended_at
-        # A run of a moment may have ended before anyone saw it start.
+        # A short run may have ended before its start was seen.
         times = {"startedAt": running.get("startedAt") or rfc3339(_planned(folder) or finished)}
         times |= {"finishedAt": rfc3339(finished), "containerID": self.state.container_id}
         if mine is None or mine.exit_code is None:
@@ -340,7 +340,7 @@ class PodContainer:
         return terminated
 
     def _message(self, folder: AttemptDir, code: int) -> str:
-        """What the container wrote as its termination message."""
+        """Return the container's termination message."""
         try:
             text = self.pod.folder.message(self.name, folder.number).read_bytes()[:MESSAGE_BYTES]
         except OSError:
@@ -364,7 +364,7 @@ class PodContainer:
         self.pod.publish()
 
     async def _sleep(self, seconds: float) -> bool:
-        """False when the container is stopped meanwhile."""
+        """Sleep; return False if the container is stopped meanwhile."""
         if seconds > 0:
             try:
                 async with asyncio.timeout(seconds):
@@ -375,7 +375,7 @@ class PodContainer:
 
 
 def _duration(seconds: float) -> str:
-    """As Go prints a duration: 10s, 1m20s, 150ms."""
+    """Format a duration like Go: 10s, 1m20s, 150ms."""
     if seconds < 1:
         return f"{round(seconds * 1000)}ms"
     minutes, rest = divmod(seconds, 60)
@@ -384,7 +384,7 @@ def _duration(seconds: float) -> str:
 
 
 def _written(folder: AttemptDir) -> float | None:
-    """When the runner wrote its record last."""
+    """Return when the runner last wrote its record."""
     try:
         return folder.database.stat().st_mtime
     except OSError:

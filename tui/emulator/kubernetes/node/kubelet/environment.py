@@ -1,7 +1,7 @@
-"""The plan of one run of a container: its command line and variables on this machine.
+"""Plan of one run of a container: its command line and variables on this machine.
 
-Differences from a real node: the variables of the image are those of `_image`; host names and ports are
-translated (`hostnames`), mount paths too (`volumes`); all processes share this machine's CPUs and GPUs.
+Differences from a real node: `_image` supplies the image's variables; host names and ports are translated
+(`hostnames`), and so are mount paths (`volumes`); all processes share this machine's CPUs and GPUs.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ _BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]*[a-z0-9])")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the machine gives to one run of a container."""
+    """Resources of this machine for one run of a container."""
 
     state: StateDir
     images: Images
     run: AttemptDir
     message: Path
-    """Takes the place of the termination message's path."""
+    """File that replaces the termination message path."""
     mounts: Mapping[str, str]
     allocatable: Mapping[str, Any]
     devices: tuple[int, ...]
     simulate: bool
     siblings: int
-    """Pods of the same job, which share the machine."""
+    """Number of pods of the same job, which share the machine."""
     translate: Callable[[Mapping[str, str]], dict[str, str]]
-    """Host names and ports in variables."""
+    """Translates host names and ports in variables."""
     translate_text: Callable[[str], str]
-    """Host names with ports in a word of the command line."""
+    """Translates host names with ports in a command-line word."""
 
 
 def build_plan(
     pod: Obj, container: Obj, site: Site, lookup: Lookup, *, grace: float, sample_period: float
 ) -> AttemptPlan:
-    """The plan of one run.
+    """Build the plan of one run.
 
     Raises:
-        CannotCreate: for a reference to what does not exist.
+        CannotCreate: for a reference to a missing object.
         CannotRun: for an image without a program on this machine.
-        OSError.
+        OSError
     """
     name = container["name"]
     workdir = site.run.workdir(name)
@@ -91,14 +91,14 @@ def build_plan(
     base = _image(pod, site, workdir)
     seen = site.translate(own)
     env = base | {key: local(value) for key, value in seen.items()}
-    # A reference sees the variables as the container has them.
+    # References see the variables as inside the container.
     known = {**base, **env}
     command = [expand(str(word), known) for word in container.get("command") or ()]
     args = [expand(str(word), known) for word in container.get("args") or ()]
     words = site.images.container_argv(container["image"], command, args)
     argv = [local(site.translate_text(word)) for word in words]
     argv = local_words(argv, site.state.root / "bin")
-    # As on `local`, the buckets that a job names exist.
+    # As on `local`, create the buckets that a job names.
     named = "\n".join([*own.values(), *command, *args, *argv, *env.values()])
     make_buckets(_BUCKET.findall(named), site.state)
     gpu_count = _gpus(container)
@@ -141,7 +141,7 @@ def _message_path(container: Obj) -> str:
 
 
 def _workdir(container: Obj, workdir: Path, local: Callable[[str], str]) -> Path:
-    """The folder of a run, or the one that is mounted at the container's working directory."""
+    """Return the run's folder, or the one mounted at the container's working directory."""
     folder = str(container.get("workingDir") or "")
     if not folder.startswith("/"):
         return workdir
@@ -150,7 +150,7 @@ def _workdir(container: Obj, workdir: Path, local: Callable[[str], str]) -> Path
 
 
 def _own_variables(pod: Obj, container: Obj, site: Site, lookup: Lookup) -> dict[str, str]:
-    """The variables of `envFrom`, then those of `env`; a later one may refer to an earlier one."""
+    """Return the variables of `envFrom` and `env`; a later one may refer to an earlier one."""
     variables = values_from(container, lookup)
     for variable in container.get("env") or ():
         name, source = variable["name"], variable.get("valueFrom")
@@ -170,7 +170,7 @@ def _own_variables(pod: Obj, container: Obj, site: Site, lookup: Lookup) -> dict
 
 
 def _image(pod: Obj, site: Site, workdir: Path) -> dict[str, str]:
-    """What an image and a runtime set: paths, the host's name, the home."""
+    """Return the variables that image and runtime set: paths, host name, home."""
     programs = site.state.root / "bin"
     write_wrappers(programs)
     write_programs(programs, site.state.root / "kubeconfig")
@@ -197,6 +197,6 @@ def _image(pod: Obj, site: Site, workdir: Path) -> dict[str, str]:
 
 
 def words_of(command: Sequence[str], mounts: Mapping[str, str], state: StateDir) -> list[str]:
-    """A command line for a program beside the container's, with the paths of this machine."""
+    """Translate the paths of a command line that runs next to the container."""
     paths = path_translator(mounts)
     return [to_local_paths(paths(word), state) for word in command]

@@ -1,4 +1,4 @@
-"""The files of one pod, below the state directory."""
+"""Files of pods below the state directory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from tui.emulator.paths import AttemptDir, StateDir
 
 @dataclass(frozen=True, slots=True)
 class PodFolder:
-    """Layout::
+    """Folder of one pod.
 
-    containers/NAME/attempt-N/   one run of a container, see `AttemptDir`; NAME is its replica too
-    containers/NAME/message-N    what takes the place of `/dev/termination-log` in that run
-    volumes/VOLUME/              an emptyDir, or the files of a ConfigMap or a Secret
-    mounts.json                  container → mount path → folder
+    Layout::
+
+        containers/NAME/attempt-N/   one run of a container, see `AttemptDir`; NAME is its replica too
+        containers/NAME/message-N    replacement of `/dev/termination-log` in that run
+        volumes/VOLUME/              an emptyDir, or the files of a ConfigMap or a Secret
+        mounts.json                  container → mount path → folder
     """
 
     root: Path
@@ -29,16 +31,16 @@ class PodFolder:
         return self.root / "volumes" / name
 
     def run(self, container: str, number: int) -> AttemptDir:
-        """Run 1, 2, … of a container."""
+        """Return the folder of run 1, 2, … of a container."""
         return AttemptDir(self.root / "containers" / container / f"attempt-{number}")
 
     def runs(self, container: str) -> list[AttemptDir]:
-        """Runs that are on the disk, in order."""
+        """Return the runs on disk, in order."""
         folders = (self.root / "containers" / container).glob("attempt-*")
         return [AttemptDir(path) for path in sorted(folders, key=lambda path: int(path.name.split("-")[1]))]
 
     def every_run(self) -> Iterator[tuple[str, AttemptDir]]:
-        """All runs of all containers."""
+        """Yield all runs of all containers."""
         for folder in sorted((self.root / "containers").glob("*")):
             for run in self.runs(folder.name):
                 yield folder.name, run
@@ -49,7 +51,7 @@ class PodFolder:
 
 @dataclass(frozen=True, slots=True)
 class NodeFolder:
-    """What the nodes keep: all of them are one machine.
+    """Files of all nodes, which are one machine.
 
     Layout::
 

@@ -1,9 +1,9 @@
-"""Host names of pods and services in a container's variables, as addresses of this machine.
+"""Translates host names of pods and services in variables to addresses of this machine.
 
-All pods share this machine, so a name of the cluster becomes 127.0.0.1, and its port one that is free here:
-the same one in every pod, and another one for the same port of another pod. Only what looks like an address
-changes: `NAME:PORT` anywhere in a value, and a bare name where the variable is one of an address
-(`MASTER_ADDR`), whose port is in the variable beside it (`MASTER_PORT`).
+All pods share this machine, so a cluster name becomes 127.0.0.1 and its port a free local port: the same in
+every pod, and different for the same port of another pod. Only addresses change: `NAME:PORT` anywhere in a
+value, and a bare name if the variable holds an address (`MASTER_ADDR`), whose port is in the variable beside
+it (`MASTER_PORT`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _ADDRESS_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A pod or a service: its namespace and the first label of its name."""
+    """A pod or service: its namespace and the first label of its name."""
 
     namespace: str
     label: str
 
 
 class HostNames:
-    """Which names are those of pods or services, seen from a pod.
+    """Resolves names of pods and services, as seen from a pod.
 
-    `known` tells of a host whether it exists, `families` are names of jobs: their pods' names begin so, also
-    those of pods that are not there yet. `own` is the first label of the pod's own name.
+    `known` tells whether a host exists. `families` are job names; their pods' names start with them, also
+    those of future pods. `own` is the first label of the pod's own name.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class HostNames:
         self._families = tuple(families)
 
     def resolve(self, text: str, *, loopback: bool = False) -> Host | None:
-        """The host of this name, or None for a name outside of the cluster.
+        """Return the host with this name, or None for a name outside the cluster.
 
-        With `loopback` a name of the container itself is the pod's.
+        With `loopback`, names of the container itself stand for the pod.
         """
         if text in _LOCAL:
             return Host(self._namespace, self._own) if loopback else None
@@ -65,7 +65,7 @@ class HostNames:
                 namespace = labels[at - 1]
             labels = labels[: at - 1] if at >= 2 else labels[:at]
         host = Host(namespace, labels[0])
-        # A sibling's pod or service may come to be later: its name begins with the job's.
+        # A sibling may start later: its name starts with the job's.
         sibling = any(labels[0].startswith(f"{family}-") for family in self._families)
         if self._known(host) or (sibling and len(labels) <= 2):
             return host
@@ -75,7 +75,7 @@ class HostNames:
 
 
 def translate(env: Mapping[str, str], names: HostNames, port: Callable[[Host, int], int]) -> dict[str, str]:
-    """The variables with this machine's addresses; `port` gives the local port for a host's."""
+    """Return the variables with this machine's addresses; `port` returns the local port for a host's."""
     result: dict[str, str] = {}
     for name, value in env.items():
         result[name] = replace_addresses(value, names, port)
@@ -96,7 +96,7 @@ def translate(env: Mapping[str, str], names: HostNames, port: Callable[[Host, in
 
 
 def replace_addresses(text: str, names: HostNames, port: Callable[[Host, int], int]) -> str:
-    """The text with every `NAME:PORT` of the cluster as an address of this machine."""
+    """Return the text with every `NAME:PORT` of the cluster as an address of this machine."""
     if ":" not in text:
         return text
 
@@ -108,7 +108,7 @@ def replace_addresses(text: str, names: HostNames, port: Callable[[Host, int], i
 
 
 class LocalPorts:
-    """The local port of each port of a host, kept in a file while a pod uses it."""
+    """Local ports of the hosts' ports, kept in a file while a pod uses them."""
 
     def __init__(self, path: Path, state_dir: Path) -> None:
         self._path, self._ports = path, Ports(state_dir)
@@ -116,7 +116,8 @@ class LocalPorts:
         self._users: dict[str, set[str]] = {}
 
     def load(self, pods: Collection[str]) -> None:
-        """Take up what an earlier server gave to these pods, by uid. Raises OSError, ValueError."""
+        """Restore the ports that an earlier server assigned to these pods, by uid. Raises OSError,
+        ValueError."""
         if not self._path.exists():
             return
         for key, (local, users) in json.loads(self._path.read_text()).items():
@@ -125,7 +126,7 @@ class LocalPorts:
                 self._ports.hold(key, int(local), 1)
 
     def port(self, pod: str, host: Host, port: int) -> int:
-        """The local port; the same for every pod. Raises NoPorts, OSError."""
+        """Return the local port, the same for every pod. Raises NoPorts, OSError."""
         key = f"{host.namespace}/{host.label}:{port}"
         if key not in self._held:
             self._held[key] = self._ports.take(key, 1)[0]
@@ -136,7 +137,7 @@ class LocalPorts:
         return self._held[key]
 
     def release(self, pod: str) -> None:
-        """The pod has gone. Raises OSError."""
+        """Release the ports of a deleted pod. Raises OSError."""
         for key, users in list(self._users.items()):
             if pod in users:
                 users.discard(pod)

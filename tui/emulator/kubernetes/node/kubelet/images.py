@@ -1,4 +1,4 @@
-"""Images: which exist, how long a pull takes, and what runs in their place."""
+"""Images: which exist, how long a pull takes, and what they run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SlowPull:
 
 
 class ImageRegistry:
-    """Answers for every image."""
+    """Simulates the image registry."""
 
     def __init__(
         self, images: Mapping[str, Sequence[str]], missing: Sequence[str], pull_seconds: float
@@ -31,13 +31,13 @@ class ImageRegistry:
         self.slow: list[SlowPull] = []
 
     def delay(self, image: str) -> float:
-        """Seconds that a pull takes."""
+        """Return the duration of a pull in seconds."""
         now = time.monotonic()
         self.slow = [pull for pull in self.slow if pull.until > now]
         return max([self._seconds, *(s.seconds for s in self.slow if fnmatch.fnmatchcase(image, s.pattern))])
 
     def refusal(self, image: str, container: Mapping[str, Any]) -> str | None:
-        """Why the image can't be pulled; None if it can."""
+        """Return why the image can't be pulled, or None."""
         if any(fnmatch.fnmatchcase(image, pattern) for pattern in self._missing):
             return (
                 f'rpc error: code = NotFound desc = failed to pull and unpack image "{image}": failed to '

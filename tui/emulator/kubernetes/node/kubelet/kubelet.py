@@ -1,4 +1,4 @@
-"""The kubelet of every node: a worker for each pod that is bound to one."""
+"""The kubelet of all nodes: a worker for each pod bound to one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 Obj = dict[str, Any]
 FORCED_GRACE = 0.5
-"""Seconds for the processes of a pod whose object is already gone."""
+"""Grace period in seconds for a pod whose object is already gone."""
 
 
 class Kubelet:
-    """Runs the pods of all nodes; `workers` has those that are not gone, by uid."""
+    """Runs the pods of all nodes; `workers` holds the existing ones by uid."""
 
     name = "kubelet"
 
@@ -35,21 +35,21 @@ class Kubelet:
         self.services = services
         self.workers: dict[str, PodWorker] = {}
         self.shutting_down: set[str] = set()
-        """Nodes that take no pod any more."""
+        """Nodes that accept no more pods."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def pods_on(self, node: str) -> list[PodWorker]:
-        """The pods of a node that have not ended."""
+        """Return the pods of a node that have not ended."""
         workers = self.workers.values()
         return [worker for worker in workers if worker.spec.get("nodeName") == node and not worker.ended]
 
     async def run(self) -> None:
-        """Run until cancelled; the pods' processes go on."""
+        """Run until cancelled; the pods' processes continue."""
         changes = self.services.objects.watch((PODS,))
         try:
-            # Their clients' connections ended with the server that had started them.
+            # The clients' connections ended with the server that started these programs.
             await asyncio.to_thread(end_left_programs, self.services.folder.pods)
-            self._take_up()
+            self._resume()
             async for event in changes:
                 try:
                     self._see(event)
@@ -61,14 +61,14 @@ class Kubelet:
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _take_up(self) -> None:
-        """Continue with what an earlier server has left."""
+    def _resume(self) -> None:
+        """Resume the pods of an earlier server."""
         pods = [pod for pod in self.services.objects.list(PODS) if pod["spec"].get("nodeName")]
         known = {str(pod["metadata"]["uid"]) for pod in pods}
         try:
             self.services.ports.load(known)
         except (OSError, ValueError) as error:
-            log.error("the ports of running pods are not known: %s", error)
+            log.error("can't restore the ports of running pods: %s", error)
         for pod in pods:
             self._see(WatchEvent("ADDED", PODS, pod))
         if not self.services.folder.pods.is_dir():
@@ -93,12 +93,12 @@ class Kubelet:
             self._accept(pod, uid)
 
     def _accept(self, pod: Obj, uid: str) -> None:
-        """A pod that was bound to a node, or is there at the start."""
+        """Start the worker of a bound pod."""
         node = str(pod["spec"]["nodeName"])
         before = pod.get("status") or {}
         known = node in self.services.machines or self.services.folder.pod(uid).root.exists()
         if not known and "deletionTimestamp" not in pod["metadata"]:
-            # No kubelet runs it: the pod stays pending.
+            # No kubelet runs the pod, so it stays pending.
             return
         machine = self.services.machines.get(node)
         address = self.services.address(uid, str(before.get("podIP") or ""))
@@ -144,7 +144,7 @@ class Kubelet:
         try:
             worker.remove_files()
         except OSError as error:
-            log.error("the files of pod %s stay: %s", worker.title, error)
+            log.error("can't remove the files of pod %s: %s", worker.title, error)
 
     async def _remove_stray(self, path: Path) -> None:
         """End the processes of a pod that the API no longer knows, and remove its files."""
@@ -153,13 +153,13 @@ class Kubelet:
                 self.services.runner.command(run, {"do": "stop", "reason": "cancel", "grace": FORCED_GRACE})
             while (pid := self.services.runner.pid(run)) is not None:
                 await process_ended(pid)
-            # It kills what a dead runner has left.
+            # This kills processes of a dead runner.
             await asyncio.to_thread(self.services.runner.status, run)
         await asyncio.to_thread(shutil.rmtree, path, True)
 
 
 def _known_verdict(before: Obj) -> PodVerdict | None:
-    """The verdict that an ended server was carrying out."""
+    """Return the verdict that an earlier server was carrying out."""
     for present in before.get("conditions") or ():
         if (
             present["type"] == KIND

@@ -1,4 +1,4 @@
-"""One pod from its binding to its end."""
+"""Runs one pod from its binding to its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 Obj = dict[str, Any]
 _DEADLINE = "activeDeadlineSeconds"
 MOUNT_RETRY = 2.0
-"""Between two tries to set up a volume whose object is missing."""
+"""Interval between tries to set up a volume whose object is missing."""
 PUBLISH_RETRY = 1.0
 TERMINAL = {"Succeeded", "Failed"}
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
@@ -39,7 +39,7 @@ _FAMILY_LABELS = (
 
 
 class PodWorker:
-    """Runs one pod. `obj` is the newest object of it."""
+    """Runs one pod. `obj` is its newest object."""
 
     def __init__(self, services: PodServices, obj: Obj, place: PodPlacement) -> None:
         self.services, self.obj, self.place = services, obj, place
@@ -51,22 +51,22 @@ class PodWorker:
         self.verdict: PodVerdict | None = None
         self._ended = asyncio.Event()
         self.gone = False
-        """Its object is gone."""
+        """Whether the pod's object is gone."""
         self.has_init = bool(self.spec.get("initContainers"))
         before = _by_name(obj.get("status") or {})
         self.init = [PodContainer(self, spec, init=True) for spec in self.spec.get("initContainers") or ()]
         self.main = [PodContainer(self, spec, init=False) for spec in self.spec.get("containers") or ()]
         for container in self.containers:
-            container.take_up(before.get(container.name))
+            container.resume(before.get(container.name))
         self._stopping = asyncio.Event()
         self._volumes: dict[str, Any] = {}
         self._deadline: asyncio.Task[None] | None = None
         self._seconds: Any = None
-        """After which the deadline is now; it may be set and changed while the pod runs."""
+        """activeDeadlineSeconds of the current deadline; it may change while the pod runs."""
 
     @property
     def ended(self) -> bool:
-        """Its containers have ended, and none starts again."""
+        """Whether all containers have ended for good."""
         return self._ended.is_set()
 
     async def wait_for_end(self) -> None:
@@ -81,7 +81,7 @@ class PodWorker:
 
     @property
     def title(self) -> str:
-        """As the kubelet's messages name a pod."""
+        """The pod's name in the kubelet's messages."""
         return f"{self.name}_{self.namespace}({self.uid})"
 
     @property
@@ -90,16 +90,14 @@ class PodWorker:
         return 30.0 if seconds is None else float(seconds)
 
     async def run(self) -> None:
-        """Return when the pod has ended; its object is gone then if it is being deleted."""
+        """Run the pod to its end; delete its object then if it is being deleted."""
         self._set_deadline()
         try:
             if await self._mount():
                 await self._run_containers()
         except Exception:
             log.exception("pod %s", self.title)
-            self.verdict = PodVerdict(
-                "InternalError", "The emulator failed on this pod; its log has the reason."
-            )
+            self.verdict = PodVerdict("InternalError", "The emulator failed to run this pod; see its log.")
             for container in self.containers:
                 container.stop(0)
             await asyncio.gather(*(started.run() for started in self.containers if started.number))
@@ -113,7 +111,7 @@ class PodWorker:
         self._confirm_deletion()
 
     def stop(self, grace: float, verdict: PodVerdict | None = None) -> None:
-        """End all containers, and start no other. The first verdict stays."""
+        """Stop all containers and start no other. The first verdict stays."""
         if verdict is not None and self.verdict is None and not self.ended:
             self.verdict = verdict
         first = not self._stopping.is_set()
@@ -126,7 +124,7 @@ class PodWorker:
             self.publish()
 
     def update(self, obj: Obj) -> None:
-        """The object has changed."""
+        """React to a change of the object."""
         self.obj = obj
         if self._deadline is not None and obj["spec"].get(_DEADLINE) != self._seconds:
             self._set_deadline()
@@ -156,7 +154,7 @@ class PodWorker:
                 task.cancel()
 
     async def _initialize(self) -> bool:
-        """Run the init containers in order; False where the pod ends with them."""
+        """Run the init containers in order; return False if the pod ends with them."""
         self._sidecars: list[asyncio.Task[None]] = []
         for container in self.init:
             if container.state.sidecar:
@@ -171,7 +169,7 @@ class PodWorker:
                 return False
         for main_container in self.main:
             if not main_container.number:
-                # A kubelet speaks of initializing only where there is something to initialize.
+                # A kubelet reports initializing only if there are init containers.
                 reason = status.INITIALIZING if self.init else status.CREATING
                 main_container.state.state = {"waiting": {"reason": reason}}
         return True
@@ -183,7 +181,7 @@ class PodWorker:
         await asyncio.gather(*self._sidecars)
 
     async def _mount(self) -> bool:
-        """Make folders and volumes; False when the pod is stopped meanwhile."""
+        """Create folders and volumes; return False if the pod is stopped meanwhile."""
         self.publish()
         while not self._stopping.is_set() or any(container.number for container in self.containers):
             try:
@@ -204,7 +202,7 @@ class PodWorker:
         return False
 
     def site(self, spec: Mapping[str, Any], run: AttemptDir) -> Site:
-        """What a run of this container gets from the machine. Raises CannotCreate, OSError."""
+        """Return this machine's resources for a run of the container. Raises CannotCreate, OSError."""
         services = self.services
         names = self._names()
         mounts = volumes.mounts_of(spec, self._volumes, {})
@@ -262,7 +260,7 @@ class PodWorker:
     # -- its object
 
     def publish(self) -> None:
-        """Store the present status. Later, where the disk is full."""
+        """Store the current status; retry later if the disk is full."""
         if self.gone:
             return
         states = [container.state for container in self.containers]
@@ -282,12 +280,12 @@ class PodWorker:
             asyncio.get_running_loop().call_later(PUBLISH_RETRY, self.publish)
 
     def event(self, reason: str, message: str, *, warning: bool = False) -> None:
-        """Record an event of the kubelet about this pod."""
+        """Record an Event of the kubelet about this pod."""
         kind: Literal["Normal", "Warning"] = "Warning" if warning else "Normal"
         self.services.event(self.obj, reason, message, kind)
 
     def _confirm_deletion(self) -> None:
-        """Let the object go: no process of the pod is left."""
+        """Delete the object, since no process of the pod is left."""
         if self.gone or "deletionTimestamp" not in self.obj["metadata"]:
             return
         try:
@@ -299,7 +297,7 @@ class PodWorker:
             asyncio.get_running_loop().call_later(PUBLISH_RETRY, self._confirm_deletion)
 
     def remove_files(self) -> None:
-        """Remove its folder and give its ports back; its processes have ended."""
+        """Remove the folder and release the ports of an ended pod."""
         shutil.rmtree(self.folder.root, ignore_errors=True)
         self.services.ports.release(self.uid)
 

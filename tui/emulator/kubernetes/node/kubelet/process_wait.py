@@ -1,4 +1,4 @@
-"""Waits for the end of a process that need not be a child."""
+"""Waits for the end of any process, not only of children."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import errno
 import os
 
 POLL_SECONDS = 0.1
-"""Between two looks where the kernel has no pidfd."""
+"""Poll interval if the kernel has no pidfd."""
 
 
 async def process_ended(pid: int) -> None:
-    """Return once the process has ended, or after `POLL_SECONDS` where the kernel can't tell."""
+    """Wait for the process to end, or `POLL_SECONDS` if the kernel can't tell."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Values that a container takes from its pod, from ConfigMaps and from Secrets."""
+"""Values that a container takes from its pod, ConfigMaps and Secrets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
 class CannotCreate(Exception):
-    """A container can't be created for now: the kubelet's message (CreateContainerConfigError)."""
+    """A container can't be created yet; has the kubelet's message (CreateContainerConfigError)."""
 
 
 class Lookup(Protocol):
-    """The objects of the pod's namespace."""
+    """Access to the objects of the pod's namespace."""
 
     namespace: str
 
@@ -26,11 +26,11 @@ class Lookup(Protocol):
     def secret(self, name: str) -> Mapping[str, bytes] | None: ...
 
     def bind_claim(self, name: str) -> None:
-        """Raises CannotMount where there is no such claim."""
+        """Bind a claim. Raises CannotMount if it does not exist."""
 
 
 def field_value(pod: Obj, path: str) -> str:
-    """The value of a `fieldRef`. Raises CannotCreate for a field that has no such value."""
+    """Return the value of a `fieldRef`. Raises CannotCreate for an unsupported field."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     if keyed := _KEYED.fullmatch(path):
         return str((metadata.get(keyed[1]) or {}).get(keyed[2], ""))
@@ -54,7 +54,7 @@ def field_value(pod: Obj, path: str) -> str:
 
 
 def resource_value(pod: Obj, container: str, reference: Obj, allocatable: Mapping[str, Any]) -> str:
-    """The value of a `resourceFieldRef`; without a limit it is the node's amount. Raises CannotCreate."""
+    """Return the value of a `resourceFieldRef`; without a limit, the node's amount. Raises CannotCreate."""
     name = reference.get("containerName") or container
     spec = pod["spec"]
     everything = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
@@ -72,7 +72,7 @@ def resource_value(pod: Obj, container: str, reference: Obj, allocatable: Mappin
 
 
 def values_from(container: Obj, lookup: Lookup) -> dict[str, str]:
-    """The variables of `envFrom`. Raises CannotCreate."""
+    """Return the variables of `envFrom`. Raises CannotCreate."""
     variables: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         prefix = source.get("prefix") or ""
@@ -93,10 +93,10 @@ def values_from(container: Obj, lookup: Lookup) -> dict[str, str]:
 
 
 def keyed_value(source: Obj, lookup: Lookup) -> str | None:
-    """The value of a `configMapKeyRef` or `secretKeyRef`; None for an optional one that is not there.
+    """Return the value of a `configMapKeyRef` or `secretKeyRef`, or None if it is optional and missing.
 
     Raises:
-        CannotCreate: where it has to be there.
+        CannotCreate: if a required value is missing.
     """
     for kind, noun, read in (
         ("configMapKeyRef", "configmap", lookup.config_map),

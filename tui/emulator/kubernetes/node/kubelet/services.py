@@ -1,4 +1,4 @@
-"""What the machine gives to the pods: files, ports, devices, images, and a look at other objects."""
+"""Shared services for pods: files, ports, devices, images, and lookups of objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Obj = dict[str, Any]
 
 
 class PodServices:
-    """One for all nodes, which are one machine."""
+    """Services of all nodes, which are one machine."""
 
     def __init__(self, objects: Objects, settings: NodeSettings, state: StateDir) -> None:
         self.objects, self.settings, self.state = objects, settings, state
@@ -47,7 +47,7 @@ class PodServices:
         return NamespaceLookup(self.objects, namespace)
 
     def node(self, name: str) -> Mapping[str, Any]:
-        """The Node object; an empty one where it was deleted."""
+        """Return the Node object, or an empty one if it was deleted."""
         try:
             return self.objects.get(NODES, "", name)
         except ApiNotFound:
@@ -58,7 +58,7 @@ class PodServices:
         return machine is not None and machine.pool.simulate_accelerators
 
     def known_hosts(self, namespace: str) -> Callable[[Host], bool]:
-        """Tells whether a name is that of a service, or of a pod."""
+        """Return a predicate for names of services and pods."""
         pods = {
             (pod["metadata"]["namespace"], name)
             for pod in self.objects.list(PODS)
@@ -77,7 +77,7 @@ class PodServices:
         return known
 
     def siblings(self, pod: Obj) -> int:
-        """How many pods of the same owner share this machine."""
+        """Return the number of pods of the same owner on this machine."""
         owners = {owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()}
         if not owners:
             return 1
@@ -98,7 +98,7 @@ class PodServices:
     # -- addresses and devices
 
     def address(self, uid: str, known: str = "") -> str:
-        """The pod's loopback address, which no other pod has; the one that is known already, if any."""
+        """Return the pod's own loopback address, or the `known` one."""
         if known:
             self._addresses[uid] = known
             return known
@@ -111,7 +111,7 @@ class PodServices:
             seed = (seed * 1103515245 + 12345) % (1 << 32)
 
     def take_devices(self, uid: str, container: str, count: int) -> tuple[int, ...]:
-        """The least used GPUs of this machine for a container; fewer where it has fewer."""
+        """Assign the least used GPUs to a container; fewer if the machine has fewer."""
         present = gpus.present()
         used = Counter(index for held in self._devices.values() for index in held)
         chosen = tuple(sorted(sorted(present, key=lambda index: (used[index], index))[:count]))
@@ -120,7 +120,7 @@ class PodServices:
         return chosen
 
     def hold_devices(self, uid: str, container: str, run: AttemptDir) -> None:
-        """Count the GPUs of a run that goes on."""
+        """Mark the GPUs of a resumed run as used."""
         if devices := _planned_devices(run):
             self._devices[uid, container] = devices
 
@@ -146,7 +146,7 @@ class NamespaceLookup:
         return None if secret is None else volumes.secret_data(secret)
 
     def bind_claim(self, name: str) -> None:
-        """Bind the claim to its folder at its first use. Raises CannotMount."""
+        """Bind the claim on first use. Raises CannotMount."""
         claim = self._find("persistentvolumeclaims", name)
         if claim is None:
             raise CannotMount(f'persistentvolumeclaim "{name}" not found')
@@ -173,7 +173,7 @@ class NamespaceLookup:
 
 
 def _planned_devices(folder: AttemptDir) -> tuple[int, ...]:
-    """The GPUs of a run that an earlier server has started."""
+    """Return the GPUs of a run that an earlier server started."""
     try:
         return AttemptPlan.load(folder.plan).replicas[0].accelerators
     except (OSError, ValueError, KeyError, TypeError, IndexError):

@@ -1,4 +1,4 @@
-"""A pod's status from the states of its containers, as a kubelet reports it. Pure functions."""
+"""A pod's status from its containers' states, as a kubelet reports it. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ DEADLINE = "DeadlineExceeded"
 
 @dataclass
 class KubeletContainerState:
-    """One container as its status shows it: `state` and `last` in REST form."""
+    """Status of one container: `state` and `last` are in REST form."""
 
     name: str
     image: str
     init: bool = False
     sidecar: bool = False
-    """An init container that goes on beside the others."""
+    """Whether this is an init container that keeps running beside the main ones."""
     state: dict[str, Any] = field(default_factory=lambda: {"waiting": {"reason": CREATING}})
     last: dict[str, Any] = field(default_factory=dict)
     restarts: int = 0
@@ -33,22 +33,23 @@ class KubeletContainerState:
 
     @property
     def exit_code(self) -> int | None:
-        """Of a container that has ended."""
+        """Exit code, or None while the container has not ended."""
         ended = self.state.get("terminated")
         return None if ended is None else int(ended["exitCode"])
 
     @property
     def ready(self) -> bool:
-        """Probes are not run: a container is ready while it runs, an init container once it has succeeded."""
+        """Whether the container is ready. Without probes, that is while it runs; an init container once it
+        succeeded."""
         return self.exit_code == 0 if self.init and not self.sidecar else self.running
 
     @property
     def done(self) -> bool:
-        """An init container that no longer holds up the others."""
+        """Whether an init container no longer holds up the others."""
         return self.running or self.exit_code == 0 if self.sidecar else self.exit_code == 0
 
     def status(self) -> dict[str, Any]:
-        """Its entry in the pod's status."""
+        """Return the container's entry in the pod's status."""
         entry: dict[str, Any] = {
             "name": self.name,
             "state": self.state,
@@ -68,7 +69,7 @@ class KubeletContainerState:
 
 @dataclass(frozen=True, slots=True)
 class PodVerdict:
-    """Why a pod ends other than by its containers: status reason, message, and conditions that say so."""
+    """Why a pod ends other than by its containers: status reason, message and conditions."""
 
     reason: str
     message: str
@@ -76,7 +77,7 @@ class PodVerdict:
 
 
 def phase_of(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
-    """The phase that follows from the containers."""
+    """Return the phase that follows from the containers."""
     policy = spec.get("restartPolicy", "Always")
     init = [container for container in containers if container.init]
     main = [container for container in containers if not container.init]
@@ -93,7 +94,7 @@ def phase_of(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
     stopped = [container for container in main if container not in waiting and not container.running]
     if waiting:
         return "Pending"
-    # A sidecar ends after the others.
+    # Sidecars end after the main containers.
     if any(container.running for container in main) or any(
         container.running for container in init if container.sidecar
     ):
@@ -104,14 +105,14 @@ def phase_of(spec: Obj, containers: Sequence[KubeletContainerState]) -> str:
         return "Succeeded"
     if policy == "Never":
         return "Failed"
-    # OnFailure: one of them starts again.
+    # OnFailure: a failed container restarts.
     return "Running"
 
 
 def conditions(
     pod: Obj, containers: Sequence[KubeletContainerState], phase: str, extra: Iterable[Obj], now: str
 ) -> list[dict[str, Any]]:
-    """The pod's conditions; the time of one that did not change stays."""
+    """Return the pod's conditions; unchanged ones keep their time."""
     names = [container.name for container in containers if container.init and not container.done]
     unready = [
         container.name
@@ -132,7 +133,7 @@ def conditions(
         same = old is not None and old.get("status") == condition["status"]
         since = old["lastTransitionTime"] if same and old and old.get("lastTransitionTime") else now
         result.append({"lastProbeTime": None, "lastTransitionTime": since, **condition})
-    # Those of others, such as the scheduler's.
+    # Keep conditions of other writers, such as the scheduler's.
     return [*result, *known.values()]
 
 
@@ -169,7 +170,7 @@ def _ready(kind: str, unready: Sequence[str], phase: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class PodPlacement:
-    """Where a pod runs."""
+    """Addresses and start time of a pod."""
 
     host_ip: str
     pod_ip: str
@@ -178,7 +179,7 @@ class PodPlacement:
 
 @dataclass(frozen=True, slots=True)
 class PodFate:
-    """`ended` says that no container starts again; with a `verdict` the pod has failed then."""
+    """How a pod ends: `ended` if no container restarts; a `verdict` makes it failed."""
 
     verdict: PodVerdict | None = None
     ended: bool = False
@@ -187,7 +188,7 @@ class PodFate:
 def pod_status(
     pod: Obj, containers: Sequence[KubeletContainerState], place: PodPlacement, fate: PodFate, now: str
 ) -> dict[str, Any]:
-    """The whole status."""
+    """Return the pod's whole status."""
     spec, before = pod["spec"], pod.get("status") or {}
     phase = phase_of(spec, containers)
     if fate.ended and phase not in {"Succeeded", "Failed"}:
@@ -221,12 +222,12 @@ def pod_status(
 
 
 def restarts(policy: str, exit_code: int) -> bool:
-    """Whether a container that ended with this code starts again."""
+    """Whether a container restarts after this exit code."""
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 
 def back_off(failures: int, first: float, longest: float) -> float:
-    """Seconds from the end of a container's run to its next start; the first restart is at once."""
+    """Return the seconds until a container's next start; the first restart is immediate."""
     if failures <= 1:
         return 0.0
     exponent = min(failures - 2, 30)

@@ -1,8 +1,7 @@
 """Volumes of a pod as folders of this machine.
 
-A process sees this machine's file system, not a container's: so a mount path in a command, an argument or a
-variable is replaced by the folder that has its files. `/dev/shm` is this machine's own: the size limit of an
-emptyDir is not enforced.
+A process sees this machine's file system, so a mount path in a command, argument or variable is replaced by
+the folder with its files. `/dev/shm` is this machine's own: the size limit of an emptyDir is not enforced.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ GCS_FUSE = "gcsfuse.csi.storage.gke.io"
 
 
 class CannotMount(Exception):
-    """A volume can't be set up: the kubelet's message."""
+    """A volume can't be set up; has the kubelet's message."""
 
 
 def prepare_volumes(pod: Obj, folder: PodFolder, node: NodeFolder, lookup: Lookup) -> dict[str, Path]:
-    """Make every volume; its folder by name.
+    """Create every volume and return the folders by name.
 
     Raises:
-        CannotMount: when a ConfigMap, Secret or claim does not exist; it is tried again.
-        OSError.
+        CannotMount: if a ConfigMap, Secret or claim does not exist; the caller retries.
+        OSError
     """
     folders = {}
     for volume in pod["spec"].get("volumes") or ():
@@ -67,7 +66,7 @@ def _bucket(volume: Obj) -> str:
 
 
 def _files(volume: Obj, pod: Obj, lookup: Lookup) -> dict[str, bytes] | None:
-    """The files that a volume of objects has; None for other volumes."""
+    """Return the files of a volume with object data, or None for other volumes."""
     try:
         if (source := volume.get("configMap")) is not None:
             return _items(source, lookup.config_map(source.get("name", "")))
@@ -96,7 +95,7 @@ def _files(volume: Obj, pod: Obj, lookup: Lookup) -> dict[str, bytes] | None:
 
 
 def _items(source: Obj, data: Mapping[str, bytes] | None) -> dict[str, bytes]:
-    """The chosen keys, or all of them. Raises CannotCreate."""
+    """Return the selected keys, or all. Raises CannotCreate."""
     if data is None:
         if source.get("optional"):
             return {}
@@ -129,7 +128,7 @@ def _downward(source: Obj, pod: Obj) -> dict[str, bytes]:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files whole, and remove those that are no longer there."""
+    """Write files atomically and remove outdated ones."""
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +141,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def mounts_of(container: Obj, volumes: Mapping[str, Path], env: Mapping[str, str]) -> dict[str, str]:
-    """Mount path → path on this machine, for one container."""
+    """Return mount path → path on this machine for one container."""
     mounts = {}
     for mount in container.get("volumeMounts") or ():
         path, base = str(mount["mountPath"]).rstrip("/") or "/", volumes.get(mount["name"])
@@ -158,10 +157,10 @@ def mounts_of(container: Obj, volumes: Mapping[str, Path], env: Mapping[str, str
 
 
 def path_translator(mounts: Mapping[str, str]) -> Callable[[str], str]:
-    """Replaces each mount path in a text by its folder, where it is a whole path or the start of one."""
+    """Return a function that replaces each mount path in a text, as whole path or prefix."""
     if not mounts:
         return lambda text: text
-    # The longest first: /data/cache before /data.
+    # Longest first: /data/cache before /data.
     paths = sorted(mounts, key=len, reverse=True)
     pattern = re.compile(rf"(?<![\w./-])({'|'.join(re.escape(path) for path in paths)})(?![\w.-])")
     return lambda text: pattern.sub(lambda match: mounts[match[1]], text)
@@ -172,7 +171,7 @@ def save_mounts(folder: PodFolder, mounts: Mapping[str, Mapping[str, str]]) -> N
 
 
 def load_mounts(folder: PodFolder, container: str) -> dict[str, str]:
-    """What `save_mounts` kept for this container."""
+    """Return the mounts that `save_mounts` stored for this container."""
     try:
         mounts = json.loads(folder.mounts.read_text()).get(container)
     except (OSError, ValueError):
@@ -181,13 +180,13 @@ def load_mounts(folder: PodFolder, container: str) -> dict[str, str]:
 
 
 def secret_data(obj: Obj) -> dict[str, bytes]:
-    """The values of a Secret."""
+    """Return the values of a Secret."""
     values = {key: base64.b64decode(value or "") for key, value in (obj.get("data") or {}).items()}
     return values | {key: str(value).encode() for key, value in (obj.get("stringData") or {}).items()}
 
 
 def config_map_data(obj: Obj) -> dict[str, bytes]:
-    """The values of a ConfigMap."""
+    """Return the values of a ConfigMap."""
     values = {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
     return values | {
         key: base64.b64decode(value or "") for key, value in (obj.get("binaryData") or {}).items()

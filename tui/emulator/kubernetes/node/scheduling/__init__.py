@@ -1,1 +1,1 @@
-"""Which node a pod gets."""
+"""The scheduler, which assigns pods to nodes."""

@@ -1,4 +1,4 @@
-"""Whether a pod fits on a node, with kube-scheduler's reasons. Pure functions of objects in REST form."""
+"""Whether a pod fits on a node, with kube-scheduler's reasons. Pure functions of REST objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CORE = {"cpu", "memory", "ephemeral-storage", "pods"}
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node does not take a pod. `hopeless` means that removing other pods would not help."""
+    """Why a node rejects a pod. `hopeless` if removing other pods would not help."""
 
     reasons: tuple[str, ...]
     hopeless: bool
@@ -31,7 +31,7 @@ class Refusal:
 
 @dataclass
 class NodeRoom:
-    """A node with what its pods have requested, in the units of `quantity.scaled`."""
+    """A node and its pods' requests, in the units of `quantity.scaled`."""
 
     node: Obj
     used: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ class NodeRoom:
         return copy
 
     def add(self, pod: Obj, sign: int = 1) -> None:
-        """Count a pod in, or out with `sign` -1."""
+        """Add a pod, or remove it with `sign` -1."""
         for name, amount in requests(pod["spec"]).items():
             self.used[name] += sign * amount
         self.used["pods"] += sign
@@ -66,13 +66,13 @@ class NodeRoom:
 
     @property
     def load(self) -> float:
-        """The mean share of CPU and memory in use, for spreading; a pod without requests counts too."""
+        """Mean share of CPU and memory in use, for spreading; pods without requests count too."""
         shares = [self.weight[name] / self.allocatable[name] for name in _LEAST if self.allocatable.get(name)]
         return sum(shares) / len(shares) if shares else 0.0
 
 
 def requests(spec: Obj) -> dict[str, int]:
-    """What a pod requests: the sum of its containers, or more where an init container needs more."""
+    """Return a pod's requests: the sum of its containers, or more if an init container needs it."""
     total: Counter[str] = Counter()
     for container in spec.get("containers") or ():
         total.update(_container_requests(container))
@@ -96,13 +96,13 @@ def requests(spec: Obj) -> dict[str, int]:
 
 def _container_requests(container: Obj) -> dict[str, int]:
     resources = container.get("resources") or {}
-    # What is limited and not requested is requested up to its limit.
+    # A limit without a request is also the request.
     amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: scaled(name, amount) for name, amount in amounts.items()}
 
 
 def _weight(spec: Obj) -> dict[str, int]:
-    """What a pod weighs where pods are spread: kube-scheduler counts a container without a request too."""
+    """Return a pod's weight for spreading; kube-scheduler counts containers without requests too."""
     total: Counter[str] = Counter()
     for container in spec.get("containers") or ():
         amounts = _container_requests(container)
@@ -120,19 +120,19 @@ def host_ports(spec: Obj) -> list[tuple[str, int]]:
 
 
 def tolerations(spec: Obj) -> list[Obj]:
-    """The pod's tolerations, and the one that GKE adds for each extended resource it requests."""
+    """Return the pod's tolerations and GKE's for each extended resource it requests."""
     extended = [name for name in requests(spec) if "/" in name and name not in _CORE]
     added = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in extended]
     return [*(spec.get("tolerations") or ()), *added]
 
 
 def tolerated(taint: Obj, tolerating: Iterable[Obj]) -> bool:
-    """Whether one of the tolerations is for this taint."""
+    """Whether a toleration matches this taint."""
     return bool(_tolerating(taint, tolerating))
 
 
 def tolerated_seconds(taint: Obj, tolerating: Iterable[Obj]) -> float | None:
-    """How long a pod may stay on a node with this taint; None for ever."""
+    """Return how long in seconds a pod may stay on a node with this taint; None if forever."""
     matching = _tolerating(taint, tolerating)
     if not matching:
         return 0.0
@@ -145,7 +145,7 @@ def tolerated_seconds(taint: Obj, tolerating: Iterable[Obj]) -> float | None:
 
 
 def _tolerating(taint: Obj, tolerating: Iterable[Obj]) -> list[Obj]:
-    """The tolerations that are for this taint."""
+    """Return the tolerations that match this taint."""
     result = []
     for toleration in tolerating:
         if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
@@ -162,7 +162,7 @@ def _tolerating(taint: Obj, tolerating: Iterable[Obj]) -> list[Obj]:
 
 
 def refusal(pod: Obj, room: NodeRoom) -> Refusal | None:
-    """Why the node does not take this pod; None where it does. The order is kube-scheduler's."""
+    """Return why the node rejects this pod, or None. The checks have kube-scheduler's order."""
     spec, node = pod["spec"], room.node
     tolerating = tolerations(spec)
     node_spec = node.get("spec") or {}
@@ -193,7 +193,7 @@ def _lack(requested: Mapping[str, int], room: NodeRoom) -> Refusal | None:
 
 
 def matches(spec: Obj, node: Obj) -> bool:
-    """Whether the node has what the pod's node selector and required node affinity ask for."""
+    """Whether the node matches the pod's node selector and required node affinity."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
@@ -205,7 +205,7 @@ def matches(spec: Obj, node: Obj) -> bool:
 
 
 def term_matches(term: Obj, node: Obj) -> bool:
-    """Whether a node selector term, all of whose expressions have to hold, is for this node."""
+    """Whether the node matches all expressions of a node selector term."""
     labels = node["metadata"].get("labels") or {}
     fields = {"metadata.name": node["metadata"]["name"]}
     expressions, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
@@ -237,7 +237,7 @@ def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
 
 
 def preference(spec: Obj, node: Obj) -> int:
-    """The sum of the weights of the preferred node affinities that hold, less the untolerated soft taints."""
+    """Return the weights of matching preferred node affinities, minus untolerated soft taints."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     total = sum(
         int(preferred.get("weight", 1))
@@ -249,7 +249,7 @@ def preference(spec: Obj, node: Obj) -> int:
 
 
 def choose(pod: Obj, rooms: Sequence[NodeRoom]) -> tuple[NodeRoom | None, list[Refusal]]:
-    """The node for this pod: the most preferred, then the least loaded one; else every node's refusal."""
+    """Choose the most preferred, then least loaded node; otherwise return every node's refusal."""
     refusals, fitting = [], []
     named = pod["spec"].get("nodeName")
     for room in rooms:
@@ -265,13 +265,13 @@ def choose(pod: Obj, rooms: Sequence[NodeRoom]) -> tuple[NodeRoom | None, list[R
 
 
 def nowhere(nodes: int) -> list[Refusal]:
-    """The refusals of a pod that no node is asked for."""
+    """Return the refusals of a pod rejected before any node is considered."""
     return [Refusal((), True) for _ in range(nodes)]
 
 
 def explain(refusals: Sequence[Refusal], before: str = "", after: str = "") -> str:
-    """kube-scheduler's sentence. `before` replaces the nodes' reasons, as a PreFilter's refusal does, and
-    `after` the sentence on preemption."""
+    """Return kube-scheduler's message. `before` replaces the nodes' reasons, as in a PreFilter refusal, and
+    `after` the text about preemption."""
     total = len(refusals)
     if not total and not before:
         return "no nodes available to schedule pods"

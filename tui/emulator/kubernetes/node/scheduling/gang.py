@@ -1,4 +1,4 @@
-"""Groups of pods that start together or not at all: PodGroups of scheduler-plugins and of Volcano."""
+"""Gangs: pods that start together or not at all, as PodGroups of scheduler-plugins and Volcano."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ COSCHEDULING, VOLCANO = "scheduling.x-k8s.io", "scheduling.volcano.sh"
 LABELS = {"scheduling.x-k8s.io/pod-group": COSCHEDULING, "scheduling.volcano.sh/group-name": VOLCANO}
 ANNOTATIONS = {"scheduling.k8s.io/group-name": VOLCANO, "scheduling.volcano.sh/group-name": VOLCANO}
 REJECTED = "optimistic rejection in PostFilter"
-"""coscheduling's words for a pod that fits while a sibling does not."""
+"""Coscheduling's message for a pod that fits while a sibling does not."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """Which PodGroup: its API group, namespace and name."""
+    """Identifies a PodGroup by API group, namespace and name."""
 
     group: str
     namespace: str
@@ -27,7 +27,7 @@ class GroupKey:
 
     @classmethod
     def of(cls, pod: Obj) -> GroupKey | None:
-        """The group that this pod says it is a member of."""
+        """Return the group that this pod declares."""
         metadata = pod["metadata"]
         for places, known in ((metadata.get("labels"), LABELS), (metadata.get("annotations"), ANNOTATIONS)):
             for key, group in known.items():
@@ -38,17 +38,17 @@ class GroupKey:
 
 @dataclass
 class GangAttempt:
-    """One attempt to place a group: how many pods it has and needs, and which `failed`."""
+    """One attempt to place a group: numbers of existing and required pods, and the `failed` ones."""
 
     key: GroupKey
     minimum: int
     members: int
     pending: int
     failed: list[tuple[dict[str, Any], Sequence[Refusal], str]] = field(default_factory=list)
-    """(pod, each node's refusal, what the pod lacks on every node)."""
+    """(Pod, each node's refusal, what the pod lacks on every node)."""
 
     def too_few(self, pod: Obj, nodes: int) -> str:
-        """Why a pod waits for siblings that do not exist yet."""
+        """Return the message for a pod whose siblings do not exist yet."""
         if self.key.group == VOLCANO:
             return self._unready()
         why = (
@@ -58,11 +58,11 @@ class GangAttempt:
         return explain(nowhere(nodes), why)
 
     def held_up(self) -> str:
-        """Why a pod waits that fits."""
+        """Return the message for a pod that fits but has to wait."""
         return self._unready() if self.key.group == VOLCANO else REJECTED
 
     def explain(self, refusals: Sequence[Refusal], lacking: str, enough: bool) -> str:
-        """Why a pod waits that does not fit; `enough` others of its group do."""
+        """Return the message for a pod that does not fit; `enough` if enough others of its group do."""
         if enough:
             return explain(refusals, lacking)
         if self.key.group == VOLCANO:
@@ -75,7 +75,7 @@ class GangAttempt:
         return explain(refusals, lacking, after)
 
     def _unready(self) -> str:
-        """Volcano's sentence for a gang that has to wait."""
+        """Return Volcano's message for a waiting gang."""
         parts = {"Unschedulable": len(self.failed), "Schedulable": self.pending - len(self.failed)}
         detail = ", ".join(f"{count} {word}" for word, count in parts.items() if count)
         return (

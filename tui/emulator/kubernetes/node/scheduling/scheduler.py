@@ -1,4 +1,4 @@
-"""Binds pending pods to nodes: by priority, gangs together, with kube-scheduler's conditions and events."""
+"""Binds pending pods to nodes by priority, gangs together, with kube-scheduler's conditions and events."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 Obj = dict[str, Any]
 TERMINAL = {"Succeeded", "Failed"}
 LONG_PASS = 0.01
-"""Seconds; after a longer pass other work comes first."""
+"""Duration in seconds of a pass that yields to other work afterwards."""
 RETRY_SECONDS = 1.0
-"""After a pass that failed."""
+"""Delay after a failed pass."""
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 class Scheduler:
-    """One pass over the pods that may fit after each change that can matter."""
+    """Passes over pending pods after each relevant change."""
 
     name = "scheduler"
 
@@ -42,15 +42,15 @@ class Scheduler:
         }
         self._claims = objects.resource("persistentvolumeclaims")
         self._rooms: dict[str, NodeRoom] = {}
-        """Every node, with the pods that are bound to it."""
+        """Every node with its bound pods."""
         self._bound: dict[str, Obj] = {}
-        """Pods with a node that have not ended, by uid."""
+        """Bound pods that have not ended, by uid."""
         self._pending: dict[str, Obj] = {}
         """Pods without a node, by uid."""
-        self._said: dict[str, str] = {}
-        """The last refusal of each pending pod, by uid."""
+        self._refusals: dict[str, str] = {}
+        """Last refusal of each pending pod, by uid."""
         self._freed = True
-        """A pod that was refused may fit now."""
+        """Whether a refused pod may fit now."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -67,7 +67,7 @@ class Scheduler:
                     log.warning("pods could not be scheduled: %s", error)
                     self._freed = True
                     await asyncio.sleep(RETRY_SECONDS)
-                # A pass over thousands of pods gives the others their turn, and waits for more to do.
+                # After a long pass, let other tasks run and let changes accumulate.
                 took = time.perf_counter() - began
                 await asyncio.sleep(min(1.0, 5 * took) if took > LONG_PASS else 0)
                 matters = False
@@ -79,7 +79,7 @@ class Scheduler:
             changes.close()
 
     def _see(self, event: WatchEvent) -> bool:
-        """Take note of a change; True when it may make a pod schedulable."""
+        """Record a change; return whether it may make a pod schedulable."""
         if event.resource is NODES:
             if not _node_matters(event):
                 return False
@@ -102,14 +102,14 @@ class Scheduler:
     def _note_pod(self, event: WatchEvent) -> bool:
         pod, uid = event.obj, str(event.obj["metadata"]["uid"])
         if event.type == "DELETED" or (pod.get("status") or {}).get("phase") in TERMINAL:
-            self._said.pop(uid, None)
+            self._refusals.pop(uid, None)
             was_pending = self._pending.pop(uid, None) is not None
             return self._unbind(uid) or was_pending
         if pod["spec"].get("nodeName"):
             self._note_bound(pod)
             return False
         if uid in self._bound:
-            # An event from before its binding.
+            # The event predates the binding.
             return False
         if "deletionTimestamp" in pod["metadata"]:
             self._pending.pop(uid, None)
@@ -118,19 +118,19 @@ class Scheduler:
         self._pending[uid] = pod
         same = known is not None and _wants(known) == _wants(pod)
         if not same:
-            self._said.pop(uid, None)
+            self._refusals.pop(uid, None)
         return not same
 
     def _note_bound(self, pod: Obj) -> None:
         uid = str(pod["metadata"]["uid"])
-        self._said.pop(uid, None)
+        self._refusals.pop(uid, None)
         self._pending.pop(uid, None)
         if uid not in self._bound and (room := self._rooms.get(pod["spec"]["nodeName"])) is not None:
             room.add(pod)
         self._bound[uid] = pod
 
     def _unbind(self, uid: str) -> bool:
-        """Give a pod's room back; True where it had some."""
+        """Release a pod's resources; return whether it had any."""
         pod = self._bound.pop(uid, None)
         if pod is None:
             return False
@@ -140,11 +140,11 @@ class Scheduler:
         return True
 
     def _schedule(self) -> None:
-        # A pod that was refused fits no better before something gets free; a gang may have grown.
+        # A refused pod fits only after something is freed; a gang may have grown.
         due = [
             pod
             for uid, pod in self._pending.items()
-            if self._freed or uid not in self._said or GroupKey.of(pod)
+            if self._freed or uid not in self._refusals or GroupKey.of(pod)
         ]
         self._freed = False
         if not due:
@@ -163,7 +163,7 @@ class Scheduler:
                 self._schedule_group(key, [p for p in ready if GroupKey.of(p) == key], rooms)
 
     def _schedule_one(self, pod: Obj, rooms: Sequence[NodeRoom], hopeless: dict[str, str]) -> None:
-        # In one pass nothing gets free, so what was refused once is refused again.
+        # Nothing is freed within a pass, so equal pods are refused alike.
         alike = _scheduling_key(pod)
         if alike in hopeless:
             self._refuse(pod, hopeless[alike])
@@ -210,13 +210,13 @@ class Scheduler:
             self._refuse(failed, attempt.explain(refusals, lacking, enough))
 
     def _ungated(self, pending: list[Obj]) -> list[Obj]:
-        """The pods without scheduling gates; the others say so."""
+        """Return the pods without scheduling gates, and set the condition of gated ones."""
         ready = []
         for pod in pending:
             if pod["spec"].get("schedulingGates"):
                 uid = pod["metadata"]["uid"]
-                if self._said.get(uid) != GATED:
-                    self._said[uid] = GATED
+                if self._refusals.get(uid) != GATED:
+                    self._refusals[uid] = GATED
                     self._condition(pod, "SchedulingGated", GATED)
             else:
                 ready.append(pod)
@@ -225,7 +225,7 @@ class Scheduler:
     def _fit(
         self, pod: Obj, rooms: Sequence[NodeRoom]
     ) -> tuple[NodeRoom | None, tuple[list[fit.Refusal], str]]:
-        """The node for a pod, or each node's refusal with what the pod lacks on every node."""
+        """Return the node for a pod, or each node's refusal and what the pod lacks on every node."""
         lacking = self._missing_claim(pod)
         if lacking:
             return None, (fit.nowhere(len(rooms)), lacking)
@@ -233,7 +233,7 @@ class Scheduler:
         return room, (refusals, "")
 
     def _missing_claim(self, pod: Obj) -> str:
-        """What the pod's volumes lack, in kube-scheduler's words."""
+        """Return kube-scheduler's message for a missing volume claim, or ""."""
         for volume in pod["spec"].get("volumes") or ():
             claim = volume.get("persistentVolumeClaim")
             if claim is None:
@@ -259,7 +259,7 @@ class Scheduler:
             _set_condition(obj, {"type": "PodScheduled", "status": "True"})
 
         try:
-            # The condition first: whoever sees the node sees the pod scheduled.
+            # Set the condition first: whoever sees the node sees the pod scheduled.
             self._objects.change(PODS, namespace, name, scheduled, status=True)
             changed = self._objects.change(PODS, namespace, name, bound)
         except ApiNotFound:
@@ -269,11 +269,11 @@ class Scheduler:
         self._objects.event(changed, "Scheduled", text, component=_component(pod), action="Binding")
 
     def _refuse(self, pod: Obj, message: str) -> None:
-        """Say why a pod stays pending, once for each reason."""
+        """Report why a pod stays pending, once per reason."""
         uid = pod["metadata"]["uid"]
-        if self._said.get(uid) == message:
+        if self._refusals.get(uid) == message:
             return
-        self._said[uid] = message
+        self._refusals[uid] = message
         self._condition(pod, "Unschedulable", message)
         self._objects.event(
             pod, "FailedScheduling", message, type="Warning", component=_component(pod), action="Scheduling"
@@ -306,7 +306,7 @@ def _set_condition(pod: Obj, condition: dict[str, Any]) -> None:
 
 
 def _order(pod: Obj) -> tuple[int, str, int]:
-    """The highest priority first, then the oldest."""
+    """Sort by highest priority, then by age."""
     meta = pod["metadata"]
     return -int(pod["spec"].get("priority") or 0), meta["creationTimestamp"], int(meta["resourceVersion"])
 
@@ -316,7 +316,7 @@ def _component(pod: Obj) -> str:
 
 
 def _scheduling_key(pod: Obj) -> str:
-    """What two pods have in common that fit on the same nodes."""
+    """Return a key that pods with equal scheduling needs share."""
     spec = pod["spec"]
     affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     claims = [v["persistentVolumeClaim"] for v in spec.get("volumes") or () if "persistentVolumeClaim" in v]
@@ -333,12 +333,12 @@ def _scheduling_key(pod: Obj) -> str:
 
 
 def _wants(pod: Obj) -> tuple[Any, ...]:
-    """What of a pod can make it schedulable when it changes."""
+    """Return the fields whose changes can make a pod schedulable."""
     return pod["spec"], pod["metadata"].get("labels"), pod["metadata"].get("annotations")
 
 
 def _node_matters(event: WatchEvent) -> bool:
-    """Whether a change of a node can matter: heartbeats don't."""
+    """Whether a node change is relevant; heartbeats are not."""
     if event.type != "MODIFIED" or event.old is None:
         return True
     old, new = event.old, event.obj

@@ -1,1 +1,1 @@
-"""What a kubelet and the metrics server answer: logs, programs in containers, usage."""
+"""Answers of kubelet and metrics server: logs, exec, usage."""

@@ -1,7 +1,7 @@
-"""Programs beside a container's, and its output, over WebSocket: the subresources `exec` and `attach`.
+"""The subresources `exec` and `attach` over WebSocket.
 
-The frames are those of `v5.channel.k8s.io`; `v4.channel.k8s.io` has no frame for the end of the input. SPDY
-is not served: kubectl asks for a WebSocket first.
+The frames follow `v5.channel.k8s.io`; `v4.channel.k8s.io` has no frame for the end of the input. SPDY is not
+supported: kubectl tries a WebSocket first.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tui.emulator.shells.program import Place, ReplicaProgram
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 DEFAULT_SIZE = (80, 24)
-"""Columns and rows until the client says its own."""
+"""Columns and rows until the client sends its own."""
 _TRUE = {"true", "1"}
 
 
 def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodContainer, Place]:
-    """Where the container runs. Raises BadRequest where it does not."""
+    """Return the container and its place. Raises BadRequest if it does not run."""
     container = chosen_container(pod, name)
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
     if worker is None:
@@ -54,12 +54,12 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodConta
         plan = AttemptPlan.load(run.plan)
         return chosen, Place.of(container, process, plan.replicas[0].workdir)
     except OSError as error:
-        # It has just ended, or its pod is gone.
+        # The container has just ended, or its pod is gone.
         raise gone from error
 
 
 async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> None:
-    """Run a program until it, its container or the client ends. Raises ApiError before the socket is open."""
+    """Run a program until it, its container or the client ends. Raises ApiError before the socket opens."""
     query = socket.query_params
     command = query.getlist("command")
     if not command:
@@ -90,7 +90,7 @@ async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> 
         reply = failure(program.ended.reason, None) if code is None else ended(code)
         await _finish(socket, reply)
     except WebSocketDisconnect:
-        # The client has gone; whoever waits for the end of the program reads no more.
+        # The client is gone and does not read the end of the program.
         pass
     finally:
         program.hang_up()
@@ -101,7 +101,7 @@ async def run_exec(socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any]) -> 
 async def run_attach(
     socket: WebSocket, kubelet: Kubelet, pod: dict[str, Any], log: AsyncIterator[bytes]
 ) -> None:
-    """Send the container's output from now on; a container has no input here."""
+    """Send the container's output from now on; containers have no input here."""
     await asyncio.to_thread(place_of, kubelet, pod, socket.query_params.get("container", ""))
     await socket.accept(subprotocol=_protocol(socket))
     await socket.send_bytes(frame(frames.OUTPUT))
@@ -119,7 +119,7 @@ async def run_attach(
 
 
 def ended(code: int) -> dict[str, Any]:
-    """The Status of a program that has ended."""
+    """Return the Status of an ended program."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     text = f"command terminated with non-zero exit code: command terminated with exit code {code}"
@@ -151,7 +151,7 @@ async def _finish(socket: WebSocket, reply: dict[str, Any]) -> None:
 
 
 async def _feed(socket: WebSocket, program: ReplicaProgram, takes_input: bool) -> None:
-    """Pass the client's frames on; where they end, the client has gone."""
+    """Forward the client's frames until it disconnects."""
     try:
         while True:
             message = await socket.receive()

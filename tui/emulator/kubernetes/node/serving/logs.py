@@ -18,7 +18,7 @@ from tui.emulator.kubernetes.times import NANOSECONDS, parse, rfc3339_nano
 from tui.emulator.paths import AttemptDir
 
 FOLLOW_SECONDS = 0.1
-"""Between two looks for new lines."""
+"""Poll interval for new lines."""
 _TRUE = {"true", "1", "t", "T", "TRUE", "True", ""}
 
 
@@ -39,7 +39,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, query: Mapping[str, str], pod: str) -> LogOptions:
-        """Raises Invalid with the API server's causes, BadRequest for what is no number."""
+        """Parse the options. Raises Invalid with the API server's causes, BadRequest for non-numbers."""
         causes: list[FieldCause] = []
 
         def number(name: str, least: int) -> int | None:
@@ -74,11 +74,11 @@ class LogOptions:
 
 
 def read_log(kubelet: Kubelet, pod: dict[str, Any], options: LogOptions) -> AsyncIterator[bytes]:
-    """The log, in parts. Raises BadRequest where there is none."""
+    """Stream the log. Raises BadRequest if there is none."""
     container = chosen_container(pod, options.container)
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
     if worker is None:
-        # Not bound to a node yet.
+        # The pod is not bound to a node yet.
         return _nothing()
     chosen = next(candidate for candidate in worker.containers if candidate.name == container)
     run = _run(chosen, pod["metadata"]["name"], options.previous)
@@ -86,7 +86,7 @@ def read_log(kubelet: Kubelet, pod: dict[str, Any], options: LogOptions) -> Asyn
 
 
 def chosen_container(pod: dict[str, Any], container: str) -> str:
-    """The container's name: the only one where none is given. Raises BadRequest."""
+    """Return the container's name, by default the only one. Raises BadRequest."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     main = [str(declared["name"]) for declared in spec.get("containers") or ()]
     init = [str(declared["name"]) for declared in spec.get("initContainers") or ()]
@@ -101,7 +101,7 @@ def chosen_container(pod: dict[str, Any], container: str) -> str:
 
 
 def _run(container: PodContainer, pod: str, previous: bool) -> AttemptDir:
-    """The run whose output is asked for. Raises BadRequest, in the kubelet's words."""
+    """Return the run to read. Raises BadRequest with the kubelet's message."""
     state, last = container.state.state, container.state.last.get("terminated")
     where = f'container "{container.name}" in pod "{pod}"'
     if previous:
@@ -126,13 +126,13 @@ async def _nothing() -> AsyncIterator[bytes]:
 async def _stream(container: PodContainer, run: AttemptDir, options: LogOptions) -> AsyncIterator[bytes]:
     left = options.limit
     over = _is_over(container, run)
-    # A long log takes a while to seek in.
+    # Seeking in a long log takes a while.
     log = await asyncio.to_thread(
         RunLog, run, container.name, since=options.since, tail=options.tail, ended=over
     )
     try:
         while True:
-            # First, so that the read after it gets everything.
+            # Check before reading, so that the last read gets everything.
             over = _is_over(container, run)
             while lines := log.read(over):
                 data = b"".join(_encode(line, options.timestamps) for line in lines)
@@ -151,7 +151,7 @@ async def _stream(container: PodContainer, run: AttemptDir, options: LogOptions)
 
 
 def _is_over(container: PodContainer, run: AttemptDir) -> bool:
-    """Whether the run has ended: its output is complete."""
+    """Whether the run has ended, so that its output is complete."""
     return container.number != run.number or not container.active
 
 

@@ -1,4 +1,4 @@
-"""CPU, memory, network and accelerators of the pods: metrics.k8s.io, and a kubelet's metrics."""
+"""Pods' use of CPU, memory, network and accelerators: metrics.k8s.io and a kubelet's metrics."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tui.emulator.runner.database import read_samples
 from tui.emulator.runner.simulated_gpus import MARK
 
 WINDOW = 30.0
-"""Seconds; an older sample says nothing about now."""
+"""Age in seconds of the oldest usable sample."""
 GPU_MEMORY = 40 << 30
-"""Bytes of a simulated accelerator: an A100's."""
+"""Memory in bytes of a simulated accelerator, an A100."""
 
 
 @dataclass
 class Usage:
-    """The newest samples of one container; absent ones are not measured."""
+    """Newest samples of one container; None if not measured."""
 
     time: float
     cores: float | None = None
@@ -33,11 +33,11 @@ class Usage:
     received: float | None = None
     sent: float | None = None
     accelerators: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    """Index, with a mark where it is simulated → metric → share."""
+    """Index, marked if simulated → metric → share."""
 
 
 def usage_of(container: PodContainer) -> Usage | None:
-    """What a running container uses; None before its first sample."""
+    """Return the usage of a running container, or None before its first sample."""
     run = container.run_folder
     if run is None or not container.state.running:
         return None
@@ -64,7 +64,7 @@ def usage_of(container: PodContainer) -> Usage | None:
 
 
 def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
-    """The PodMetrics of a running pod; None while nothing of it is measured."""
+    """Return the PodMetrics of a running pod, or None before the first sample."""
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
     measured: list[dict[str, Any]] = []
     newest = 0.0
@@ -91,7 +91,7 @@ def pod_metrics(kubelet: Kubelet, pod: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def node_metrics(kubelet: Kubelet, node: dict[str, Any]) -> dict[str, Any]:
-    """The NodeMetrics: what the containers of the node's pods use together."""
+    """Return the NodeMetrics: the total use of the node's pods."""
     cores = memory = 0.0
     for container in containers_on(kubelet, node["metadata"]["name"]):
         if usage := usage_of(container):
@@ -109,12 +109,12 @@ def node_metrics(kubelet: Kubelet, node: dict[str, Any]) -> dict[str, Any]:
 
 
 def containers_on(kubelet: Kubelet, node: str) -> list[PodContainer]:
-    """The containers of a node's pods."""
+    """Return the containers of a node's pods."""
     return [container for worker in kubelet.pods_on(node) for container in worker.containers]
 
 
 def prometheus(kubelet: Kubelet, node: str) -> str:
-    """The node's containers in the text format of Prometheus, with cAdvisor's names.
+    """Return the node's containers in the Prometheus text format with cAdvisor's names.
 
     A simulated accelerator has the label `simulated`.
     """
