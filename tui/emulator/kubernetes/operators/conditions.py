@@ -1,4 +1,4 @@
-"""Conditions as `batch/v1`, JobSet, TrainJob and Kueue have them: one of each type, with a time of change."""
+"""Conditions of `batch/v1`, JobSet, TrainJob and Kueue: one per type, with a transition time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tui.emulator.kubernetes.operators.metadata import Obj
 
 
 def find(status: Mapping[str, Any], condition: str) -> Obj | None:
-    """The condition of this type."""
+    """Return the condition of this type."""
     present: list[Obj] = status.get("conditions") or []
     return next((entry for entry in present if entry["type"] == condition), None)
 
@@ -30,7 +30,7 @@ def put(
     value: str = "True",
     generation: int | None = None,
 ) -> bool:
-    """Set a condition; whether anything of it changed. Its time changes with its status only."""
+    """Set a condition and return whether it changed. Its time changes only with its status."""
     current = find(status, condition)
     new: Obj = {"type": condition, "status": value, "reason": reason, "message": message}
     if current is not None and all(current.get(field) == text for field, text in new.items()):

@@ -1,4 +1,4 @@
-"""What the server starts of the operators."""
+"""All controllers of operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tui.emulator.kubernetes.operators.trainjob.controller import TrainJobContro
 
 
 def controllers(objects: Objects, config: KubernetesConfig | None = None) -> Sequence[Controller]:
-    """The controllers of all kinds of jobs. With `config` they find what a new cluster holds."""
+    """Return the controllers of all job kinds. With `config`, create a new cluster's initial objects."""
     if config is not None:
         create_missing(objects, [*ready_made_runtimes(), *queue_over(config.node_pools)])
     return [

@@ -1,4 +1,4 @@
-"""The garbage collector: what an object owns goes before it (Foreground) or after it (Background)."""
+"""The garbage collector: deletes dependents before (Foreground) or after (Background) their owner."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tui.emulator.kubernetes.watching import WatchEvent
 
 
 class GarbageCollector(Controller):
-    """Deletes the objects whose owners are gone, and lets those go that wait for what they own."""
+    """Deletes the objects whose owners are gone, and releases owners that wait for dependents."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
         self._owned: dict[str, set[Key]] = {}
-        """By the uid of the owner: what may name it as its owner."""
+        """Owner uid → objects that may reference it."""
 
     @property
     def name(self) -> str:
@@ -49,21 +49,22 @@ class GarbageCollector(Controller):
         if obj is None:
             return None
         if is_terminating(obj):
-            self._let_go(key, obj)
+            self._release(key, obj)
         else:
             self._collect(key, obj)
         return None
 
     def _collect(self, key: Key, obj: Obj) -> None:
-        """Delete an object that no owner is left for; forget the owners that are gone while others stay."""
+        """Delete an object without remaining owners; drop references to deleted owners while others
+        remain."""
         references = obj["metadata"].get("ownerReferences") or []
         owners = [self._owner(key, reference) for reference in references]
-        if not references or None in owners:  # an owner of an unknown type may well be there
+        if not references or None in owners:  # an owner of an unknown type may exist
             return
         gone = [reference for reference, owner in zip(references, owners, strict=True) if owner == {}]
         waiting = [owner for owner in owners if owner and FOREGROUND in _finalizers(owner)]
         if len(gone) + len(waiting) == len(references):
-            # What it owns in turn goes before it where its owner waits for all of it.
+            # Its dependents are deleted first if its owner waits for all of them.
             propagation = "Foreground" if waiting and self._dependents(obj) else "Background"
             store.delete(
                 self.objects, key.resource, key.namespace, key.name, uid=uid_of(obj), propagation=propagation
@@ -77,8 +78,8 @@ class GarbageCollector(Controller):
                 lambda stored: stored["metadata"].update(ownerReferences=left),
             )
 
-    def _let_go(self, key: Key, obj: Obj) -> None:
-        """Take the finalizer of an object whose dependents are gone, or are to stay."""
+    def _release(self, key: Key, obj: Obj) -> None:
+        """Remove the finalizer of an object whose dependents are gone or orphaned."""
         finalizers = _finalizers(obj)
         dependents = self._dependents(obj)
         if ORPHAN in finalizers:
@@ -91,7 +92,7 @@ class GarbageCollector(Controller):
                 store.remove_finalizer(self.objects, key.resource, obj, FOREGROUND)
 
     def _dependents(self, owner: Obj) -> list[tuple[ApiResource, Obj]]:
-        """What names this object as an owner, as the store has it now."""
+        """Return the stored objects that reference this owner."""
         dependents = []
         for key in sorted(self._owned.get(uid_of(owner), ()), key=str):
             obj = store.find(self.objects, key.resource, key.namespace, key.name)
@@ -109,7 +110,7 @@ class GarbageCollector(Controller):
         return Key(resource, key.namespace if resource.namespaced else "", reference["name"])
 
     def _owner(self, key: Key, reference: Obj) -> Obj | None:
-        """The owner; an empty object where it is gone; None where nobody can say."""
+        """Return the owner, an empty object if it is gone, or None if its type is unknown."""
         where = self._key_of_owner(key, reference)
         if where is None:
             return None

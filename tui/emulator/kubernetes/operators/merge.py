@@ -1,4 +1,4 @@
-"""Strategic merge: a patch changes the members of a list that have a name, instead of the whole list."""
+"""Strategic merge: patches named list members instead of replacing the list."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KEYS = {
     "imagePullSecrets": "name",
     "schedulingGates": "name",
 }
-"""By the field of a list: what its members are known by. Other lists are replaced."""
+"""List field → key that identifies its members. Other lists are replaced."""
 
 
 def merged(source: Any, patch: Any, field: str = "") -> Any:
-    """A copy of `source` with the patch; null removes."""
+    """Return a copy of `source` with the patch applied; null removes."""
     if isinstance(patch, dict):
         result = dict(source) if isinstance(source, dict) else {}
         for name, value in patch.items():

@@ -1,4 +1,4 @@
-"""Owners, labels and times of objects in REST form."""
+"""Owners, labels and times of REST objects."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ Obj = dict[str, Any]
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
-    """The object's name."""
+    """Return the object's name."""
     return str(obj["metadata"]["name"])
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str:
-    """The object's namespace; empty for an object of the cluster."""
+    """Return the object's namespace, or "" if it is cluster-scoped."""
     return str(obj["metadata"].get("namespace", ""))
 
 
 def uid_of(obj: Mapping[str, Any]) -> str:
-    """The object's uid; empty before it is created."""
+    """Return the object's uid, or "" before its creation."""
     return str(obj["metadata"].get("uid", ""))
 
 
 def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
-    """The object's labels."""
+    """Return the object's labels."""
     return obj["metadata"].get("labels") or {}
 
 
 def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
-    """The object's annotations."""
+    """Return the object's annotations."""
     return obj["metadata"].get("annotations") or {}
 
 
 def phase_of(pod: Mapping[str, Any]) -> str:
-    """The phase of a pod; Pending before it has one."""
+    """Return the phase of a pod; Pending by default."""
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
@@ -45,7 +45,7 @@ def is_terminating(obj: Mapping[str, Any]) -> bool:
 
 
 def controller_of(obj: Mapping[str, Any]) -> Obj | None:
-    """The owner reference of the controller that made the object."""
+    """Return the owner reference of the object's controller."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             return dict(reference)
@@ -53,13 +53,13 @@ def controller_of(obj: Mapping[str, Any]) -> Obj | None:
 
 
 def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Whether `owner`, and not another object of its name, made the object."""
+    """Whether `owner`, not just an object of its name, controls the object."""
     reference = controller_of(obj)
     return reference is not None and reference["uid"] == uid_of(owner)
 
 
 def owner_reference(owner: Mapping[str, Any]) -> Obj:
-    """The reference of an object to the controller that makes it."""
+    """Return a controller reference to `owner`."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -79,7 +79,7 @@ def owned(
     metadata: Obj | None = None,
     **fields: Any,
 ) -> Obj:
-    """A new object that `owner` controls, in its namespace; `metadata` has labels and annotations."""
+    """Return a new object in `owner`'s namespace, controlled by it; `metadata` has labels and annotations."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -94,5 +94,5 @@ def owned(
 
 
 def seconds_until(start: str, after: float, now: datetime) -> float:
-    """How long until `after` seconds from `start` have passed; negative when they have."""
+    """Return the seconds until `after` seconds from `start` have passed; negative if they have."""
     return after - (now - datetime.fromisoformat(start)).total_seconds()

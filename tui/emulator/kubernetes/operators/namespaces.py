@@ -1,4 +1,4 @@
-"""The end of a namespace: its contents go first."""
+"""Deletes namespaces, contents first."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tui.emulator.kubernetes.resources import NAMESPACES, ApiResource
 from tui.emulator.kubernetes.watching import Obj
 
 FINALIZER = "kubernetes"
-LOOK_AGAIN_SECONDS = 0.2
-"""While contents of a terminating namespace are still there, e.g. pods in their grace period."""
+POLL_SECONDS = 0.2
+"""Poll interval while a terminating namespace has contents, e.g. pods in their grace period."""
 
 
 class NamespaceController(Controller):
-    """Deletes what is in a terminating namespace, then lets the namespace go."""
+    """Deletes the contents of a terminating namespace, then releases it."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
@@ -40,7 +40,7 @@ class NamespaceController(Controller):
                 if "deletionTimestamp" not in obj["metadata"]:
                     self.objects.delete(resource, key.name, obj["metadata"]["name"])
         if left:
-            return LOOK_AGAIN_SECONDS
+            return POLL_SECONDS
 
         def release(obj: Obj) -> None:
             obj["spec"]["finalizers"] = [finalizer for finalizer in finalizers if finalizer != FINALIZER]

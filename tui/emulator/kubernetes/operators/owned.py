@@ -1,6 +1,6 @@
-"""What a controller's objects own, found without a look at every object of the namespace.
+"""Index of owned objects, which avoids scanning a whole namespace.
 
-Only the controller itself makes what its objects own: what it has seen and what it has made is all there is,
+Only the controller itself creates what its objects own, so the objects it has seen and created are complete,
 even while its watch lags behind the store.
 """
 
@@ -15,19 +15,19 @@ from tui.emulator.kubernetes.watching import WatchEvent
 
 
 class Owned:
-    """The keys of objects by the uid of their owner; the objects themselves are the store's."""
+    """Keys of objects by the uid of their owner; the objects stay in the store."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._keys: dict[str, dict[Key, None]] = {}
 
     def see(self, event: WatchEvent) -> None:
-        """Take note of a change."""
+        """Record a change."""
         if event.type == "DELETED":
             owner = controller_of(event.obj)
             own = self._keys.get(owner["uid"]) if owner is not None else None
             key = key_of(event.resource, event.obj)
-            # A new object may have its name already.
+            # A new object may already have the name.
             if own is not None and store.find(self._objects, *key) is None:
                 own.pop(key, None)
                 if not own and owner is not None:
@@ -36,13 +36,13 @@ class Owned:
             self.add(event.resource, event.obj)
 
     def add(self, resource: ApiResource, obj: Obj) -> None:
-        """Take note of an object."""
+        """Record an object."""
         owner = controller_of(obj)
         if owner is not None:
             self._keys.setdefault(owner["uid"], {})[key_of(resource, obj)] = None
 
     def of(self, owner: Obj, resource: ApiResource) -> list[Obj]:
-        """What `owner` has of a type, in the order of the names."""
+        """Return the owner's objects of a type, sorted by name."""
         keys = sorted(key for key in self._keys.get(uid_of(owner), ()) if key.resource == resource)
         objs = (store.find(self._objects, *key) for key in keys)
         return [obj for obj in objs if obj is not None and is_controlled_by(obj, owner)]

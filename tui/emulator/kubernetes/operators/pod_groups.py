@@ -1,4 +1,4 @@
-"""The status of PodGroups: how many of their pods have a node, run or have ended, and why they wait."""
+"""Status of PodGroups: counts of their pods, phase, and why they wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COSCHEDULING, VOLCANO = "scheduling.x-k8s.io", "scheduling.volcano.sh"
 
 
 class PodGroupController(Controller):
-    """Keeps the status of the PodGroups of both schedulers."""
+    """Updates the status of both schedulers' PodGroups."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
@@ -57,7 +57,7 @@ class PodGroupController(Controller):
         return None
 
     def _say_why(self, status: Obj, members: list[Obj], least: int) -> None:
-        """Volcano's conditions: Scheduled, or Unschedulable with the reason."""
+        """Set Volcano's conditions: Scheduled, or Unschedulable with the reason."""
         now = rfc3339(self.objects.now())
         if sum(_is_placed(pod) for pod in members) >= least:
             message = "pod group is ready"
@@ -97,7 +97,7 @@ def _counts(members: list[Obj]) -> dict[str, int]:
 
 
 def _phase(members: list[Obj], least: int) -> str:
-    """The phase that scheduler-plugins gives a group."""
+    """Return the phase in scheduler-plugins."""
     counts = _counts(members)
     if not members:
         return "Pending"
@@ -111,7 +111,7 @@ def _phase(members: list[Obj], least: int) -> str:
 
 
 def _volcano_phase(members: list[Obj], least: int) -> str:
-    """The phase that Volcano gives a group."""
+    """Return the phase in Volcano."""
     counts = _counts(members)
     if members and counts["succeeded"] >= least:
         return "Completed"

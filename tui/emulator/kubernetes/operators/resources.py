@@ -1,4 +1,4 @@
-"""What pods ask for, as exact amounts."""
+"""Resource requests of pods as exact amounts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Amounts = dict[str, Decimal]
 
 
 def container_requests(container: Mapping[str, Any]) -> Amounts:
-    """The requests of a container; what it only limits, it requests too."""
+    """Return the requests of a container; a limit is also a request."""
     resources = container.get("resources") or {}
     amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {resource: quantity.parse(amount) for resource, amount in amounts.items()}
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """The requests of a pod: the sum of its containers, or the largest init container if that is more."""
+    """Return the requests of a pod: the sum of its containers, or the largest init container."""
     total: Amounts = {}
     for container in spec.get("containers") or ():
         add(total, container_requests(container))
@@ -40,7 +40,7 @@ _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 def render(resource: str, amount: Decimal) -> str:
-    """An amount as Kubernetes writes it: CPUs in thousandths, bytes in the largest unit that is whole."""
+    """Format an amount like Kubernetes: CPUs in thousandths, bytes in the largest whole unit."""
     if resource == "cpu" or amount != amount.to_integral_value():
         thousandths = amount.scaleb(3).to_integral_value()
         whole = thousandths % 1000 == 0

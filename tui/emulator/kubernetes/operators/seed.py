@@ -1,4 +1,4 @@
-"""What a new cluster holds: the ready-made training runtimes, and a queue over its node pools."""
+"""Initial objects of a new cluster: training runtimes and a queue over its node pools."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tui.emulator.kubernetes.operators.resources import render
 PACKAGE = "tui.emulator.kubernetes.operators"
 GPU, SPOT = "nvidia.com/gpu", "cloud.google.com/gke-spot"
 QUEUE = "training"
-"""The name of the queue, of its namespace and of its ClusterQueue."""
+"""Name of the LocalQueue, its namespace and its ClusterQueue."""
 
 
 def ready_made_runtimes() -> list[Obj]:
-    """The ClusterTrainingRuntimes that Kubeflow Trainer installs."""
+    """Return the ClusterTrainingRuntimes that Kubeflow Trainer installs."""
     file = importlib.resources.files(PACKAGE).joinpath("trainjob", "runtimes.yaml")
     return list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
 
 
 def queue_over(pools: Sequence[NodePool]) -> Iterator[Obj]:
-    """A flavor for each node pool, a ClusterQueue with the size of the pools, and a LocalQueue."""
+    """Yield a flavor per node pool, a ClusterQueue with the pools' size, and a LocalQueue."""
     pools = [pool for pool in pools if pool.nodes]
     if not pools:
         return
@@ -56,7 +56,7 @@ def _object(kind: str, name: str, spec: Obj, *, namespace: str = "") -> Obj:
 
 
 def _flavor(pool: NodePool) -> Obj:
-    """The nodes of a pool; the tolerations let the pods onto nodes that others keep off."""
+    """Return a pool's flavor spec; its tolerations admit pods to the pool's tainted nodes."""
     keys = [GPU] * (pool.accelerators > 0) + [SPOT] * pool.spot
     spec: Obj = {"nodeLabels": {"cloud.google.com/gke-nodepool": pool.name}}
     if keys:
@@ -78,9 +78,9 @@ def _quota(pool: NodePool) -> Obj:
 
 
 def create_missing(objects: Objects, objs: Iterable[Obj]) -> None:
-    """Create the objects whose names are free; what was changed or created before stays.
+    """Create the missing objects; existing ones stay unchanged.
 
-    One of a namespace that the settings leave out is left out too.
+    Objects in namespaces that the settings leave out are skipped.
     """
     for obj in objs:
         with suppress(ApiNotFound):

@@ -13,7 +13,7 @@ from tui.emulator.kubernetes.resources import ApiResource
 
 
 def find(objects: Objects, resource: ApiResource, namespace: str, name: str) -> Obj | None:
-    """The object of this name, if there is one."""
+    """Return the object with this name, if it exists."""
     try:
         return objects.get(resource, namespace, name)
     except ApiNotFound:
@@ -21,7 +21,7 @@ def find(objects: Objects, resource: ApiResource, namespace: str, name: str) -> 
 
 
 def create(objects: Objects, obj: Obj) -> bool:
-    """Create an object of the type it names; False where its name is taken."""
+    """Create an object of its declared type; return False if the name is taken."""
     group, _, version = obj["apiVersion"].rpartition("/")
     try:
         objects.create(objects.resource(obj["kind"], group, version), obj)
@@ -31,7 +31,7 @@ def create(objects: Objects, obj: Obj) -> bool:
 
 
 def delete(objects: Objects, resource: ApiResource, namespace: str, name: str, **how: Any) -> bool:
-    """Delete an object; False where there is none."""
+    """Delete an object; return False if it does not exist."""
     try:
         objects.delete(resource, namespace, name, **how)
     except ApiNotFound:
@@ -40,7 +40,7 @@ def delete(objects: Objects, resource: ApiResource, namespace: str, name: str, *
 
 
 def set_status(objects: Objects, resource: ApiResource, obj: Obj, status: Obj) -> None:
-    """Store a new status of an object that may have gone meanwhile."""
+    """Store a new status, unless the object is gone."""
 
     def edit(stored: Obj) -> None:
         stored["status"] = status
@@ -49,7 +49,7 @@ def set_status(objects: Objects, resource: ApiResource, obj: Obj, status: Obj) -
 
 
 def set_spec(objects: Objects, resource: ApiResource, obj: Obj, spec: Obj) -> None:
-    """Store a new specification of an object that may have gone meanwhile."""
+    """Store a new spec, unless the object is gone."""
 
     def edit(stored: Obj) -> None:
         stored["spec"] = spec
@@ -58,7 +58,7 @@ def set_spec(objects: Objects, resource: ApiResource, obj: Obj, spec: Obj) -> No
 
 
 def remove_finalizer(objects: Objects, resource: ApiResource, obj: Obj, finalizer: str) -> None:
-    """Remove a finalizer of an object that may be gone."""
+    """Remove a finalizer, unless the object is gone."""
 
     def edit(stored: Obj) -> None:
         left = [name for name in stored["metadata"].get("finalizers") or () if name != finalizer]
@@ -72,6 +72,6 @@ def remove_finalizer(objects: Objects, resource: ApiResource, obj: Obj, finalize
 def change(
     objects: Objects, resource: ApiResource, obj: Obj, edit: Callable[[Obj], None], *, status: bool = False
 ) -> None:
-    """Change an object that may have gone meanwhile."""
+    """Change an object, unless it is gone."""
     with suppress(ApiNotFound):
         objects.change(resource, namespace_of(obj), name_of(obj), edit, status=status)

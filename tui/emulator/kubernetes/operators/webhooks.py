@@ -1,4 +1,4 @@
-"""The operators' admission webhooks: what they fill in and refuse before the API stores a job."""
+"""The operators' admission webhooks: defaults and validation before the API stores a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESERVED_MPI = {
     "OMPI_MCA_orte_keep_fqdn_hostnames",
     "OMPI_MCA_orte_set_default_slots",
 }
-# The groups of the operators' types.
+# API groups of the operators' types.
 GROUPS = {"kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kueue.x-k8s.io"}
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
@@ -32,7 +32,7 @@ Check = Callable[[Obj, Obj | None], Iterator[str]]
 
 
 class Webhooks:
-    """Completes an object, lets the API check it, then refuses what the operators refuse."""
+    """Defaults an object, runs the API's admission, then validates it."""
 
     def __init__(self, objects: Objects, api: Admission) -> None:
         self._objects, self._api = objects, api
@@ -56,7 +56,7 @@ class Webhooks:
         }
 
     def __call__(self, resource: ApiResource, obj: Obj, old: Obj | None) -> None:
-        """Raises what the API raises, and Forbidden."""
+        """Admit an object. Raises the API's errors, and Forbidden."""
         key = (resource.group, resource.plural)
         queued = self._queued.get(key)
         if resource.group in GROUPS and isinstance(obj.get("spec"), dict):
@@ -106,7 +106,7 @@ class Webhooks:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value as a program reads it that takes null for what is not there."""
+    """Return the value without nulls, which count as missing."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -115,7 +115,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _waits_in_a_queue(obj: Obj) -> bool:
-    """Whether a new job has a queue and is no part of another job."""
+    """Whether a new job has a queue and no owner."""
     named = bool(labels_of(obj).get(QUEUE_LABEL)) and not obj["metadata"].get("ownerReferences")
     return named and isinstance(obj.get("spec"), dict)
 
@@ -127,7 +127,7 @@ def _refuse(webhook: str, reasons: list[str]) -> None:
 
 
 def _queue(kind: QueuedKind, job: Obj, old: Obj) -> Iterator[str]:
-    """A job changes its queue only while it is suspended."""
+    """Check that a running job does not change its queue."""
     before, after = labels_of(old).get(QUEUE_LABEL), labels_of(job).get(QUEUE_LABEL)
     if before and before != after and not kind.is_suspended(old):
         yield f'metadata.labels[{QUEUE_LABEL}]: Invalid value: "{after or ""}": field is immutable'

@@ -23,7 +23,7 @@ MANAGER = "kubernetes.io/job-controller"
 
 
 class BatchJobController(Controller):
-    """Keeps the pods of Jobs."""
+    """Reconciles Jobs and their pods."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
@@ -50,7 +50,7 @@ class BatchJobController(Controller):
         if key.resource == self.pods:
             pod = store.find(self.objects, *key)
             if pod is not None and self._job_of(pod) is None:
-                self._untrack(pod)  # nobody is left to count it
+                self._untrack(pod)  # no Job is left to count it
             return None
         job = store.find(self.objects, *key)
         if job is None or job["spec"].get("managedBy") not in (None, MANAGER):
@@ -60,7 +60,7 @@ class BatchJobController(Controller):
         return plan.again
 
     def _job_of(self, pod: Obj) -> Obj | None:
-        """The Job that made a pod, if it is still there."""
+        """Return the Job that created a pod, if it still exists."""
         for owner in owner_keys(pod, self.jobs):
             job = store.find(self.objects, *owner)
             if job is not None and is_controlled_by(pod, job):

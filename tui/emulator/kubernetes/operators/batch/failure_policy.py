@@ -1,4 +1,4 @@
-"""What a Job's podFailurePolicy says of a failed pod."""
+"""Evaluates a Job's podFailurePolicy for a failed pod."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FailureVerdict:
 
 
 def judge(policy: Mapping[str, Any] | None, pod: Mapping[str, Any]) -> FailureVerdict:
-    """What the first rule that matches the pod says; a failure that none matches counts."""
+    """Apply the first rule that matches the pod; a failure without a match counts."""
     for index, rule in enumerate((policy or {}).get("rules") or ()):
         reason = _match(rule, pod)
         if not reason or rule["action"] == "FailIndex":

@@ -1,4 +1,4 @@
-"""Sets of completion indexes as a Job's status writes them, e.g. `0,2-4`."""
+"""Sets of completion indexes in the format of a Job's status, e.g. `0,2-4`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def parse(text: str) -> set[int]:
-    """The indexes of a text; raises ValueError where it is none."""
+    """Parse a set of indexes. Raises ValueError."""
     indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -15,7 +15,7 @@ def parse(text: str) -> set[int]:
 
 
 def render(indexes: Iterable[int]) -> str:
-    """The text of these indexes: three and more in a row with a hyphen."""
+    """Format indexes; runs of three or more get a hyphen."""
     runs: list[list[int]] = []
     for index in sorted(set(indexes)):
         if runs and runs[-1][1] == index - 1:

@@ -1,7 +1,7 @@
-"""What the job controller does about a Job at one moment, worked out from the Job and its pods alone.
+"""Plans the job controller's next actions from a Job and its pods alone.
 
-Pods are counted once, however often they are seen and even if the process ends in between: a pod that has
-ended is noted in `uncountedTerminatedPods` before its finalizer goes, and counted when its finalizer is gone.
+Each pod is counted once, even if the process ends in between: an ended pod is recorded in
+`uncountedTerminatedPods` before its finalizer is removed, and counted afterwards.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from tui.emulator.kubernetes.times import rfc3339
 
 FIRST_BACKOFF_S = 10.0
 LONGEST_BACKOFF_S = 600.0
-"""Between a pod's failure and its replacement; each failure in a row doubles the time."""
+"""Longest delay in seconds before a failed pod's replacement; each failure in a row doubles the delay."""
 BACKOFF_LIMIT = 6
-"""Where a Job says none."""
+"""Default backoff limit."""
 
 
 @dataclass
 class BatchJobPlan:
-    """The new status, then what to do to the pods, in this order."""
+    """The new status and the changes of pods, in order."""
 
     status: Obj
     untrack: list[Obj] = field(default_factory=list)
-    """Pods to take the finalizer from."""
+    """Pods whose finalizer to remove."""
     delete: list[Obj] = field(default_factory=list)
     create: list[Obj] = field(default_factory=list)
     delete_job: bool = False
     events: list[tuple[str, str, str]] = field(default_factory=list)
-    """Type, reason and message."""
+    """Type, reason and message of each Event."""
     again: float | None = None
 
-    def look_again(self, seconds: float) -> None:
-        """Look again in so many seconds, or earlier."""
+    def check_again(self, seconds: float) -> None:
+        """Check again after this many seconds, or earlier."""
         seconds = max(seconds, 0.0)
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
 def plan_job(job: Obj, pods: list[Obj], now: datetime) -> BatchJobPlan:
-    """What to do about the Job now."""
+    """Plan the next actions for the Job."""
     return _Planner(job, pods, now).plan()
 
 
 class _Planner:
-    """One look at a Job."""
+    """Plans one reconciliation of a Job."""
 
     def __init__(self, job: Obj, pods: list[Obj], now: datetime) -> None:
         self.job, self.spec, self.pods, self.now = job, job["spec"], pods, now
@@ -108,7 +108,7 @@ class _Planner:
         return 1 if parallelism is None else int(parallelism)
 
     def _target(self) -> Obj | None:
-        """The condition that says how the Job is going to end."""
+        """Return the condition that determines how the Job will end."""
         for condition in ("SuccessCriteriaMet", "FailureTarget"):
             if conditions.is_true(self.status, condition):
                 return conditions.find(self.status, condition)
@@ -118,12 +118,12 @@ class _Planner:
         conditions.put(self.status, condition, reason, message, rfc3339(self.now))
 
     def _noted(self, kind: str) -> list[str]:
-        """The uids of pods that have ended and are not in the counts yet."""
+        """Return the uids of ended pods that are not counted yet."""
         noted: list[str] = self.status.setdefault("uncountedTerminatedPods", {}).setdefault(kind, [])
         return noted
 
     def _count_untracked(self) -> None:
-        """Count the noted pods whose finalizer is gone."""
+        """Count the recorded pods whose finalizer is gone."""
         tracked = {uid_of(pod) for pod in self.tracked}
         for kind in ("succeeded", "failed"):
             noted = self._noted(kind)
@@ -149,7 +149,7 @@ class _Planner:
         return [pod for pod in self._new_failed if judge(self.spec.get("podFailurePolicy"), pod).counts]
 
     def _decide(self) -> None:
-        """Whether the Job ends, and how, if that is not decided yet."""
+        """Decide whether and how the Job ends, unless already decided."""
         if self._target() is not None:
             return
         policy = self.spec.get("podFailurePolicy")
@@ -181,7 +181,7 @@ class _Planner:
             return False
         left = seconds_until(started, deadline, self.now)
         if left > 0:
-            self.result.look_again(left)
+            self.result.check_again(left)
         return left <= 0
 
     def _success_policy(self) -> str:
@@ -195,7 +195,7 @@ class _Planner:
         return ""
 
     def _manage(self) -> None:
-        """Bring the number of active pods to what is wanted, and see whether the Job is complete."""
+        """Adjust the number of active pods, and check whether the Job is complete."""
         active = len(self.active)
         if self.suspended:
             self._remove(self.active)
@@ -218,7 +218,7 @@ class _Planner:
             self.result.events.append(("Normal", "Resumed", "Job resumed"))
 
     def _remove(self, pods: list[Obj]) -> None:
-        """Delete pods that are not to count as failed."""
+        """Delete pods without counting them as failed."""
         self.result.untrack += [pod for pod in pods if is_tracked(pod)]
         self.result.delete += pods
 
@@ -237,14 +237,15 @@ class _Planner:
         if missing <= 0:
             return active
         if (wait := self._backoff()) > 0:
-            self.result.look_again(wait)
-            return max(active, 1)  # it waits, and is not complete
+            self.result.check_again(wait)
+            return max(active, 1)  # a waiting Job is not complete
         created = [new_pod(self.job, index) for index in self._next_indexes(missing)]
         self.result.create = created
         return active + len(created)
 
     def _surplus(self, count: int) -> list[Obj]:
-        """The active pods to delete: those without a valid index of their own, then the least advanced."""
+        """Return the active pods to delete: first those without a valid unique index, then the least
+        advanced."""
         removed: list[Obj] = []
         if self.indexed:
             seen: set[int] = set()
@@ -265,7 +266,7 @@ class _Planner:
         return [index for index in range(self._completions()) if index not in used][:count]
 
     def _backoff(self) -> float:
-        """How long the next pod has to wait for the failures in a row before it."""
+        """Return the remaining back-off in seconds after consecutive failures."""
         ends = sorted(
             (ended, phase_of(pod) != "Succeeded")
             for pod in self.pods
@@ -282,7 +283,7 @@ class _Planner:
         return delay - (self.now - ends[-1][0]).total_seconds()
 
     def _track(self) -> None:
-        """Note the pods that have ended, and take their finalizers."""
+        """Record the ended pods and remove their finalizers."""
         target = self._target()
         for pod in self.tracked:
             failed = is_failed(self.job, pod)
@@ -313,7 +314,7 @@ class _Planner:
                 del self.status["uncountedTerminatedPods"][kind]
 
     def _finish(self) -> None:
-        """Set the last condition once all pods are counted and gone."""
+        """Set the final condition once all pods are counted and gone."""
         target = self._target()
         if target is None or self.status["uncountedTerminatedPods"] or self.status["terminating"]:
             return
@@ -337,7 +338,7 @@ class _Planner:
         ]
         left = seconds_until(ends[0]["lastTransitionTime"], ttl, self.now)
         if left > 0:
-            self.result.look_again(left)
+            self.result.check_again(left)
         else:
             self.result.delete_job = True
 
@@ -350,5 +351,5 @@ def _set_or_drop(status: Obj, name: str, value: int | str) -> None:
 
 
 def _progress(pod: Obj) -> tuple[bool, bool, bool]:
-    """How far a pod has come; the least advanced are deleted first."""
+    """Return a pod's progress; the least advanced pods are deleted first."""
     return bool(pod["spec"].get("nodeName")), phase_of(pod) == "Running", is_ready(pod)

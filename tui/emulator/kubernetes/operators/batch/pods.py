@@ -1,4 +1,4 @@
-"""The pods of a Job: how they are made, and what they count as."""
+"""Creation and classification of a Job's pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.emulator.kubernetes.operators.metadata import (
 )
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
-"""A pod has it until its Job has counted it."""
+"""Finalizer of a pod that its Job has not counted yet."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 LONGEST_NAME = 63
 
@@ -35,7 +35,7 @@ def is_tracked(pod: Mapping[str, Any]) -> bool:
 
 
 def is_active(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod waits or runs, and is to."""
+    """Whether a pod waits or runs and is not being deleted."""
     return phase_of(pod) not in ("Succeeded", "Failed") and not is_terminating(pod)
 
 
@@ -53,7 +53,7 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def replaces_only_failed(job: Mapping[str, Any]) -> bool:
-    """Whether a pod is replaced once it has failed, not already while it is being deleted."""
+    """Whether a pod is replaced only after it failed, not while it is being deleted."""
     policy = job["spec"].get("podReplacementPolicy")
     return policy == "Failed" or job["spec"].get("podFailurePolicy") is not None
 
@@ -66,13 +66,13 @@ def is_failed(job: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
 
 
 def index_of(pod: Mapping[str, Any]) -> int:
-    """The completion index of a pod; -1 without one."""
+    """Return the completion index of a pod, or -1."""
     text = annotations_of(pod).get(INDEX, "")
     return int(text) if text.isdigit() else -1
 
 
 def restarts_of(pods: Iterable[Mapping[str, Any]]) -> int:
-    """How often kubelets have started the containers of active pods again."""
+    """Return the container restarts of all active pods."""
     total = 0
     for pod in pods:
         if phase_of(pod) in ("Running", "Pending"):
@@ -83,7 +83,7 @@ def restarts_of(pods: Iterable[Mapping[str, Any]]) -> int:
 
 
 def ended_at(pod: Mapping[str, Any]) -> datetime | None:
-    """When the last container of a pod has ended; None where nothing says it."""
+    """Return when the last container of a pod ended, or None if unknown."""
     status = pod.get("status") or {}
     times = []
     for field in ("initContainerStatuses", "containerStatuses"):
@@ -96,7 +96,7 @@ def ended_at(pod: Mapping[str, Any]) -> datetime | None:
 
 
 def job_labels(job: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of all pods of a Job."""
+    """Return the labels of all pods of a Job."""
     uid, name = uid_of(job), name_of(job)
     return {
         "batch.kubernetes.io/controller-uid": uid,
@@ -107,7 +107,7 @@ def job_labels(job: Mapping[str, Any]) -> dict[str, str]:
 
 
 def new_pod(job: Mapping[str, Any], index: int | None) -> Obj:
-    """The next pod of a Job, for a completion index where it has such."""
+    """Return the next pod of a Job, for a completion index if it is indexed."""
     template = copy.deepcopy(job["spec"]["template"])
     metadata = template.get("metadata") or {}
     annotations = dict(metadata.get("annotations") or {})
@@ -134,7 +134,7 @@ def new_pod(job: Mapping[str, Any], index: int | None) -> Obj:
 
 
 def _shortened(name: str, suffix: str) -> str:
-    """The name cut so that the pod's name keeps its index and its random end."""
+    """Shorten the name so that index and random suffix fit."""
     return name[: LONGEST_NAME - len(suffix) - len("-xxxxx")] + suffix
 
 

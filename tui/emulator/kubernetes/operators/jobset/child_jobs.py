@@ -1,4 +1,4 @@
-"""The Jobs and the service that a JobSet has."""
+"""The Jobs, service and claims of a JobSet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANAGER = "jobset.sigs.k8s.io/jobset-controller"
 
 
 def with_defaults(jobset: Mapping[str, Any]) -> Obj:
-    """A copy of the JobSet with what its webhook fills in."""
+    """Return a copy of the JobSet with its webhook's defaults."""
     filled: Obj = copy.deepcopy(dict(jobset))
     spec = filled["spec"]
     spec.setdefault("successPolicy", {}).setdefault("operator", "All")
@@ -49,33 +49,33 @@ def with_defaults(jobset: Mapping[str, Any]) -> Obj:
 
 
 def replicated_jobs(jobset: Mapping[str, Any]) -> list[Obj]:
-    """The replicated jobs, in their order."""
+    """Return the replicated jobs in order."""
     jobs: list[Obj] = jobset["spec"].get("replicatedJobs") or []
     return jobs
 
 
 def job_name(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> str:
-    """The name of a child Job."""
+    """Return the name of a child Job."""
     return f"{name_of(jobset)}-{replicated['name']}-{index}"
 
 
 def subdomain(jobset: Mapping[str, Any]) -> str:
-    """The name of the service by which the pods have names in DNS."""
+    """Return the name of the service that gives the pods DNS names."""
     return str((jobset["spec"].get("network") or {}).get("subdomain") or name_of(jobset))
 
 
 def restarts(jobset: Mapping[str, Any]) -> int:
-    """How often the JobSet has been restarted."""
+    """Return the number of restarts of the JobSet."""
     return int((jobset.get("status") or {}).get("restarts") or 0)
 
 
 def attempt_of(job: Mapping[str, Any]) -> int:
-    """Which restart of the JobSet a Job belongs to."""
+    """Return the restart of the JobSet that a Job belongs to."""
     return int(labels_of(job).get(RESTART_ATTEMPT, "0"))
 
 
 def end_of(job: Mapping[str, Any]) -> str:
-    """Complete or Failed; empty for a Job that has not ended."""
+    """Return Complete or Failed, or "" if the Job has not ended."""
     status = job.get("status") or {}
     return next(
         (condition for condition in ("Complete", "Failed") if conditions.is_true(status, condition)), ""
@@ -83,7 +83,7 @@ def end_of(job: Mapping[str, Any]) -> str:
 
 
 def _before(jobset: Mapping[str, Any], replicated: Mapping[str, Any], *, group: str = "") -> int:
-    """The number of Jobs of the replicated jobs before this one."""
+    """Return the number of Jobs of the preceding replicated jobs."""
     total = 0
     for other in replicated_jobs(jobset):
         if other["name"] == replicated["name"]:
@@ -94,7 +94,7 @@ def _before(jobset: Mapping[str, Any], replicated: Mapping[str, Any], *, group: 
 
 
 def child_labels(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> dict[str, str]:
-    """The labels of a child Job and its pods; the annotations are the same."""
+    """Return the labels of a child Job and its pods, which are also its annotations."""
     every, group = replicated_jobs(jobset), replicated["groupName"]
     own_name = job_name(jobset, replicated, index)
     labels = {
@@ -121,7 +121,7 @@ def child_labels(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index
 
 
 def child_job(jobset: Mapping[str, Any], replicated: Mapping[str, Any], index: int) -> Obj:
-    """One Job of a replicated job; the JobSet has its defaults."""
+    """Return one Job of a replicated job; the JobSet has its defaults."""
     template = copy.deepcopy(replicated["template"])
     labels = child_labels(jobset, replicated, index)
     annotations = dict(labels)
@@ -152,7 +152,7 @@ def _marked(metadata: Mapping[str, Any], labels: Mapping[str, str], annotations:
 
 
 def resumed_spec(job: Mapping[str, Any], replicated: Mapping[str, Any]) -> Obj:
-    """A suspended Job's specification when it starts, with what Kueue has set in the JobSet meanwhile."""
+    """Return a suspended Job's spec for its start, with Kueue's changes of the JobSet."""
     spec: Obj = copy.deepcopy(job["spec"])
     spec["suspend"] = False
     ours, theirs = spec["template"], replicated["template"]["spec"]["template"]
@@ -172,7 +172,7 @@ def resumed_spec(job: Mapping[str, Any], replicated: Mapping[str, Any]) -> Obj:
 
 
 def headless_service(jobset: Mapping[str, Any]) -> Obj:
-    """The service by which the pods of a JobSet have names in DNS."""
+    """Return the headless service that gives the pods DNS names."""
     publish = (jobset["spec"].get("network") or {}).get("publishNotReadyAddresses", True)
     spec = {
         "clusterIP": "None",
@@ -183,7 +183,7 @@ def headless_service(jobset: Mapping[str, Any]) -> Obj:
 
 
 def claims(jobset: Mapping[str, Any]) -> Iterator[Obj]:
-    """The volume claims that all Jobs of a JobSet share."""
+    """Yield the volume claims that all Jobs of a JobSet share."""
     for policy in jobset["spec"].get("volumeClaimPolicies") or ():
         deleted = ((policy.get("retentionPolicy") or {}).get("whenDeleted") or "Delete") == "Delete"
         for template in policy.get("templates") or ():

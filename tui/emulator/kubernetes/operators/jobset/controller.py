@@ -27,7 +27,7 @@ from tui.emulator.kubernetes.watching import WatchEvent
 
 
 class JobSetController(Controller):
-    """Keeps the Jobs of JobSets."""
+    """Reconciles JobSets and their Jobs."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)

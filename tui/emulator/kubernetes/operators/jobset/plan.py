@@ -1,4 +1,4 @@
-"""What the JobSet controller does about a JobSet at one moment, worked out from it and its Jobs alone."""
+"""Plans the JobSet controller's next actions from a JobSet and its Jobs alone."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 
 @dataclass
 class JobSetPlan:
-    """The new status, and what to do to the Jobs."""
+    """The new status and the changes of the Jobs."""
 
     status: Obj
     create: list[Obj] = field(default_factory=list)
     delete: list[Obj] = field(default_factory=list)
     respecify: list[tuple[Obj, Obj]] = field(default_factory=list)
-    """Jobs with their new specifications."""
+    """Jobs and their new specs."""
     needs_service: bool = False
     delete_jobset: bool = False
     events: list[tuple[str, str, str]] = field(default_factory=list)
-    """Type, reason and message."""
+    """Type, reason and message of each Event."""
     again: float | None = None
 
 
 def plan_jobset(jobset: Obj, jobs: list[Obj], now: datetime) -> JobSetPlan:
-    """What to do about the JobSet, which has its defaults, now."""
+    """Plan the next actions for a JobSet that has its defaults."""
     return _Planner(jobset, jobs, now).plan()
 
 
@@ -98,7 +98,7 @@ class _Planner:
     def _set(
         self, condition: str, reason: str, message: str, *, value: str = "True", warn: bool = False
     ) -> None:
-        """Set a condition and report it; one that is not there is not set to False."""
+        """Set a condition and report it; a missing one is not set to False."""
         if value == "False" and conditions.find(self.status, condition) is None:
             return
         other = {
@@ -178,7 +178,7 @@ class _Planner:
         return int(replicated["replicas"]) == own["failed"] + own["ready"] + own["succeeded"]
 
     def _may_start(self, replicated: Mapping[str, Any], counts: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether what the replicated job depends on has got as far as it has to."""
+        """Whether the dependencies of a replicated job have reached the required state."""
         by_name = {job["name"]: job for job in replicated_jobs(self.jobset)}
         for dependency in replicated.get("dependsOn") or ():
             other = by_name[dependency["name"]]

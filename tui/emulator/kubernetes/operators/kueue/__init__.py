@@ -1,1 +1,1 @@
-"""Queues as Kueue has them: quota by flavor, admission by priority, preemption."""
+"""Kueue's queues: quota by flavor, admission by priority, preemption."""

@@ -1,4 +1,4 @@
-"""What Kueue knows of each kind of job: its pod sets, whether it runs, how it is started and stopped."""
+"""Kueue's handling of each job kind: pod sets, state, suspension."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNTIME_PATCH_MANAGER = "kueue.x-k8s.io/manager"
 
 @dataclass(frozen=True)
 class PodSet:
-    """Equal pods of a job. The template is the object's own."""
+    """Equal pods of a job. The template belongs to the object."""
 
     name: str
     count: int
@@ -32,7 +32,7 @@ class PodSet:
 
 @dataclass(frozen=True)
 class PodSetInfo:
-    """What an admission adds to the pods of a set."""
+    """Node selector and tolerations that an admission adds to a pod set."""
 
     name: str
     node_selector: dict[str, str]
@@ -48,19 +48,19 @@ class QueuedKind(ABC):
     order: tuple[str, ...] = ()
 
     def is_suspended(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job is not to run."""
+        """Whether the job is suspended."""
         return bool(job["spec"].get("suspend"))
 
     def suspend(self, job: Obj, on: bool) -> None:
-        """Let the job stop or start; in place."""
+        """Suspend or resume the job in place."""
         job["spec"]["suspend"] = on
 
     @abstractmethod
     def pod_sets(self, job: Obj) -> list[PodSet]:
-        """The pod sets, in the order of the workload."""
+        """Return the pod sets in the workload's order."""
 
     def inject(self, job: Obj, infos: list[PodSetInfo]) -> None:
-        """Add what an admission says to the templates; in place."""
+        """Add the admission's settings to the templates in place."""
         for pods, info in zip(self.pod_sets(job), infos, strict=True):
             spec = pods.template.setdefault("spec", {})
             if info.node_selector:
@@ -71,7 +71,7 @@ class QueuedKind(ABC):
                 spec["tolerations"] = [*known, *added]
 
     def restore(self, job: Obj, originals: list[Obj]) -> None:
-        """Take back what an admission has added; in place. `originals` are the templates of the workload."""
+        """Undo the admission's settings in place. `originals` are the workload's templates."""
         for pods, original in zip(self.pod_sets(job), originals, strict=False):
             spec, old = pods.template.setdefault("spec", {}), original.get("spec") or {}
             for field in ("nodeSelector", "tolerations"):
@@ -82,7 +82,7 @@ class QueuedKind(ABC):
 
     @abstractmethod
     def finished(self, job: Mapping[str, Any]) -> tuple[str, bool] | None:
-        """The message of the job's end, and whether it succeeded; None before."""
+        """Return the message of the job's end and whether it succeeded, or None."""
 
     @abstractmethod
     def is_active(self, job: Mapping[str, Any]) -> bool:
@@ -90,10 +90,10 @@ class QueuedKind(ABC):
 
     @abstractmethod
     def pods_ready(self, job: Mapping[str, Any]) -> bool:
-        """Whether all pods run."""
+        """Whether all pods are ready."""
 
     def priority_class(self, job: Obj) -> str:
-        """The PriorityClass of the job's pods."""
+        """Return the PriorityClass of the job's pods."""
         names = [(pods.template.get("spec") or {}).get("priorityClassName") for pods in self.pod_sets(job)]
         return next((str(name) for name in names if name), "")
 
@@ -107,7 +107,7 @@ def _end(status: Mapping[str, Any], succeeded: str, failed: str = "Failed") -> t
 
 
 class TrainingOperatorJobs(QueuedKind):
-    """PyTorchJob, TFJob and MPIJob: the suspension is in the run policy."""
+    """PyTorchJob, TFJob and MPIJob, which are suspended by their run policy."""
 
     group = "kubeflow.org"
 
@@ -199,7 +199,7 @@ def _pods_of(spec: Mapping[str, Any]) -> int:
 
 
 class TrainJobs(QueuedKind):
-    """TrainJobs: their pod sets are those of their JobSet; an admission is a patch of the runtime."""
+    """TrainJobs: their JobSet has the pod sets; an admission patches the runtime."""
 
     plural, group, version = "trainjobs", "trainer.kubeflow.org", "v1alpha1"
 
@@ -259,13 +259,13 @@ class TrainJobs(QueuedKind):
 
 
 def _others(job: Mapping[str, Any]) -> list[Obj]:
-    """The runtime patches that are not Kueue's."""
+    """Return the runtime patches of other managers."""
     patches: list[Obj] = job["spec"].get("runtimePatches") or []
     return [patch for patch in patches if patch.get("manager") != RUNTIME_PATCH_MANAGER]
 
 
 def queued_kinds(objects: Objects) -> list[QueuedKind]:
-    """All kinds that Kueue handles."""
+    """Return all kinds that Kueue handles."""
     return [
         TrainingOperatorJobs(PYTORCH, ("Master", "Worker")),
         TrainingOperatorJobs(TENSORFLOW, ("Chief", "Master", "PS", "Worker", "Evaluator")),

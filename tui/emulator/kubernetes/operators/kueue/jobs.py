@@ -1,4 +1,4 @@
-"""Kueue's view of jobs: a workload for each job with a queue, which starts when the workload is admitted."""
+"""Kueue's job controller: a workload for each queued job, which starts on admission."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ READY = "All pods reached readiness and the workload is running"
 
 
 class QueuedJobs(Controller):
-    """Reconciles jobs and workloads of all kinds."""
+    """Reconciles queued jobs of all kinds with their workloads."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
@@ -65,7 +65,7 @@ class QueuedJobs(Controller):
         if event.resource == self.workloads:
             owners = [key for resource in self.kinds for key in owner_keys(event.obj, resource)]
             return [*owners, key_of(self.workloads, event.obj)]
-        # A job that lost its label is not touched: its workload's owner key comes with the workload.
+        # A job without the label is left alone; its workload still triggers its key.
         return [key_of(event.resource, event.obj)] if labels_of(event.obj).get(QUEUE_LABEL) else []
 
     def reconcile(self, key: Key) -> float | None:
@@ -79,7 +79,7 @@ class QueuedJobs(Controller):
         return None
 
     def _release(self, key: Key) -> None:
-        """Let go a workload that is being deleted."""
+        """Remove the finalizers of a workload that is being deleted."""
         workload = store.find(self.objects, self.workloads, key.namespace, key.name)
         if workload is not None and is_terminating(workload):
             store.change(
@@ -91,12 +91,12 @@ class QueuedJobs(Controller):
 
 
 def _has_parent(job: Obj) -> bool:
-    """Whether a job belongs to one that is queued itself, as the Job of a JobSet."""
+    """Whether the job is part of another job, as the Job of a JobSet."""
     return bool(job["metadata"].get("ownerReferences"))
 
 
 class _QueuedJob:
-    """One job with a queue."""
+    """Reconciles one queued job."""
 
     def __init__(self, controller: QueuedJobs, resource: ApiResource, kind: QueuedKind, job: Obj) -> None:
         self.objects, self.report = controller.objects, controller.report
@@ -112,7 +112,7 @@ class _QueuedJob:
             return
         pod_sets = self.kind.pod_sets(copy.deepcopy(self.job))
         if not pod_sets:
-            return  # a TrainJob whose runtime is not there yet
+            return  # a TrainJob whose runtime does not exist yet
         if workload is None:
             self._stop(None, "Missing Workload; unable to restore pod templates")
             self._create(queue)
@@ -159,7 +159,7 @@ class _QueuedJob:
         return {"priority": value, "priorityClassRef": {"group": group, "kind": kind, "name": named}}
 
     def _agrees(self, workload: Obj, queue: str) -> bool:
-        """Whether the workload still asks for what the job has; else it is changed or made anew."""
+        """Whether the workload matches the job; otherwise update or replace it."""
         known = {pods["name"]: pods["count"] for pods in workload["spec"]["podSets"]}
         current = {pods.name: pods.count for pods in self.kind.pod_sets(copy.deepcopy(self.job))}
         if known == current:
@@ -193,7 +193,7 @@ class _QueuedJob:
         store.set_status(self.objects, self.workloads, workload, answer.status)
 
     def _report_pods(self, workload: Obj) -> None:
-        """The condition PodsReady."""
+        """Set the condition PodsReady."""
         answer = Conditions(workload, self.objects.now())
         before = conditions.find(status_of(workload), "PodsReady") or {}
         recovers = before.get("reason") in ("WaitForRecovery", "Recovered")
@@ -209,7 +209,7 @@ class _QueuedJob:
             self._store(workload, answer)
 
     def _evict(self, workload: Obj) -> None:
-        """Stop the job; once no pod runs, its quota is free."""
+        """Stop the job and release its quota once no pod runs."""
         evicted = conditions.find(status_of(workload), "Evicted") or {}
         self._stop(workload, str(evicted.get("message", "")))
         if self.kind.is_active(self.job) or not self.kind.is_suspended(self.job):
@@ -224,7 +224,7 @@ class _QueuedJob:
         self._store(stored, answer)
 
     def _start(self, workload: Obj) -> None:
-        """Let the job run on the nodes of its flavors."""
+        """Start the job on the nodes of its flavors."""
         admission = status_of(workload)["admission"]
         infos = [self._info(assignment) for assignment in admission["podSetAssignments"]]
 
@@ -245,13 +245,13 @@ class _QueuedJob:
         return PodSetInfo(assignment["name"], selector, tolerations)
 
     def _stop(self, workload: Obj | None, message: str) -> None:
-        """Suspend the job, with the templates that it had before it was admitted."""
+        """Suspend the job and restore its templates from before the admission."""
         if self.kind.is_suspended(self.job):
             return
 
         self._change(lambda stored: self.kind.suspend(stored, True))
         if workload is not None:
-            # Only the template of a suspended Job may change.
+            # Only a suspended Job's template may change.
             originals = [pods["template"] for pods in workload["spec"]["podSets"]]
             self._change(lambda stored: self.kind.restore(stored, originals))
         self._say("Stopped", message)

@@ -1,4 +1,4 @@
-"""The status of ClusterQueues and LocalQueues: what waits, what is used, whether they admit."""
+"""Status of ClusterQueues and LocalQueues: pending workloads, usage, activity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.emulator.kubernetes.times import rfc3339
 
 
 def cluster_queue_status(queue: Obj, world: KueueObjects, quotas: KueueQuotas, now: datetime) -> Obj:
-    """The status of a ClusterQueue."""
+    """Return the status of a ClusterQueue."""
     status: Obj = copy.deepcopy(queue.get("status") or {})
     name = name_of(queue)
     locals_ = {
@@ -43,7 +43,7 @@ def cluster_queue_status(queue: Obj, world: KueueObjects, quotas: KueueQuotas, n
 
 
 def local_queue_status(queue: Obj, world: KueueObjects, quotas: KueueQuotas, now: datetime) -> Obj:
-    """The status of a LocalQueue."""
+    """Return the status of a LocalQueue."""
     status: Obj = copy.deepcopy(queue.get("status") or {})
     place = (namespace_of(queue), name_of(queue))
     own = [workload for workload in world.workloads if _place(workload) == place]
@@ -92,7 +92,7 @@ def _count(status: Obj, pending: list[Obj], reserving: list[Obj], admitted: list
 
 
 def _usage(queue: Obj, workloads: Iterable[Obj], limits: Mapping[FlavorResource, Any] | None) -> list[Obj]:
-    """The usage by flavor; with `limits` what is borrowed too."""
+    """Return the usage by flavor; `limits` adds what is borrowed."""
     total: dict[FlavorResource, Decimal] = {}
     for workload in workloads:
         for key, amount in usage_of(workload).items():

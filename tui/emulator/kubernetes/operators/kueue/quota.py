@@ -1,4 +1,4 @@
-"""The quota of ClusterQueues by flavor and resource, and whether pods fit into it."""
+"""Quota of ClusterQueues by flavor and resource, and whether workloads fit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tui.emulator.kubernetes.operators.metadata import Obj, name_of
 from tui.emulator.kubernetes.operators.resources import Amounts, pod_requests, render
 
 FlavorResource = tuple[str, str]
-"""A flavor and a resource."""
+"""Flavor and resource."""
 NONE = Decimal(0)
 
 
 @dataclass(frozen=True)
 class QuotaLimit:
-    """The quota of one resource of one flavor in a queue."""
+    """Quota of one resource and flavor in a queue."""
 
     nominal: Decimal
     borrowing: Decimal | None
@@ -27,7 +27,7 @@ class QuotaLimit:
 
 @dataclass
 class Queue:
-    """A ClusterQueue with what its workloads use."""
+    """A ClusterQueue and the usage of its workloads."""
 
     obj: Obj
     limits: dict[FlavorResource, QuotaLimit]
@@ -40,22 +40,22 @@ class Queue:
 
     @property
     def cohort(self) -> str:
-        """The queues that lend each other quota; empty for a queue of its own."""
+        """Name of the cohort whose queues lend each other quota, or ""."""
         return str(self.obj["spec"].get("cohortName") or "")
 
     @property
     def groups(self) -> list[Obj]:
-        """The resources that get their flavors together."""
+        """Groups of resources that share flavors."""
         return self.obj["spec"].get("resourceGroups") or []
 
     def take(self, usage: Mapping[FlavorResource, Decimal], sign: int = 1) -> None:
-        """Add usage, or with -1 give it back."""
+        """Add usage, or release it with -1."""
         for key, amount in usage.items():
             self.used[key] = self.used.get(key, NONE) + sign * amount
 
 
 def usage_of(workload: Mapping[str, Any]) -> dict[FlavorResource, Decimal]:
-    """What an admitted workload takes."""
+    """Return the usage of an admitted workload."""
     total: dict[FlavorResource, Decimal] = {}
     for assignment in (status_of(workload).get("admission") or {}).get("podSetAssignments") or ():
         for resource, flavor in (assignment.get("flavors") or {}).items():
@@ -65,7 +65,7 @@ def usage_of(workload: Mapping[str, Any]) -> dict[FlavorResource, Decimal]:
 
 
 class KueueQuotas:
-    """All queues, with what is used of them."""
+    """All queues and their usage."""
 
     def __init__(self, queues: Iterable[Obj], flavors: Iterable[Obj], workloads: Iterable[Obj]) -> None:
         self.queues = {name_of(obj): Queue(obj, _limits(obj)) for obj in queues}
@@ -82,13 +82,13 @@ class KueueQuotas:
         ]
 
     def most(self, queue: Queue, key: FlavorResource) -> Decimal:
-        """What the queue could have if nobody used anything."""
+        """Return the queue's maximum if all quota were unused."""
         limit = queue.limits.get(key, QuotaLimit(NONE, None))
         total = sum((peer.limits[key].nominal for peer in self._peers(queue) if key in peer.limits), NONE)
         return total if limit.borrowing is None else min(total, limit.nominal + limit.borrowing)
 
     def free(self, queue: Queue, key: FlavorResource) -> Decimal:
-        """What the queue can still take."""
+        """Return the quota that is still available to the queue."""
         limit = queue.limits.get(key, QuotaLimit(NONE, None))
         peers = self._peers(queue)
         total = sum((peer.limits[key].nominal for peer in peers if key in peer.limits), NONE)
@@ -98,7 +98,7 @@ class KueueQuotas:
         return min(left, limit.nominal + limit.borrowing - queue.used.get(key, NONE))
 
     def missing_flavors(self, queue: Queue) -> list[str]:
-        """The flavors that the queue names and nobody has created."""
+        """Return the queue's flavors that do not exist."""
         named = [flavor.get("name", "") for group in queue.groups for flavor in group.get("flavors") or ()]
         return [name for name in named if name not in self.flavors]
 
@@ -118,25 +118,25 @@ def _limits(obj: Obj) -> dict[FlavorResource, QuotaLimit]:
 
 @dataclass
 class Assignment:
-    """The flavors that a workload would get, or why there are none."""
+    """The flavors for a workload, or why none fit."""
 
     pod_sets: list[Obj] = field(default_factory=list)
     usage: dict[FlavorResource, Decimal] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
-    """Why it does not fit, one for each pod set that does not."""
+    """Why the workload does not fit, one reason per pod set."""
     fits: bool = True
     may_preempt: bool = False
-    """Whether it would fit if others gave up what they use."""
+    """Whether the workload would fit if others released quota."""
     reason: str = ""
 
     @property
     def message(self) -> str:
-        """Why it does not fit."""
+        """All reasons in one message."""
         return "; ".join(self.reasons)
 
 
 def assign(quotas: KueueQuotas, queue: Queue, workload: Mapping[str, Any]) -> Assignment:
-    """Choose a flavor for each resource of each pod set: the first with room, else one that others use."""
+    """Choose a flavor for each resource of each pod set: the first with room, else one in use by others."""
     result = Assignment(may_preempt=True)
     for pods in workload["spec"]["podSets"]:
         spec, count = (pods.get("template") or {}).get("spec") or {}, int(pods["count"])
@@ -177,7 +177,7 @@ def _refuse(result: Assignment, pod_set: str, reasons: list[str]) -> None:
 def _assign_group(
     quotas: KueueQuotas, queue: Queue, result: Assignment, pods: Obj, *, group: Obj, amounts: Amounts
 ) -> dict[str, str]:
-    """Find one flavor for all resources of a group; where none has room, one that others use."""
+    """Find one flavor for all resources of a group; without room, one in use by others."""
     reasons: list[str] = []
     taken_by_others = ""
     beyond = False
@@ -206,7 +206,7 @@ def _assign_group(
 def _why_not(
     quotas: KueueQuotas, queue: Queue, result: Assignment, flavor: str, amounts: Amounts
 ) -> tuple[list[str], bool]:
-    """Why the amounts do not fit into a flavor now, and whether they ever could."""
+    """Return why the amounts do not fit into a flavor now, and whether they ever could."""
     reasons, possible = [], True
     for resource, amount in sorted(amounts.items()):
         key = (flavor, resource)
@@ -226,7 +226,7 @@ def _why_not(
 
 
 def _mismatch(quotas: KueueQuotas, name: str, spec: Obj, group: Obj) -> str:
-    """Why the pods can't run on the nodes of a flavor at all."""
+    """Return why the pods can't run on a flavor's nodes, or ""."""
     flavor = quotas.flavors.get(name)
     if flavor is None:
         return f"flavor {name} not found"
@@ -248,7 +248,7 @@ def _mismatch(quotas: KueueQuotas, name: str, spec: Obj, group: Obj) -> str:
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether pods with the toleration may run in spite of the taint."""
+    """Whether the toleration matches the taint."""
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     if toleration.get("key") in (None, ""):

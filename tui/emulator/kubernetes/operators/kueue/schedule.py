@@ -1,4 +1,4 @@
-"""Which workloads get quota, which wait and why, and which give theirs up: decided from the objects alone."""
+"""Decides from objects alone which workloads get quota, wait or are preempted."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ class QueueWait:
 
 @dataclass(frozen=True)
 class Preemption:
-    """A workload that gives up its quota for another one."""
+    """A workload that is preempted for another one."""
 
     victim: Obj
     preemptor: Obj
     reason: str
     path: tuple[str, str]
-    """The queues of the preemptor and of the victim, each after its cohort."""
+    """Paths of the preemptor's and the victim's queue, each with its cohort."""
 
 
 @dataclass
 class Decisions:
-    """What the scheduler does in one pass."""
+    """The decisions of one scheduler pass."""
 
     admitted: list[tuple[Obj, Obj]] = field(default_factory=list)
-    """Workloads with their admissions."""
+    """Workloads and their admissions."""
     waiting: list[tuple[Obj, QueueWait]] = field(default_factory=list)
     evicted: list[tuple[Obj, str, str]] = field(default_factory=list)
-    """Workloads with reason and message."""
+    """Workloads, each with reason and message."""
     preempted: list[Preemption] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class KueueObjects:
-    """The objects that a decision is made from."""
+    """The objects that decisions are based on."""
 
     cluster_queues: list[Obj]
     local_queues: list[Obj]
@@ -88,13 +88,13 @@ class _Pass:
             self._evict_if_stopped(workload)
         lines: dict[str, list[Obj]] = {}
         for workload in sorted(self.pending, key=turn):
-            why = self._hindrance(workload)
+            why = self._ineligible(workload)
             if why is None:
                 lines.setdefault(self._cluster_queue(workload), []).append(workload)
             else:
                 self.result.waiting.append((workload, why))
         while lines:
-            # Of the firsts of all queues, one that needs only its own queue's quota goes before others.
+            # Of the queues' heads, prefer one that fits its own queue's quota.
             name = min(
                 lines,
                 key=lambda queue_name: (
@@ -109,7 +109,7 @@ class _Pass:
         return self.result
 
     def _borrows(self, name: str, workload: Obj) -> bool:
-        """Whether a workload takes more than the quota of its own queue."""
+        """Whether a workload exceeds the quota of its own queue."""
         queue = self.quotas.queues[name]
         assignment = assign(self.quotas, queue, workload)
         return any(
@@ -136,8 +136,8 @@ class _Pass:
         elif local is not None and local["spec"].get("stopPolicy") == "HoldAndDrain":
             self.result.evicted.append((workload, "LocalQueueStopped", "The LocalQueue is stopped"))
 
-    def _hindrance(self, workload: Obj) -> QueueWait | None:
-        """What keeps a workload from being considered at all."""
+    def _ineligible(self, workload: Obj) -> QueueWait | None:
+        """Return why a workload is not considered at all."""
         queue_name = workload["spec"].get("queueName", "")
         local = self.local.get((namespace_of(workload), queue_name))
         if workload["spec"].get("active") is False:
@@ -157,7 +157,7 @@ class _Pass:
         return None
 
     def _matches(self, selector: Mapping[str, Any] | None, namespace: str) -> bool:
-        """Whether a selector takes a namespace; none at all takes nothing."""
+        """Whether a selector matches a namespace; a missing selector matches none."""
         if selector is None:
             return False
         metadata = (self.world.namespaces.get(namespace) or {}).get("metadata") or {}
@@ -167,7 +167,7 @@ class _Pass:
         return all(_meets(expression, labels) for expression in selector.get("matchExpressions") or ())
 
     def _admit(self, workload: Obj, queue: Queue) -> bool:
-        """Give a workload its quota, or say why it waits; whether it got it."""
+        """Reserve quota for a workload or record why it waits; return whether it is admitted."""
         assignment = assign(self.quotas, queue, workload)
         if assignment.fits:
             queue.take(assignment.usage)
@@ -182,7 +182,7 @@ class _Pass:
             if not holds(victim, "Evicted"):
                 path = (_path(queue.obj), _path(self._queue_of(victim).obj))
                 self.result.preempted.append(Preemption(victim, workload, reason, path))
-        # What they give up is the preemptor's: nobody else may be promised it.
+        # The released quota is promised to the preemptor alone.
         queue.take(assignment.usage)
         message = f"{assignment.message}. Pending the preemption of {len(victims)} workload(s)"
         self.result.waiting.append((workload, QueueWait("WaitingForPreemptedWorkloads", message)))
@@ -192,7 +192,7 @@ class _Pass:
         return self.quotas.queues[status_of(workload)["admission"]["clusterQueue"]]
 
     def _victims(self, workload: Obj, queue: Queue, assignment: Assignment) -> list[tuple[Obj, str]]:
-        """The fewest workloads, least important and newest first, whose quota lets this one fit."""
+        """Return the fewest workloads, least important and newest first, whose quota lets this one fit."""
         candidates = []
         for other in self.reserved:
             reason = self._may_preempt(workload, queue, other)
@@ -220,7 +220,7 @@ class _Pass:
         return chosen if fits else []
 
     def _may_preempt(self, workload: Obj, queue: Queue, other: Obj) -> str:
-        """By which right a workload may take another one's quota; empty without any."""
+        """Return the reason that allows preempting another workload, or ""."""
         theirs = self._queue_of(other)
         policy = queue.obj["spec"].get("preemption") or {}
         if theirs is queue:
@@ -255,7 +255,7 @@ def _least_important(workload: Obj) -> tuple[int, str, str]:
         ),
         "",
     )
-    # The newest first: the order of its characters is turned round.
+    # Invert the characters to sort the newest first.
     return priority_of(workload), "".join(chr(0x10FFFF - ord(char)) for char in since), uid_of(workload)
 
 
@@ -274,13 +274,13 @@ def _is_strict(queue: Obj) -> bool:
 
 
 def _path(queue: Obj) -> str:
-    """A queue's place among the cohorts."""
+    """Return a queue's path with its cohort."""
     cohort = queue["spec"].get("cohortName")
     return f"/{cohort}/{name_of(queue)}" if cohort else f"/{name_of(queue)}"
 
 
 def why_inactive(quotas: KueueQuotas, queue: Obj) -> tuple[str, str] | None:
-    """Reason and message of a ClusterQueue that admits nothing."""
+    """Return reason and message of an inactive ClusterQueue, or None."""
     if is_terminating(queue):
         return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
     reasons = []

@@ -1,4 +1,4 @@
-"""Kueue's scheduler: carries out what `schedule` decides, and keeps the status of the queues."""
+"""Kueue's scheduler: applies the decisions of `schedule` and updates the queues' status."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tui.emulator.kubernetes.watching import WatchEvent
 
 GROUP = "kueue.x-k8s.io"
 REST = 4
-"""A pass over all queues waits so many times as long as the last one took: changes come in bursts."""
+"""Delay of a pass as a multiple of the last pass's duration, since changes come in bursts."""
 
 
 class QueueScheduler(Controller):
-    """One key stands for all queues: what one workload gets, no other can have."""
+    """Schedules all queues under one key, since they compete for quota."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)

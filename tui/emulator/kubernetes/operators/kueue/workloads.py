@@ -1,4 +1,4 @@
-"""Workloads: what Kueue asks of a job, and the conditions by which it answers."""
+"""Workloads of jobs and their conditions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_PREFIX = 57
 
 
 def workload_name(job: Mapping[str, Any]) -> str:
-    """The name of a job's workload: its kind and name, and a hash that tells it from others of that name."""
+    """Return the name of a job's workload: kind, name and a hash of the uid."""
     group = job["apiVersion"].rpartition("/")[0]
     text = "\n".join((job["kind"], group, name_of(job), uid_of(job)))
     digest = hashlib.sha1(text.encode()).hexdigest()[:5]
@@ -26,7 +26,7 @@ def workload_name(job: Mapping[str, Any]) -> str:
 
 
 def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Mapping[str, Any]) -> Obj:
-    """The workload of a job; `priority` has its value and class."""
+    """Return the workload of a job; `priority` has its value and class."""
     metadata = {
         "labels": {"kueue.x-k8s.io/job-uid": uid_of(job)},
         "finalizers": ["kueue.x-k8s.io/resource-in-use"],
@@ -36,7 +36,7 @@ def new_workload(job: Obj, queue: str, pod_sets: list[PodSet], priority: Mapping
 
 
 def spec_of(pod_sets: list[PodSet]) -> list[Obj]:
-    """The pod sets as a workload holds them."""
+    """Return the pod sets in a workload's format."""
     return [
         {"name": pods.name, "count": pods.count, "template": copy.deepcopy(pods.template)}
         for pods in pod_sets
@@ -44,7 +44,7 @@ def spec_of(pod_sets: list[PodSet]) -> list[Obj]:
 
 
 def status_of(workload: Mapping[str, Any]) -> Obj:
-    """The status of a workload."""
+    """Return the status of a workload."""
     return workload.get("status") or {}
 
 
@@ -54,7 +54,7 @@ def holds(workload: Mapping[str, Any], condition: str) -> bool:
 
 
 def has_quota(workload: Mapping[str, Any]) -> bool:
-    """Whether the workload takes part of a queue's quota."""
+    """Whether the workload holds quota."""
     return holds(workload, "QuotaReserved") and not holds(workload, "Finished")
 
 
@@ -64,7 +64,7 @@ def is_admitted(workload: Mapping[str, Any]) -> bool:
 
 
 def turn(workload: Mapping[str, Any]) -> tuple[int, str, str]:
-    """The order in a queue: by priority, then by age, which pods that were never ready start anew."""
+    """Return the sort key in a queue: priority, then age; a PodsReady timeout restarts the age."""
     evicted = conditions.find(status_of(workload), "Evicted")
     since = workload["metadata"]["creationTimestamp"]
     if evicted and evicted["status"] == "True" and evicted["reason"] == "PodsReadyTimeout":
@@ -73,12 +73,12 @@ def turn(workload: Mapping[str, Any]) -> tuple[int, str, str]:
 
 
 def priority_of(workload: Mapping[str, Any]) -> int:
-    """The priority of a workload."""
+    """Return the priority of a workload."""
     return int(workload["spec"].get("priority") or 0)
 
 
 class Conditions:
-    """The conditions of one workload while they are worked out. `status` is what is stored."""
+    """Edits the conditions of one workload. `status` is stored."""
 
     def __init__(self, workload: Mapping[str, Any], now: datetime) -> None:
         self.status: Obj = copy.deepcopy(status_of(workload))
@@ -86,13 +86,13 @@ class Conditions:
         self.now = rfc3339(now)
 
     def put(self, condition: str, reason: str, message: str, value: str = "True") -> bool:
-        """Set a condition; whether it changed."""
+        """Set a condition and return whether it changed."""
         return conditions.put(
             self.status, condition, reason, message, self.now, value=value, generation=self.generation
         )
 
     def reserve(self, admission: Obj) -> None:
-        """Take quota, and with it admit."""
+        """Reserve quota and admit the workload."""
         self.status["admission"] = admission
         queue = admission["clusterQueue"]
         self.put("QuotaReserved", "QuotaReserved", f"Quota reserved in ClusterQueue {queue}")
@@ -103,7 +103,7 @@ class Conditions:
         self.put("Admitted", "Admitted", "The workload is admitted")
 
     def wait(self, reason: str, message: str) -> bool:
-        """Wait for quota, for this reason; whether anything changed."""
+        """Record why the workload waits for quota; return whether anything changed."""
         changed = self.put("QuotaReserved", reason, message, "False")
         if self.status.pop("admission", None) is not None:
             changed = True
@@ -113,5 +113,5 @@ class Conditions:
         return changed
 
     def evict(self, reason: str, message: str) -> None:
-        """Ask that the job stops; its quota is free once it has."""
+        """Request that the job stops; its quota is released afterwards."""
         self.put("Evicted", reason, message)

@@ -32,7 +32,7 @@ GROUP, VERSION = "kubeflow.org", "v2beta1"
 
 
 class MPIJobController(Controller):
-    """Keeps the workers and the launcher of MPIJobs."""
+    """Reconciles MPIJobs, their workers and launchers."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
@@ -56,7 +56,7 @@ class MPIJobController(Controller):
         owners = owner_keys(event.obj, self.mpijobs)
         job = labels_of(event.obj).get(JOB_NAME)
         if event.resource == self.pods and job and not owners:
-            # A launcher's pod belongs to the Job of the MPIJob.
+            # The launcher's pod belongs to the MPIJob's batch Job.
             return [Key(self.mpijobs, namespace_of(event.obj), job)]
         return owners
 
@@ -78,7 +78,7 @@ class MPIJobController(Controller):
 
 
 class _OneJob:
-    """One look at an MPIJob."""
+    """Reconciles one MPIJob."""
 
     def __init__(self, controller: MPIJobController, job: Obj) -> None:
         self.objects, self.report = controller.objects, controller.report
@@ -93,7 +93,7 @@ class _OneJob:
 
     @property
     def where(self) -> str:
-        """The job's namespace and name, as messages have it."""
+        """The job's namespace and name for messages."""
         return f"{self.namespace}/{name_of(self.job)}"
 
     def reconcile(self) -> None:
@@ -150,7 +150,7 @@ class _OneJob:
                 store.delete(self.objects, self.pods, self.namespace, name_of(pod))
 
     def _launch(self, launcher: Obj | None) -> Obj | None:
-        """Make the launcher's Job when it may start; suspend and resume it with the MPIJob."""
+        """Create the launcher's Job when allowed; suspend and resume it with the MPIJob."""
         if launcher is None:
             ready = sum(is_ready(pod) for pod in self.workers) == wanted.workers(self.job)
             if self.job["spec"]["launcherCreationPolicy"] == "AtStartup" or ready:
@@ -161,7 +161,7 @@ class _OneJob:
             spec = copy.deepcopy(launcher["spec"])
             spec["suspend"] = self.suspended
             if not self.suspended:
-                # What a queue has set in the MPIJob meanwhile.
+                # Copy what a queue has set in the MPIJob meanwhile.
                 template = wanted.launcher_template(self.job)["spec"]
                 for field in ("nodeSelector", "tolerations", "schedulingGates"):
                     if field in template:
@@ -170,7 +170,7 @@ class _OneJob:
         return launcher
 
     def _delete_workers(self) -> None:
-        """Delete the workers; what has ended stays where only what runs is to go."""
+        """Delete the workers; cleanPodPolicy Running keeps the ended ones."""
         keeps = self.job["spec"]["runPolicy"]["cleanPodPolicy"] == "Running" and not self.suspended
         for pod in self.workers:
             ended = phase_of(pod) not in ("Running", "Pending")
@@ -236,7 +236,7 @@ class _OneJob:
     def _put(
         self, condition: str, reason: str, message: str, *, value: str = "True", warn: bool = False
     ) -> None:
-        """Set a condition and report it once."""
+        """Set a condition and report a change."""
         if self.status.put(condition, reason, message, status=value):
             self.report(self.job, reason, message, warning=warn)
 
@@ -252,5 +252,5 @@ def _end(launcher: Obj) -> str:
 
 
 def _only(**counts: int | None) -> Obj:
-    """The counts that are not zero."""
+    """Return the nonzero counts."""
     return {name: count for name, count in counts.items() if count}

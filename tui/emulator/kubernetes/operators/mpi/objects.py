@@ -1,4 +1,4 @@
-"""The objects of an MPIJob v2beta1: workers, the launcher's Job, hostfile, key and service."""
+"""Objects of an MPIJob v2beta1: workers, launcher Job, hostfile, key and service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPEN_MPI = (
 
 
 def with_defaults(job: Mapping[str, Any]) -> Obj:
-    """A copy of the job with what the operator fills in."""
+    """Return a copy of the job with the operator's defaults."""
     filled: Obj = copy.deepcopy(dict(job))
     spec = filled["spec"]
     policy = spec.setdefault("runPolicy", {})
@@ -44,24 +44,24 @@ def with_defaults(job: Mapping[str, Any]) -> Obj:
 
 
 def labels(job: Mapping[str, Any], role: str = "") -> dict[str, str]:
-    """The labels of the pods of a job, of one role or of all."""
+    """Return the labels of a job's pods, of one role or all."""
     common = {OPERATOR_NAME: OPERATOR, JOB_NAME: name_of(job)}
     return common | ({JOB_ROLE: role} if role else {})
 
 
 def workers(job: Mapping[str, Any]) -> int:
-    """The number of workers."""
+    """Return the number of workers."""
     replica = job["spec"]["mpiReplicaSpecs"].get("Worker") or {}
     return int(replica.get("replicas") or 0)
 
 
 def launcher_name(job: Mapping[str, Any]) -> str:
-    """The name of the launcher's Job and the host name of its pod."""
+    """Return the name of the launcher's Job, also its pod's host name."""
     return f"{name_of(job)}-launcher"
 
 
 def worker_name(job: Mapping[str, Any], index: int) -> str:
-    """The name of a worker's pod."""
+    """Return the name of a worker's pod."""
     return f"{name_of(job)}-worker-{index}"
 
 
@@ -75,7 +75,7 @@ def _owned(job: Mapping[str, Any], kind: str, name: str, **fields: Any) -> Obj:
 
 
 def service(job: Mapping[str, Any]) -> Obj:
-    """The service by which the pods have names in DNS."""
+    """Return the service that gives the pods DNS names."""
     spec = {
         "clusterIP": "None",
         "selector": labels(job),
@@ -85,7 +85,7 @@ def service(job: Mapping[str, Any]) -> Obj:
 
 
 def config_map(job: Mapping[str, Any], running: list[str]) -> Obj:
-    """The hostfile, and a script that prints the hosts that run."""
+    """Return the ConfigMap with the hostfile and a script that prints the running hosts."""
     domain = f"{name_of(job)}.{namespace_of(job)}.svc"
     first = [launcher_name(job)] if _launcher_works(job) else []
     names = first + [worker_name(job, index) for index in range(workers(job))]
@@ -111,7 +111,7 @@ def _variables(*pairs: tuple[str, str]) -> list[Obj]:
 
 
 def worker_pod(job: Mapping[str, Any], index: int) -> Obj:
-    """A worker's pod."""
+    """Return a worker's pod."""
     replica = job["spec"]["mpiReplicaSpecs"]["Worker"]
     template = copy.deepcopy(replica["template"])
     spec = template["spec"]
@@ -127,7 +127,7 @@ def worker_pod(job: Mapping[str, Any], index: int) -> Obj:
 
 
 def launcher_template(job: Mapping[str, Any]) -> Obj:
-    """The template of the launcher's pod."""
+    """Return the template of the launcher's pod."""
     replica = job["spec"]["mpiReplicaSpecs"]["Launcher"]
     template: Obj = copy.deepcopy(replica["template"])
     metadata = template.setdefault("metadata", {})
@@ -167,13 +167,13 @@ def _launcher_variables(job: Mapping[str, Any]) -> list[Obj]:
         ("K_MPI_JOB_ROLE", "launcher"), *by_implementation[job["spec"]["mpiImplementation"]]
     )
     if not _launcher_works(job):
-        # A launcher that does not work must not take the GPUs of its node.
+        # A launcher that runs no process must not use its node's GPUs.
         variables += _variables(("NVIDIA_VISIBLE_DEVICES", ""), ("NVIDIA_DRIVER_CAPABILITIES", ""))
     return variables
 
 
 def launcher_job(job: Mapping[str, Any]) -> Obj:
-    """The launcher's Job; it has the limits of the run policy."""
+    """Return the launcher's Job with the limits of the run policy."""
     policy = job["spec"]["runPolicy"]
     fields = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
     spec: Obj = {field: policy[field] for field in fields if policy.get(field) is not None}

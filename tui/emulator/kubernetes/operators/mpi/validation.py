@@ -1,4 +1,4 @@
-"""What the MPI operator refuses in an MPIJob, by an event: it has no webhook."""
+"""The MPI operator's validation of MPIJobs. It has no webhook and reports errors as Events."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _RESTARTS = ("Never", "OnFailure")
 
 
 def _containers(replica: Any) -> list[Mapping[str, Any]]:
-    """The containers of a replica; none where a part of the way there is missing."""
+    """Return the containers of a replica, or none if a field on the way is missing."""
     template = (replica or {}).get("template") or {}
     containers = (template.get("spec") or {}).get("containers") or []
     return containers if all(isinstance(container, Mapping) for container in containers) else []
 
 
 def validation_errors(job: Mapping[str, Any]) -> Iterator[str]:
-    """What the MPI operator finds wrong in an MPIJob that has its defaults."""
+    """Yield the validation errors of an MPIJob that has its defaults."""
     replicas = job["spec"].get("mpiReplicaSpecs") or {}
     workers = max(int((replicas.get("Worker") or {}).get("replicas") or 1), 1)
     host = f"{name_of(job)}-worker-{workers - 1}"

@@ -1,4 +1,4 @@
-"""What keeps the active pods of a job from running, for the events about the job."""
+"""Reasons that keep active pods from running, for Events about the job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, name
 
 
 def abnormal(pods: Iterable[Obj]) -> Iterator[tuple[str, str]]:
-    """Reason and message of each container that has failed or can't start, and of pods that have none yet."""
+    """Yield reason and message of each container that failed or can't start, and of pods without
+    containers."""
     for pod in pods:
         status = pod.get("status") or {}
         if status.get("phase") in ("Failed", "Succeeded") or is_terminating(pod):

@@ -1,4 +1,4 @@
-"""The Training Operator: reads a job and its pods, asks what to do about them, and does it."""
+"""The Training Operator's controller: reads a job and its pods, plans, and applies the plan."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class TrainingController(Controller):
             self.report(job, "SuccessfulDeletePod", f"Deleted job: {name_of(job)}")
 
     def _keep_pod_group(self, job: Obj, plan: TrainingJobPlan) -> None:
-        """Make, change or delete the group of the job's pods, and let the new pods be its members."""
+        """Create, update or delete the job's PodGroup, and add the new pods to it."""
         if plan.pod_group is not None:
             pod_group = plan.pod_group
             for obj in plan.create:
@@ -131,7 +131,7 @@ class TrainingController(Controller):
         try:
             created = store.create(self.objects, obj)
         except ApiError as error:
-            # It is tried again later; until then nothing else of the job is made.
+            # Retried later; until then, create nothing else of the job.
             if kind in ("Pod", "Service"):
                 self.report(job, f"FailedCreate{kind}", f"Error creating: {error}", warning=True)
             raise

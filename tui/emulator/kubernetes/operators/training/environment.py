@@ -1,4 +1,4 @@
-"""The environment by which the pods of a PyTorchJob or TFJob find each other, as the operator injects it."""
+"""Environment that the operator injects so that the pods of a PyTorchJob or TFJob find each other."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tui.emulator.kubernetes.operators.training.kinds import PYTORCH, TENSORFLOW
 
 
 def replica_name(job_name: str, replica_type: str, index: int) -> str:
-    """The name of a replica's pod and of its service."""
+    """Return the name of a replica's pod and service."""
     return f"{job_name}-{replica_type.lower()}-{index}"
 
 
 def pytorch_environment(job: Mapping[str, Any], replica_type: str, index: int) -> list[Obj]:
-    """What the operator adds to each container of a PyTorchJob's pod, in its order.
+    """Return the variables that the operator adds to each container of a PyTorchJob's pod, in order.
 
-    The job has its defaults. WORLD_SIZE counts one process a node unless nprocPerNode is a number, as in the
-    operator.
+    The job has its defaults. WORLD_SIZE counts one process per node unless nprocPerNode is a number, as in
+    the operator.
     """
     replicas = PYTORCH.specs(job)
     nodes = sum(int(replica["replicas"]) for replica in replicas.values())
@@ -80,7 +80,7 @@ def _elastic_variables(job: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def tf_config(job: Mapping[str, Any], replica_type: str, index: int) -> str:
-    """TF_CONFIG of one replica; empty for a job of one replica, which gets none.
+    """Return TF_CONFIG of one replica, or "" if the job has only one.
 
     The job has its defaults.
     """
@@ -107,7 +107,7 @@ def _address(job: Mapping[str, Any], replica_type: str, replica: Mapping[str, An
 
 
 def _sparse(addresses: Mapping[str, list[str]], task_type: Any, index: int) -> Obj:
-    """What a task has to know where workers come and go: the servers, and itself."""
+    """Return a task's cluster in dynamic mode: the servers and itself."""
     sparse: Obj = {"worker": {}, "ps": []}
     if task_type == "ps":
         sparse["ps"].append(addresses["ps"][index])

@@ -1,7 +1,7 @@
-"""The PodGroup of a job with a scheduling policy: its pods start together or not at all.
+"""PodGroups of jobs with a scheduling policy, whose pods start together or not at all.
 
-The operator makes PodGroups when it is started with a gang scheduler; here a job asks for one by its
-schedulingPolicy: of Volcano where that names a queue, else of scheduler-plugins.
+The operator creates PodGroups if started with a gang scheduler. Here a job's schedulingPolicy requests one:
+Volcano's if it names a queue, else scheduler-plugins'.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 
 
 def policy_of(job: Obj) -> Obj | None:
-    """The job's scheduling policy."""
+    """Return the job's scheduling policy."""
     policy: Obj | None = (job["spec"].get("runPolicy") or {}).get("schedulingPolicy")
     return policy
 
 
 def pod_group(kind: JobKind, job: Obj) -> Obj | None:
-    """The PodGroup of a job that has its defaults; None without a scheduling policy."""
+    """Return the PodGroup of a job that has its defaults; None without a scheduling policy."""
     policy = policy_of(job)
     if policy is None:
         return None
@@ -48,7 +48,7 @@ def pod_group(kind: JobKind, job: Obj) -> Obj | None:
 
 
 def _least_resources(replicas: dict[str, Any], least: int) -> Obj:
-    """What the first pods ask for together, as many as have to start."""
+    """Return the total requests of the first `least` pods."""
     total: dict[str, Decimal] = {}
     left = least
     for replica in replicas.values():
@@ -59,7 +59,7 @@ def _least_resources(replicas: dict[str, Any], least: int) -> Obj:
 
 
 def join(pod: Obj, group: Obj) -> None:
-    """Make a new pod a member of its job's group; in place."""
+    """Add a new pod to the job's group, in place."""
     metadata, spec = pod["metadata"], pod["spec"]
     if group["apiVersion"] == VOLCANO:
         spec["schedulerName"] = spec.get("schedulerName") or "volcano"

@@ -1,4 +1,4 @@
-"""What differs between the kinds of jobs of the Training Operator v1, as data, and what they default to."""
+"""The job kinds of the Training Operator v1 and the MPI operator as data, and their defaults."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ OPERATOR_NAME = "training.kubeflow.org/operator-name"
 JOB_ROLE = "training.kubeflow.org/job-role"
 
 OPERATOR = "kubeflow.org/training-operator"
-"""`runPolicy.managedBy` of the jobs that this operator reconciles."""
+"""`runPolicy.managedBy` of this operator's jobs."""
 
 
 @dataclass(frozen=True)
 class JobKind:
-    """One kind of job of the Training Operator."""
+    """One kind of job."""
 
     kind: str
     plural: str
     replica_specs: str
-    """The field of the specification with the replicas by type."""
+    """Field of the spec that holds the replicas by type."""
     replica_types: tuple[str, ...]
     container: str
-    """The container that counts: its exit code, ports and environment."""
+    """Name of the main container, which determines exit code, ports and environment."""
     port_name: str
     port: int
     restart_policy: str
-    """Of replicas that say none."""
+    """Default restart policy of replicas."""
     operator: str
 
     def specs(self, job: Mapping[str, Any]) -> dict[str, Obj]:
-        """The replicas by type, in the operator's order."""
+        """Return the replicas by type, in the operator's order."""
         declared = job["spec"].get(self.replica_specs) or {}
         return {kind: declared[kind] for kind in self.replica_types if declared.get(kind) is not None}
 
     def labels(self, job_name: str) -> dict[str, str]:
-        """The labels of all pods and services of a job."""
+        """Return the labels of a job's pods and services."""
         return {OPERATOR_NAME: self.operator, JOB_NAME: job_name}
 
 
@@ -82,7 +82,7 @@ MPI = JobKind(
 
 
 def with_defaults(kind: JobKind, job: Mapping[str, Any]) -> Obj:
-    """A copy of the job with what the operator fills in; the stored object stays as it was written."""
+    """Return a copy of the job with the operator's defaults; the stored object stays unchanged."""
     filled: Obj = copy.deepcopy(dict(job))
     spec = filled["spec"]
     policy = spec.setdefault("runPolicy", {})
@@ -108,7 +108,7 @@ def _camel_case(kind: JobKind, declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main_container(kind: JobKind, replica: Mapping[str, Any]) -> Obj | None:
-    """The container that counts, of a replica's template."""
+    """Return the main container of a replica's template."""
     containers: list[Obj] = replica["template"]["spec"].get("containers") or []
     return next((container for container in containers if container.get("name") == kind.container), None)
 
@@ -124,7 +124,7 @@ def _default_port(kind: JobKind, replica: Obj) -> None:
 
 
 def port_of(kind: JobKind, replica: Mapping[str, Any]) -> int:
-    """The port by which the replicas of this type are met."""
+    """Return the port of this type's replicas."""
     container = main_container(kind, replica) or {}
     for port in container.get("ports") or ():
         if port.get("name") == kind.port_name:

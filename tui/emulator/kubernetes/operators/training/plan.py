@@ -1,4 +1,4 @@
-"""What the operator does about a job at one moment, worked out from the job and what it owns."""
+"""Plans the operator's next actions from a job and its objects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tui.emulator.kubernetes.operators.training.pods import of_type
 from tui.emulator.kubernetes.operators.training.status import TrainingJobStatus
 
 RETRYABLE_FROM = 128
-"""Exit codes from here on are retryable under the restart policy ExitCode."""
+"""Lowest retryable exit code under the restart policy ExitCode."""
 
 
 @dataclass(frozen=True)
 class JobEvent:
-    """An event about the job."""
+    """An Event about the job."""
 
     reason: str
     message: str
@@ -29,37 +29,37 @@ class JobEvent:
 
 @dataclass
 class TrainingJobPlan:
-    """What to create and to delete, the new status, and when to look again."""
+    """Objects to create and delete, the new status, and when to check again."""
 
     status: TrainingJobStatus
     create: list[Obj] = field(default_factory=list)
     delete_pods: list[str] = field(default_factory=list)
     delete_services: list[str] = field(default_factory=list)
     pod_group: Obj | None = None
-    """The group that the pods are members of."""
+    """PodGroup of the pods."""
     delete_pod_group: bool = False
     delete_job: bool = False
     events: list[JobEvent] = field(default_factory=list)
     again: float | None = None
 
     def say(self, reason: str, message: str, *, warning: bool = False) -> None:
-        """Report an event; the reason gets the kind of the job in front."""
+        """Add an Event; the job's kind prefixes the reason."""
         self.events.append(JobEvent(self.status.kind.kind + reason, message, warning))
 
     def delete(self, pod: Obj) -> None:
-        """Delete a pod, unless it is on its way already."""
+        """Delete a pod unless it is being deleted."""
         if not is_terminating(pod) and name_of(pod) not in self.delete_pods:
             self.delete_pods.append(name_of(pod))
 
-    def look_again(self, seconds: float) -> None:
-        """Look again in so many seconds, or earlier."""
+    def check_again(self, seconds: float) -> None:
+        """Check again after this many seconds, or earlier."""
         seconds = max(seconds, 0.0)
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
 @dataclass(frozen=True)
 class TrainingJobObjects:
-    """A job, with its defaults, and what there is of it."""
+    """A job with its defaults, and its existing objects."""
 
     kind: JobKind
     job: Obj
@@ -83,16 +83,16 @@ Step = Callable[[TrainingJobObjects, TrainingJobPlan], None]
 
 
 def begin(seen: TrainingJobObjects) -> TrainingJobPlan:
-    """A plan that starts from the job's status, with the condition Created."""
+    """Return a plan based on the job's status, with the condition Created."""
     status = TrainingJobStatus(seen.kind, copy.deepcopy(seen.job.get("status") or {}), seen.now)
     status.set("Created", "Created", f"{seen.kind.kind} {seen.name} is created.")
     return TrainingJobPlan(status)
 
 
 def clean_up(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Delete the pods, and the services of their names, that cleanPodPolicy does not keep.
+    """Delete the pods, and services of their names, that cleanPodPolicy does not keep.
 
-    A job that has not ended, as one that is suspended, keeps none.
+    An unfinished job, such as a suspended one, keeps none.
     """
     policy = seen.policy["cleanPodPolicy"]
     plan.delete_pod_group = policy_of(seen.job) is not None
@@ -108,21 +108,21 @@ def clean_up(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
 
 
 def expire(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Delete the job when its time to live after its end has passed."""
+    """Delete the job when its time to live has passed."""
     ttl = seen.policy.get("ttlSecondsAfterFinished")
     ended = plan.status.value.get("completionTime")
-    # As in the operator: a job without a completion time, as one failed by a permanent exit code, stays.
+    # As in the operator, a job without completion time, e.g. failed by a permanent exit code, stays.
     if ttl is None or ended is None or seen.policy.get("suspend"):
         return
     left = seconds_until(ended, ttl, seen.now)
     if left > 0:
-        plan.look_again(left)
+        plan.check_again(left)
     else:
         plan.delete_job = True
 
 
 def suspend(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Delete the pods of a suspended job and say so."""
+    """Delete the pods of a suspended job and report the suspension."""
     clean_up(seen, plan)
     plan.status.settle_counts(succeeded=False)
     message = f"{seen.kind.kind} {seen.name} is suspended."
@@ -134,7 +134,7 @@ def suspend(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
 
 
 def resume(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """End a suspension: the job's time starts again."""
+    """End a suspension; the job's time starts again."""
     message = f"{seen.kind.kind} {seen.name} is resumed."
     plan.status.set("Suspended", "Resumed", message, status="False")
     plan.status.start(again=True)
@@ -142,7 +142,7 @@ def resume(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
 
 
 def limit_reached(seen: TrainingJobObjects, plan: TrainingJobPlan) -> str:
-    """Why the job may not go on: its backoff limit or its deadline; empty if it may."""
+    """Return why the job must stop, its backoff limit or deadline, or ""."""
     limit = seen.policy.get("backoffLimit")
     if limit is not None and (_has_new_failure(seen, plan, limit) or _restarted_too_often(seen, limit)):
         return f"Job {seen.name} has failed because it has reached the specified backoff limit"
@@ -152,20 +152,20 @@ def limit_reached(seen: TrainingJobObjects, plan: TrainingJobPlan) -> str:
 
 
 def _is_past_deadline(seen: TrainingJobObjects, plan: TrainingJobPlan) -> bool:
-    """Whether the job's time is over; if it has some left, it is looked at again then."""
+    """Whether the deadline has passed; otherwise schedule a check for it."""
     deadline, started = seen.policy.get("activeDeadlineSeconds"), plan.status.value.get("startTime")
     if deadline is None or started is None:
         return False
     left = seconds_until(started, deadline, seen.now)
     if left > 0:
-        plan.look_again(left)
+        plan.check_again(left)
     return left <= 0
 
 
 def _has_new_failure(seen: TrainingJobObjects, plan: TrainingJobPlan, limit: int) -> bool:
-    """Whether a pod has failed since the last status, where no retry is allowed.
+    """Whether a pod has failed since the last status if no retry is allowed.
 
-    The operator's queue counts no retries, so that this holds for a limit of 0 only.
+    The operator's queue counts no retries, so this only applies to a limit of 0.
     """
     failed = sum(phase_of(pod) == "Failed" for pod in seen.pods)
     known = sum(
@@ -179,7 +179,7 @@ def _has_new_failure(seen: TrainingJobObjects, plan: TrainingJobPlan, limit: int
 
 
 def _restarted_too_often(seen: TrainingJobObjects, limit: int) -> bool:
-    """Whether the containers of the running pods have restarted as often as the limit allows."""
+    """Whether the running pods' container restarts have reached the limit."""
     restarts = 0
     for replica_type, replica in seen.kind.specs(seen.job).items():
         if replica["restartPolicy"] == "Never":
@@ -196,7 +196,7 @@ def _restarted_too_often(seen: TrainingJobObjects, limit: int) -> bool:
 
 
 def fail(seen: TrainingJobObjects, plan: TrainingJobPlan, message: str) -> None:
-    """End the job as failed; what cleanPodPolicy says is deleted."""
+    """Fail the job and apply cleanPodPolicy."""
     plan.status.complete()
     plan.say("Failed", message)
     plan.status.set("Failed", "Failed", message)
@@ -205,7 +205,7 @@ def fail(seen: TrainingJobObjects, plan: TrainingJobPlan, message: str) -> None:
 
 
 def plan_job(seen: TrainingJobObjects, reconcile: Step, conclude: Step) -> TrainingJobPlan:
-    """What the operator does about a job now: `reconcile` keeps its objects, `conclude` finds its state."""
+    """Plan the next actions: `reconcile` maintains the objects, `conclude` derives the state."""
     plan = begin(seen)
     if plan.status.finished:
         clean_up(seen, plan)

@@ -1,4 +1,4 @@
-"""The pods and services that a job of the Training Operator has, by type of replica and index."""
+"""Pods and services of a Training Operator job, by replica type and index."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tui.emulator.kubernetes.operators.training.kinds import (
 )
 
 NO_EXIT_CODE = 0xBEEF
-"""The exit code of a pod whose main container has none, as the operator has it: it counts as retryable."""
+"""Exit code of a pod whose main container has none, as in the operator; it counts as retryable."""
 
 
 def by_index(objs: list[Obj], replica_type: str) -> dict[int, list[Obj]]:
-    """The objects of a type of replica by their index."""
+    """Return the objects of a replica type by index."""
     by_number: dict[int, list[Obj]] = {}
     for obj in objs:
         labels = labels_of(obj)
@@ -38,12 +38,12 @@ def by_index(objs: list[Obj], replica_type: str) -> dict[int, list[Obj]]:
 
 
 def of_type(objs: list[Obj], replica_type: str) -> list[Obj]:
-    """The objects of a type of replica."""
+    """Return the objects of a replica type."""
     return [obj for obj in objs if labels_of(obj).get(REPLICA_TYPE) == replica_type.lower()]
 
 
 def exit_code(kind: JobKind, pod: Mapping[str, Any]) -> int:
-    """The exit code of the main container; NO_EXIT_CODE without one."""
+    """Return the exit code of the main container, or NO_EXIT_CODE."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         ended = (status.get("state") or {}).get("terminated")
         if status.get("name") == kind.container and ended is not None:
@@ -52,13 +52,13 @@ def exit_code(kind: JobKind, pod: Mapping[str, Any]) -> int:
 
 
 def has_master_role(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> bool:
-    """Whether the pod is labelled as the master: the replica whose log and end are the job's."""
+    """Whether the pod is the master, whose log and end are the job's."""
     masters = {"Master", "Chief"} & set(kind.specs(job))
     return replica_type in masters if masters else (replica_type == "Worker" and index == 0)
 
 
 def desired_pod(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> Obj:
-    """The pod of one replica of a PyTorchJob or TFJob that has its defaults."""
+    """Return the pod of one replica of a PyTorchJob or TFJob that has its defaults."""
     replica = kind.specs(job)[replica_type]
     template = copy.deepcopy(replica["template"])
     labels = kind.labels(name_of(job)) | {REPLICA_TYPE: replica_type.lower(), REPLICA_INDEX: str(index)}
@@ -71,12 +71,12 @@ def desired_pod(kind: JobKind, job: Mapping[str, Any], replica_type: str, index:
 
 
 def pod_restart_policy(policy: str) -> str:
-    """The restart policy of a pod: kubelets do not know ExitCode."""
+    """Return a pod's restart policy; kubelets do not know ExitCode."""
     return "Never" if policy == "ExitCode" else policy
 
 
 def new_pod(job: Mapping[str, Any], name: str, template: Mapping[str, Any], labels: Mapping[str, str]) -> Obj:
-    """A pod that the job owns, from a template with its labels and annotations."""
+    """Return a pod of the job, from a template with its labels and annotations."""
     declared = template.get("metadata") or {}
     metadata = {
         "labels": {**(declared.get("labels") or {}), **labels},
@@ -100,7 +100,7 @@ def _inject_environment(
 
 
 def desired_service(kind: JobKind, job: Mapping[str, Any], replica_type: str, index: int) -> Obj:
-    """The headless service by which a replica has a name in DNS."""
+    """Return the headless service that gives a replica its DNS name."""
     labels = kind.labels(name_of(job)) | {REPLICA_TYPE: replica_type.lower(), REPLICA_INDEX: str(index)}
     container = main_container(kind, kind.specs(job)[replica_type]) or {}
     ports = [

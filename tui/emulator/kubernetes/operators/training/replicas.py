@@ -1,4 +1,4 @@
-"""The pods and services of a PyTorchJob or TFJob, replica by replica, and what the job's end follows from."""
+"""Replicas of a PyTorchJob or TFJob: their pods and services, and the job's resulting state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tui.emulator.kubernetes.operators.training.pods import (
 
 
 def reconcile_replicas(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """Create what is missing, delete what is beyond the number of replicas, restart what may be."""
+    """Create missing replicas, delete surplus ones, and restart failed ones if allowed."""
     for replica_type, replica in seen.kind.specs(seen.job).items():
         count = int(replica["replicas"])
         _reconcile_pods(seen, plan, replica_type, replica, count)
@@ -97,7 +97,7 @@ def _fail(plan: TrainingJobPlan, message: str) -> None:
 
 
 def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """The state of a PyTorchJob from its counts: the master's if there is one, else the workers'."""
+    """Derive a PyTorchJob's state from the master, or from the workers without one."""
     replicas = seen.kind.specs(seen.job)
     for replica_type, replica in replicas.items():
         counts = plan.status.counts(replica_type)
@@ -126,7 +126,7 @@ def conclude_pytorch(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
 
 
 def conclude_tensorflow(seen: TrainingJobObjects, plan: TrainingJobPlan) -> None:
-    """The state of a TFJob from its counts: the chief's or master's if there is one, else the workers'."""
+    """Derive a TFJob's state from the chief or master, or from the workers without one."""
     replicas = seen.kind.specs(seen.job)
     chiefs = {"Chief", "Master"} & set(replicas)
     all_workers = seen.job["spec"].get("successPolicy") == "AllWorkers"

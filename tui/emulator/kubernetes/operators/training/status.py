@@ -1,4 +1,4 @@
-"""The status of a job of the Training Operator: its conditions and counts of replicas."""
+"""Status of a Training Operator job: conditions and replica counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.emulator.kubernetes.times import rfc3339
 
 
 class TrainingJobStatus:
-    """A job's status while it is worked out. `value` is what is stored."""
+    """Edits a job's status. `value` is stored."""
 
     def __init__(self, kind: JobKind, value: Obj, now: datetime) -> None:
         self.kind = kind
@@ -30,18 +30,18 @@ class TrainingJobStatus:
         return self.has("Succeeded") or self.has("Failed")
 
     def set(self, condition: str, reason: str, message: str, *, status: str = "True") -> bool:
-        """Set a condition, unless it is so already or the job has failed; whether anything changed.
+        """Set a condition unless it is already set or the job has failed; return whether it changed.
 
-        The reason gets the kind of the job in front.
+        The job's kind prefixes the reason.
         """
         if self.has("Failed"):
             return False
         return self.put(condition, self.kind.kind + reason, message, status=status)
 
     def put(self, condition: str, reason: str, message: str, *, status: str = "True") -> bool:
-        """Set a condition, unless it is so already; whether anything changed.
+        """Set a condition unless it is already set; return whether it changed.
 
-        Running and Restarting exclude each other; the end of the job makes Running False.
+        Running and Restarting exclude each other; the end of the job sets Running to False.
         """
         known: list[Obj] = self.value.get("conditions") or []
         current = conditions.find(self.value, condition)
@@ -60,7 +60,7 @@ class TrainingJobStatus:
         return True
 
     def start(self, *, again: bool = False) -> None:
-        """Set the start time, once or at each resumption."""
+        """Set the start time, once or on each resumption."""
         if again or not self.value.get("startTime"):
             self.value["startTime"] = self.now
 
@@ -70,12 +70,12 @@ class TrainingJobStatus:
             self.value["completionTime"] = self.now
 
     def counts(self, replica_type: str) -> Obj:
-        """The counts of one type of replica as last reported."""
+        """Return the last reported counts of a replica type."""
         statuses = self.value.get("replicaStatuses") or {}
         return statuses.get(replica_type) or {}
 
     def count(self, replica_type: str, pods: list[Obj], job_name: str) -> Obj:
-        """Count the pods of a type of replica, and keep the counts."""
+        """Count the pods of a replica type and store the counts."""
         tally = {"active": 0, "succeeded": 0, "failed": 0}
         for pod in pods:
             field = _counted_as(pod)
@@ -88,7 +88,7 @@ class TrainingJobStatus:
         return tally
 
     def settle_counts(self, *, succeeded: bool) -> None:
-        """What was active has ended with the job: as succeeded if the job has, else in no count."""
+        """Move active pods to succeeded if the job succeeded, otherwise drop them."""
         for counts in (self.value.get("replicaStatuses") or {}).values():
             active = counts.pop("active", 0)
             if succeeded and active:
@@ -106,6 +106,6 @@ def _others(known: list[Obj], condition: str) -> list[Obj]:
 def _counted_as(pod: Mapping[str, Any]) -> str:
     phase = (pod.get("status") or {}).get("phase")
     if phase == "Running":
-        # As in the operator: a running pod that is being deleted may never report its end.
+        # As in the operator, a running pod that is being deleted may never report its end.
         return "failed" if is_terminating(pod) else "active"
     return {"Succeeded": "succeeded", "Failed": "failed"}.get(phase or "", "")

@@ -1,1 +1,1 @@
-"""TrainJobs of Kubeflow Trainer v2, and the ready-made runtimes that they name."""
+"""TrainJobs of Kubeflow Trainer v2 and their predefined runtimes."""

@@ -1,4 +1,4 @@
-"""The JobSet and the PodGroup of a TrainJob."""
+"""Builds the JobSet and PodGroup of a TrainJob."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 
 
 def build_jobset(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj:
-    """The JobSet that runs the TrainJob; it changes the runtime."""
+    """Return the TrainJob's JobSet; changes the runtime."""
     apply_policy(runtime)
     for job in runtime.jobs:
         if runtime.ancestor(job) in INITIALIZERS:
@@ -54,7 +54,7 @@ def _fill_trainer(runtime: Runtime, job: Obj) -> None:
     for field in ("image", "command", "args"):
         if trainer.get(field) is not None:
             container[field] = trainer[field]
-    # The policy's variables win: what is reserved is refused before.
+    # The policy's variables win; reserved names have been refused before.
     names = {variable["name"] for variable in container.get("env") or ()}
     upsert(
         container,
@@ -77,7 +77,7 @@ def _mark_gang(runtime: Runtime, job: Obj) -> None:
 
 
 def build_pod_group(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj | None:
-    """The group whose pods start together; None without such a policy."""
+    """Return the PodGroup, or None without a gang policy."""
     if not runtime.gang:
         return None
     total: dict[str, Decimal] = {}

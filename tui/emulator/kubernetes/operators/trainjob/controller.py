@@ -37,7 +37,7 @@ DEADLINE = "DeadlineExceeded"
 
 
 class TrainJobController(Controller):
-    """Keeps the JobSets of TrainJobs."""
+    """Reconciles TrainJobs and their JobSets."""
 
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects)
@@ -67,7 +67,7 @@ class TrainJobController(Controller):
         status: Obj = copy.deepcopy(trainjob.get("status") or {})
         failed = conditions.find(status, "Failed")
         if failed is not None and failed["reason"] != DEADLINE:
-            # It is found again below; a change of the specification may have ended its reason.
+            # The reason may be outdated after a spec change; it is set again below if not.
             status["conditions"].remove(failed)
         if not _is_finished(trainjob.get("status") or {}):
             self._build(trainjob)
@@ -77,13 +77,13 @@ class TrainJobController(Controller):
         if jobset is not None and is_controlled_by(jobset, trainjob):
             _take_over(jobset, status, now)
         elif failed is not None and failed["reason"] != DEADLINE:
-            status.setdefault("conditions", []).append(failed)  # its JobSet has gone after its time to live
+            status.setdefault("conditions", []).append(failed)  # the JobSet's time to live has passed
         again = self._watch_deadline(trainjob, status, now)
         store.set_status(self.objects, self.trainjobs, trainjob, status)
         return again
 
     def _build(self, trainjob: Obj) -> None:
-        """Make or, while it is suspended, change what runs the TrainJob."""
+        """Create the TrainJob's objects, or update them while it is suspended."""
         template = self._runtime(trainjob)
         if template is None:
             kind, name = _reference(trainjob)
@@ -105,7 +105,7 @@ class TrainJobController(Controller):
         self._apply(jobset)
 
     def _apply(self, obj: Obj) -> None:
-        """Create an object or set its specification."""
+        """Create an object or update its spec or data."""
         if store.create(self.objects, obj):
             return
         group, _, version = obj["apiVersion"].rpartition("/")
@@ -116,7 +116,7 @@ class TrainJobController(Controller):
         store.change(self.objects, self.objects.resource(obj["kind"], group, version), obj, edit)
 
     def _runtime(self, trainjob: Obj) -> Obj | None:
-        """The runtime as it was when the TrainJob was created: later changes of it do not reach the job."""
+        """Return the runtime as of the TrainJob's creation; later changes do not affect the job."""
         namespace, snapshot = namespace_of(trainjob), f"{name_of(trainjob)}{SNAPSHOT_SUFFIX}"
         kept = store.find(self.objects, self.config_maps, namespace, snapshot)
         if kept is not None and is_controlled_by(kept, trainjob):
@@ -131,7 +131,7 @@ class TrainJobController(Controller):
         return runtime
 
     def _make_key(self, trainjob: Obj) -> None:
-        """The key of a TrainJob under MPI. Nothing here uses it, but its pods mount it."""
+        """Create the SSH key of a TrainJob under MPI. It is unused here, but the pods mount it."""
         namespace, name = namespace_of(trainjob), f"{name_of(trainjob)}{KEY_SUFFIX}"
         if store.find(self.objects, self.secrets, namespace, name) is None:
             store.create(self.objects, ssh_secret(trainjob, name))
@@ -152,7 +152,7 @@ class TrainJobController(Controller):
 
 
 def ssh_secret(owner: Obj, name: str) -> Obj:
-    """A new key pair for ssh."""
+    """Return a Secret with a new SSH key pair."""
     key = ec.generate_private_key(ec.SECP521R1())
     private = key.private_bytes(
         serialization.Encoding.PEM,
@@ -185,7 +185,7 @@ def _set_suspended(trainjob: Obj, status: Obj, now: datetime) -> None:
 
 
 def _take_over(jobset: Obj, status: Obj, now: datetime) -> None:
-    """The end and the counts of the JobSet."""
+    """Copy the JobSet's end and counts."""
     own = jobset.get("status") or {}
     for theirs, ours in (("Completed", "Complete"), ("Failed", "Failed")):
         ended = conditions.find(own, theirs)

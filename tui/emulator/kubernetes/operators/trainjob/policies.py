@@ -1,4 +1,4 @@
-"""What the policy of a runtime (torch, jax, mpi, plain) adds to its pods."""
+"""Variables, volumes and counts of a runtime's policy (torch, jax, mpi, plain)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTFILE_FOLDER = "/etc/mpi"
 
 
 def apply_policy(runtime: Runtime) -> None:
-    """Add the variables, volumes and counts of the runtime's policy."""
+    """Apply the runtime's policy to its pods."""
     if "mpi" in runtime.policy:
         _apply_mpi(runtime)
     elif "torch" in runtime.policy:
@@ -43,7 +43,7 @@ def _rank(name: str) -> Obj:
 
 
 def _trainer_container(runtime: Runtime) -> Obj | None:
-    """The container that trains; None where the TrainJob says nothing of its trainer."""
+    """Return the trainer's container; None if the TrainJob has no trainer."""
     job = runtime.job_of_trainer()
     return None if job is None or runtime.trainer is None else runtime.container(job)
 
@@ -85,7 +85,7 @@ def _apply_jax(runtime: Runtime) -> None:
 
 
 def slots(runtime: Runtime) -> int:
-    """The processes of a node under MPI."""
+    """Return the number of processes per node under MPI."""
     policy = runtime.policy["mpi"]
     processes = (runtime.trainer or {}).get("numProcPerNode")
     if processes is not None:
@@ -140,7 +140,7 @@ def _apply_mpi(runtime: Runtime) -> None:
 
 
 def hostfile(trainjob: Mapping[str, Any], runtime: Runtime) -> Obj | None:
-    """The ConfigMap with the nodes that mpirun starts processes on; None for another policy."""
+    """Return the ConfigMap with mpirun's hostfile; None for another policy."""
     policy = runtime.policy.get("mpi")
     if policy is None:
         return None

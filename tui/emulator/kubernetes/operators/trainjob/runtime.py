@@ -1,4 +1,4 @@
-"""A runtime with what a TrainJob says of it: the plan of its JobSet."""
+"""A runtime combined with a TrainJob's settings: the plan of its JobSet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PORT = 29500
 
 
 class Runtime:
-    """The template of a runtime, merged with a TrainJob's patches and its trainer's resources."""
+    """The template of a runtime, merged with a TrainJob's patches and trainer resources."""
 
     def __init__(self, trainjob: Mapping[str, Any], runtime: Mapping[str, Any]) -> None:
         spec = copy.deepcopy(runtime["spec"])
@@ -55,11 +55,11 @@ class Runtime:
                     container["resources"] = merged(container.get("resources") or {}, resources)
 
     def is_trainer(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job is the trainer's."""
+        """Whether the replicated job is the trainer."""
         return self.ancestor(job) == "trainer"
 
     def ancestor(self, job: Mapping[str, Any]) -> str:
-        """Which step of the TrainJob the job is."""
+        """Return the TrainJob step of a replicated job."""
         labels = (job["template"].get("metadata") or {}).get("labels") or {}
         return str(labels.get(ANCESTOR, ""))
 
@@ -67,24 +67,24 @@ class Runtime:
         return bool((self.policy.get("mpi") or {}).get("runLauncherAsNode")) and job["name"] == NODE
 
     def job_of_trainer(self) -> Obj | None:
-        """The replicated job of the trainer."""
+        """Return the replicated job of the trainer."""
         return next((job for job in self.jobs if self.is_trainer(job)), None)
 
     def container(self, job: Mapping[str, Any], name: str = NODE) -> Obj | None:
-        """A container of a replicated job."""
+        """Return a container of a replicated job."""
         containers: list[Obj] = pod_spec(job).get("containers") or []
         return next((container for container in containers if container["name"] == name), None)
 
     @property
     def nodes(self) -> int:
-        """How many nodes train."""
+        """Number of training nodes."""
         nodes = (self.trainer or {}).get("numNodes")
         if nodes is None:
             nodes = self.policy.get("numNodes")
         return 1 if nodes is None else int(nodes)
 
     def count(self, job: Mapping[str, Any]) -> int:
-        """The pods of a replicated job."""
+        """Return the number of pods of a replicated job."""
         mpi = self.policy.get("mpi")
         if mpi is not None and job["name"] == NODE and (self.trainer or {}).get("numNodes") is not None:
             # One of the nodes is the launcher.
@@ -95,7 +95,7 @@ class Runtime:
         return 1 if parallelism is None else int(parallelism)
 
     def per_node(self) -> str:
-        """Processes of a node: as said, else `auto` with GPUs, else the CPUs asked for."""
+        """Return the processes per node: as declared, else `auto` with GPUs, else the CPU request."""
         processes = (self.trainer or {}).get("numProcPerNode")
         if processes is not None:
             return str(processes)
@@ -106,7 +106,7 @@ class Runtime:
         return str(max(1, quantity.scaled("pods", cpus)))
 
     def gpus(self) -> int:
-        """GPUs of a node."""
+        """Return the GPUs per node."""
         resources = self._resources_per_node()
         for field in ("requests", "limits"):
             for name, amount in (resources.get(field) or {}).items():
@@ -125,7 +125,7 @@ class Runtime:
         return {}
 
     def endpoints(self, job: Mapping[str, Any]) -> list[str]:
-        """The host names of the pods of a replicated job."""
+        """Return the host names of a replicated job's pods."""
         subdomain = (self.jobset.get("network") or {}).get("subdomain") or self.name
         replicas = int(job.get("replicas") or 1)
         return [
@@ -136,13 +136,13 @@ class Runtime:
 
 
 def pod_spec(job: Mapping[str, Any]) -> Obj:
-    """The specification of a replicated job's pods."""
+    """Return the pod spec of a replicated job."""
     spec: Obj = job["template"]["spec"]["template"]["spec"]
     return spec
 
 
 def upsert(container: Obj, field: str, key: str, *members: Mapping[str, Any]) -> None:
-    """Add members to a list of a container; one of the same name is replaced in its place."""
+    """Add members to a container's list; one with the same key is replaced in place."""
     entries: list[Obj] = container.setdefault(field, [])
     for member in members:
         at = next((index for index, entry in enumerate(entries) if entry.get(key) == member.get(key)), None)
