@@ -23,7 +23,7 @@ from tui.emulator.kubernetes.admission.admit import Admission
 from tui.emulator.kubernetes.admission.definitions import store_definitions
 from tui.emulator.kubernetes.api.admin import KubernetesAdmin
 from tui.emulator.kubernetes.api.app import Api
-from tui.emulator.kubernetes.api.checks.faults import ApiFaults
+from tui.emulator.kubernetes.api.checks.faults import ClusterApiFaults
 from tui.emulator.kubernetes.certificates import (
     ensure_certificates,
     ensure_token,
@@ -61,7 +61,7 @@ class KubernetesEmulator(process.Server[KubernetesState]):
         self.config = config or KubernetesConfig.model_validate({})
         self.objects = Objects(state.database, history=self.config.history)
         self.objects.admit = Webhooks(self.objects, Admission(self.objects))
-        self.faults = ApiFaults()
+        self.faults = ClusterApiFaults()
         self.node = build_nodes(self.objects, self.config, state)
         self.buckets = BucketServer(state, "0")
         self.url = ""

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tui.emulator.kubernetes.api.checks.faults import ApiFaults
+from tui.emulator.kubernetes.api.checks.faults import ClusterApiFaults
 from tui.emulator.kubernetes.errors import ApiError
 from tui.emulator.kubernetes.objects import Objects
 
@@ -37,7 +37,7 @@ class KubernetesAdmin:
     def __init__(
         self,
         objects: Objects,
-        faults: ApiFaults,
+        faults: ClusterApiFaults,
         info: Callable[[], AdminBody],
         more: Mapping[str, AdminVerb] | None = None,
     ) -> None:

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from tui.emulator.kubernetes.api import openapi_protobuf
 from tui.emulator.kubernetes.api.checks.access import REVIEWS, AccessRules
-from tui.emulator.kubernetes.api.checks.faults import ApiFaults
+from tui.emulator.kubernetes.api.checks.faults import ClusterApiFaults
 from tui.emulator.kubernetes.api.checks.gate import Gate, error_response
 from tui.emulator.kubernetes.api.discovery import Discovery
 from tui.emulator.kubernetes.api.forms import encode
@@ -45,7 +45,7 @@ class Api:
         config: KubernetesConfig,
         token: str,
         *,
-        faults: ApiFaults,
+        faults: ClusterApiFaults,
         routes: Sequence[BaseRoute] = (),
     ) -> None:
         self._objects, self._faults = objects, faults

@@ -12,7 +12,7 @@ from tui.emulator.kubernetes.node.disruption import NODE_GONE, SHUTDOWN, TAINT, 
 from tui.emulator.kubernetes.node.kubelet.kubelet import Kubelet
 from tui.emulator.kubernetes.node.kubelet.pod import PodWorker
 from tui.emulator.kubernetes.node.kubelet.status import PodVerdict
-from tui.emulator.kubernetes.node.pools import NodeMachine, conditions, node_object
+from tui.emulator.kubernetes.node.pools import PoolNode, conditions, node_object
 from tui.emulator.kubernetes.node.scheduling import fit
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS
@@ -68,7 +68,7 @@ class Nodes:
                 log.info("node %s is no longer in the settings", name)
                 self._objects.delete(NODES, "", name)
 
-    def _register(self, machine: NodeMachine) -> None:
+    def _register(self, machine: PoolNode) -> None:
         try:
             node = self._objects.create(NODES, node_object(machine, rfc3339()))
         except ApiAlreadyExists:

@@ -61,7 +61,7 @@ DEFAULT_POOLS: tuple[NodePool, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class NodeMachine:
+class PoolNode:
     """One node of a pool."""
 
     pool: NodePool
@@ -76,16 +76,16 @@ class NodeMachine:
         return f"gke-local-k8s-{self.pool.name}-{group}-{digest[:4]}"
 
 
-def machines(pools: Sequence[NodePool]) -> Iterator[NodeMachine]:
+def machines(pools: Sequence[NodePool]) -> Iterator[PoolNode]:
     """Yield every node of these pools."""
     count = 2
     for pool in pools:
         for index in range(pool.nodes):
-            yield NodeMachine(pool, index, f"10.128.{count // 250}.{count % 250 + 1}")
+            yield PoolNode(pool, index, f"10.128.{count // 250}.{count % 250 + 1}")
             count += 1
 
 
-def node_object(machine: NodeMachine, now: str) -> dict[str, Any]:
+def node_object(machine: PoolNode, now: str) -> dict[str, Any]:
     """Return the Node as its kubelet registers it."""
     pool = machine.pool
     capacity = {
@@ -141,7 +141,7 @@ def _condition(kind: str, status: str, reason: str, message: str, now: str) -> d
     return {"type": kind, "status": status, **times, "reason": reason, "message": message}
 
 
-def _labels(machine: NodeMachine) -> dict[str, str]:
+def _labels(machine: PoolNode) -> dict[str, str]:
     pool = machine.pool
     family = pool.machine_type.partition("-")[0]
     labels = {
@@ -178,7 +178,7 @@ def _labels(machine: NodeMachine) -> dict[str, str]:
     return labels | pool.labels
 
 
-def _annotations(machine: NodeMachine) -> dict[str, str]:
+def _annotations(machine: PoolNode) -> dict[str, str]:
     return {"node.alpha.kubernetes.io/ttl": "0", "vxtui.dev/simulated-node": "every node is this machine"}
 
 
@@ -211,7 +211,7 @@ def _share(amount: float, steps: Sequence[tuple[float, float]]) -> float:
     return kept
 
 
-def _info(machine: NodeMachine) -> dict[str, str]:
+def _info(machine: PoolNode) -> dict[str, str]:
     digest = hashlib.md5(machine.name.encode(), usedforsecurity=False).hexdigest()
     return {
         "architecture": "amd64",

@@ -110,7 +110,7 @@ class GarbageCollector(Controller):
         return Key(resource, key.namespace if resource.namespaced else "", reference["name"])
 
     def _owner(self, key: Key, reference: Obj) -> Obj | None:
-        """Return the owner, an empty object if it is gone, or None if its type is unknown."""
+        """Return the owner, an empty object if it was deleted, or None if its type is unknown."""
         where = self._key_of_owner(key, reference)
         if where is None:
             return None

@@ -40,7 +40,7 @@ def delete(objects: Objects, resource: ApiResource, namespace: str, name: str, *
 
 
 def set_status(objects: Objects, resource: ApiResource, obj: Obj, status: Obj) -> None:
-    """Store a new status, unless the object is gone."""
+    """Store a new status, unless the object was deleted."""
 
     def edit(stored: Obj) -> None:
         stored["status"] = status
@@ -49,7 +49,7 @@ def set_status(objects: Objects, resource: ApiResource, obj: Obj, status: Obj) -
 
 
 def set_spec(objects: Objects, resource: ApiResource, obj: Obj, spec: Obj) -> None:
-    """Store a new spec, unless the object is gone."""
+    """Store a new spec, unless the object was deleted."""
 
     def edit(stored: Obj) -> None:
         stored["spec"] = spec
@@ -58,7 +58,7 @@ def set_spec(objects: Objects, resource: ApiResource, obj: Obj, spec: Obj) -> No
 
 
 def remove_finalizer(objects: Objects, resource: ApiResource, obj: Obj, finalizer: str) -> None:
-    """Remove a finalizer, unless the object is gone."""
+    """Remove a finalizer, unless the object was deleted."""
 
     def edit(stored: Obj) -> None:
         left = [name for name in stored["metadata"].get("finalizers") or () if name != finalizer]
@@ -72,6 +72,6 @@ def remove_finalizer(objects: Objects, resource: ApiResource, obj: Obj, finalize
 def change(
     objects: Objects, resource: ApiResource, obj: Obj, edit: Callable[[Obj], None], *, status: bool = False
 ) -> None:
-    """Change an object, unless it is gone."""
+    """Change an object, unless it was deleted."""
     with suppress(ApiNotFound):
         objects.change(resource, namespace_of(obj), name_of(obj), edit, status=status)

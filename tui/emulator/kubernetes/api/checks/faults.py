@@ -71,7 +71,7 @@ class Fault:
         }
 
 
-class ApiFaults:
+class ClusterApiFaults:
     """The faults in force."""
 
     def __init__(self) -> None:

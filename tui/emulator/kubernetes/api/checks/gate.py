@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tui.emulator.kubernetes.api.checks.access import AccessRules
-from tui.emulator.kubernetes.api.checks.faults import ApiFaults
+from tui.emulator.kubernetes.api.checks.faults import ClusterApiFaults
 from tui.emulator.kubernetes.api.forms import encode
 from tui.emulator.kubernetes.api.request import target_of
 from tui.emulator.kubernetes.errors import ApiError, ApiExpired, Forbidden, Unauthorized
@@ -24,7 +24,7 @@ _LOOPBACK = {"127.0.0.1", "localhost", "[::1]", "kubernetes", "kubernetes.defaul
 class Gate:
     """ASGI middleware in front of `inner`."""
 
-    def __init__(self, inner: ASGIApp, token: str, access: AccessRules, faults: ApiFaults) -> None:
+    def __init__(self, inner: ASGIApp, token: str, access: AccessRules, faults: ClusterApiFaults) -> None:
         self._inner, self._token = inner, token.encode()
         self._access, self._faults = access, faults
 

@@ -14,7 +14,7 @@ from tui.emulator.kubernetes.node.kubelet.folders import NodeFolder
 from tui.emulator.kubernetes.node.kubelet.hostnames import Host, LocalPorts
 from tui.emulator.kubernetes.node.kubelet.images import ImageRegistry
 from tui.emulator.kubernetes.node.kubelet.volumes import CannotMount
-from tui.emulator.kubernetes.node.pools import NodeMachine, machines
+from tui.emulator.kubernetes.node.pools import PoolNode, machines
 from tui.emulator.kubernetes.node.settings import NodeSettings
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.resources import NODES, PODS, SERVICES
@@ -37,7 +37,7 @@ class PodServices:
         self.runner = LocalRunner()
         self.images = ImageRegistry(settings.images, settings.missing_images, settings.image_pull_seconds)
         self.ports = LocalPorts(self.folder.ports, state.root)
-        self.machines: dict[str, NodeMachine] = {
+        self.machines: dict[str, PoolNode] = {
             machine.name: machine for machine in machines(settings.node_pools)
         }
         self._addresses: dict[str, str] = {}

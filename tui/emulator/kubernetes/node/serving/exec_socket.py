@@ -54,7 +54,7 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodConta
         plan = AttemptPlan.load(run.plan)
         return chosen, Place.of(container, process, plan.replicas[0].workdir)
     except OSError as error:
-        # The container has just ended, or its pod is gone.
+        # The container has just ended, or its pod was deleted.
         raise gone from error
 
 

@@ -19,7 +19,7 @@ RETRYABLE_FROM = 128
 
 
 @dataclass(frozen=True)
-class JobEvent:
+class OperatorEvent:
     """An Event about the job."""
 
     reason: str
@@ -39,12 +39,12 @@ class TrainingJobPlan:
     """PodGroup of the pods."""
     delete_pod_group: bool = False
     delete_job: bool = False
-    events: list[JobEvent] = field(default_factory=list)
+    events: list[OperatorEvent] = field(default_factory=list)
     again: float | None = None
 
     def say(self, reason: str, message: str, *, warning: bool = False) -> None:
         """Add an Event; the job's kind prefixes the reason."""
-        self.events.append(JobEvent(self.status.kind.kind + reason, message, warning))
+        self.events.append(OperatorEvent(self.status.kind.kind + reason, message, warning))
 
     def delete(self, pod: Obj) -> None:
         """Delete a pod unless it is being deleted."""
@@ -218,7 +218,7 @@ def plan_job(seen: TrainingJobObjects, reconcile: Step, conclude: Step) -> Train
         return plan
     if plan.status.has("Suspended"):
         resume(seen, plan)
-    plan.events += [JobEvent(reason, text, warning=True) for reason, text in abnormal(seen.pods)]
+    plan.events += [OperatorEvent(reason, text, warning=True) for reason, text in abnormal(seen.pods)]
     if message := limit_reached(seen, plan):
         fail(seen, plan, message)
         return plan

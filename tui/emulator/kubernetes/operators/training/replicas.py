@@ -9,7 +9,7 @@ from tui.emulator.kubernetes.operators import conditions
 from tui.emulator.kubernetes.operators.metadata import Obj, name_of, namespace_of, phase_of
 from tui.emulator.kubernetes.operators.training.plan import (
     RETRYABLE_FROM,
-    JobEvent,
+    OperatorEvent,
     TrainingJobObjects,
     TrainingJobPlan,
 )
@@ -60,7 +60,7 @@ def _reconcile_pods(
 def _warn_of_restart_policy(plan: TrainingJobPlan, replica: Mapping[str, Any]) -> None:
     if replica["template"]["spec"].get("restartPolicy"):
         message = "Restart policy in pod template will be overwritten by restart policy in replica spec"
-        plan.events.append(JobEvent("SetPodTemplateRestartPolicy", message, warning=True))
+        plan.events.append(OperatorEvent("SetPodTemplateRestartPolicy", message, warning=True))
 
 
 def _restart_or_fail(
@@ -69,7 +69,7 @@ def _restart_or_fail(
     code = exit_code(seen.kind, pod)
     if code != NO_EXIT_CODE:
         where = f"{namespace_of(pod)}.{name_of(pod)}"
-        plan.events.append(JobEvent("ExitedWithCode", f"Pod: {where} exited with code {code}"))
+        plan.events.append(OperatorEvent("ExitedWithCode", f"Pod: {where} exited with code {code}"))
     if phase_of(pod) != "Failed":
         return
     policy = replica["restartPolicy"]
