@@ -125,12 +125,12 @@ class DisplayApp(App[Result]):
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's driver for this platform, with `LineWriter` on Linux."""
-        found = super().get_driver_class()
-        if found.__name__ == "LinuxDriver" and self.output == "diff":
+        driver_class = super().get_driver_class()
+        if driver_class.__name__ == "LinuxDriver" and self.output == "diff":
             from tui.display.driver import ConsoleDriver  # noqa: PLC0415 - not on other platforms
 
             return ConsoleDriver
-        return found
+        return driver_class
 
     def repaint_all(self) -> None:
         """Repaint the whole terminal."""
@@ -157,13 +157,13 @@ class DisplayApp(App[Result]):
         if failure is not None:
             raise failure
 
-    def send_copy(self, text: str, what: str) -> None:
+    def send_copy(self, text: str, label: str) -> None:
         """Copy, and notify that the text was sent: a program can't know whether it arrived."""
         if copy_sequences(text):
             self.copy_to_clipboard(text)
-            self.notify(f"Sent {what} to the terminal's clipboard", markup=False)
+            self.notify(f"Sent {label} to the terminal's clipboard", markup=False)
         else:
-            self.notify(f"{what} is too long for the terminal's clipboard", severity="warning", markup=False)
+            self.notify(f"{label} is too long for the terminal's clipboard", severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy as Textual does, and also through tmux."""
@@ -215,10 +215,10 @@ class DisplayApp(App[Result]):
         width, height = self.size
         if self._buffer is None or (self._buffer.width, self._buffer.height) != (width, height):
             self._buffer = ScreenBuffer(width, height, blank_keeps_colour=keeps_colour(os.environ))
-        wanted = frame_rows(update, self._buffer, self.console._color_system or ColorSystem.TRUECOLOR)
+        rows = frame_rows(update, self._buffer, self.console._color_system or ColorSystem.TRUECOLOR)
         cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
         self._previous_cursor_position = cursor
-        return self._buffer.paint(wanted, (cursor.x, cursor.y))
+        return self._buffer.paint(rows, (cursor.x, cursor.y))
 
     def _send(self, text: str, driver: ConsoleDriver) -> None:
         """Write the whole frame at once, followed by the pacing's question."""
@@ -315,7 +315,7 @@ class DisplayApp(App[Result]):
         return True
 
     def hold_frame(self, screen: Screen[object]) -> bool:
-        """Whether a frame waits because the line takes no more."""
+        """Whether a frame waits because the line is full."""
         driver = self._console_driver()
         if driver is None or driver.line is None or self._batch_count:
             return False

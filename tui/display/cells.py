@@ -43,11 +43,11 @@ def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, Ce
                 chars.extend(text)
                 styles.extend([sgr] * len(text))
             else:
-                found = graphemes(text)
-                if found and not found[0]:
+                clusters = graphemes(text)
+                if clusters and not clusters[0]:
                     raise NotRepresentable("a mark without a character")
-                chars.extend(found)
-                styles.extend([sgr] * len(found))
+                chars.extend(clusters)
+                styles.extend([sgr] * len(clusters))
         if len(chars) - begin != strip.cell_length:
             raise NotRepresentable("a strip of another width than declared")
     return chars, styles

@@ -43,7 +43,7 @@ def _covered(part: Region, painted: Iterable[Region]) -> bool:
     """Whether these regions hide all of the part: most containers are wholly below what they contain."""
     left = [part]
     for region in painted:
-        left = [piece for each in left for piece in _without(each, region)]
+        left = [piece for piece_left in left for piece in _without(piece_left, region)]
         if not left:
             return True
     return False

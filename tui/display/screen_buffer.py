@@ -90,14 +90,14 @@ class ScreenBuffer:
     def _unknown(self) -> BufferRow:
         return BufferRow([None] * self.width, [""] * self.width)
 
-    def paint(self, wanted: Mapping[int, BufferRow], cursor: tuple[int, int]) -> str:
+    def paint(self, target: Mapping[int, BufferRow], cursor: tuple[int, int]) -> str:
         """The bytes that change the rows of `wanted` (by row number) and put the cursor to (x, y).
 
         Cells of a wanted row that are unknown stay as they are.
         """
         changed = {
             y: row
-            for y, row in wanted.items()
+            for y, row in target.items()
             if row.chars != self.rows[y].chars or row.styles != self.rows[y].styles
         }
         if not changed:

@@ -34,16 +34,16 @@ def row_text(chars: Sequence[str | None]) -> RowText:
 
 
 def find_move(
-    shown: Sequence[Sequence[str | None]], wanted: Mapping[int, Sequence[str | None]]
+    shown: Sequence[Sequence[str | None]], target: Mapping[int, Sequence[str | None]]
 ) -> Move | None:
     """The move that saves most, or `None` if none saves anything.
 
     `wanted` holds the rows that differ from those shown. Only moves of a whole block are considered.
     """
-    if len(wanted) < MIN_ROWS:
+    if len(target) < MIN_ROWS:
         return None
-    texts = {y: row_text(chars) for y, chars in wanted.items()}
-    low, high = min(wanted), max(wanted)
+    texts = {y: row_text(chars) for y, chars in target.items()}
+    low, high = min(target), max(target)
     places: dict[str, list[int]] = {}
     old: dict[int, RowText] = {}
     for y in range(low, high + 1):

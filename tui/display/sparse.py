@@ -28,15 +28,15 @@ class Piece(NamedTuple):
 
 
 def pieces(
-    y: int, shown: tuple[Chars, CellStyles], wanted: tuple[Chars, CellStyles], cells: Sequence[int]
+    y: int, shown: tuple[Chars, CellStyles], target: tuple[Chars, CellStyles], cells: Sequence[int]
 ) -> list[Piece] | None:
     """The pieces of a row to write, where `cells` differ.
 
     `None` if a cell's width is uncertain.
     """
     old_chars, _ = shown
-    chars, styles = wanted
-    found: list[Piece] = []
+    chars, styles = target
+    pieces: list[Piece] = []
     end, style, text = -1, "", ""
     for x in cells:
         char, before, now = chars[x], old_chars[x], styles[x]
@@ -46,12 +46,12 @@ def pieces(
             text += char
         else:
             if text:
-                found.append(Piece(style, y, end - len(text), text))
+                pieces.append(Piece(style, y, end - len(text), text))
             style, text = now, char
         end = x + 1
     if text:
-        found.append(Piece(style, y, end - len(text), text))
-    return found
+        pieces.append(Piece(style, y, end - len(text), text))
+    return pieces
 
 
 def _is_wide(chars: Chars, old_chars: Chars, x: int) -> bool:
@@ -60,7 +60,7 @@ def _is_wide(chars: Chars, old_chars: Chars, x: int) -> bool:
 
 def by_style(rows: Mapping[int, list[Piece] | None]) -> list[Piece]:
     """The pieces to write style by style; empty if nothing is gained."""
-    found = [piece for row in rows.values() if row is not None and len(row) >= MIN_IN_ROW for piece in row]
-    if len(found) < MIN_PIECES or len({piece.style for piece in found}) > MAX_STYLES * len(found):
+    pieces = [piece for row in rows.values() if row is not None and len(row) >= MIN_IN_ROW for piece in row]
+    if len(pieces) < MIN_PIECES or len({piece.style for piece in pieces}) > MAX_STYLES * len(pieces):
         return []
-    return sorted(found)
+    return sorted(pieces)

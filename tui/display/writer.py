@@ -168,7 +168,7 @@ class LineWriter:
             if now - began < MIN_STALL:
                 return
             self._found.append((now, (self.sent - sent) / (now - began)))
-            self.rate = max(found for at, found in self._found if now - at < RECENT)
+            self.rate = max(rate for at, rate in self._found if now - at < RECENT)
         self._mark = (now, self.sent)
 
 

@@ -90,13 +90,13 @@ def _fits(job: Job, action: Action) -> bool:
 
 def commands(console: ConsoleApp, frame: FrameScreen) -> list[PaletteCommand]:
     """Every command that can be run now, each with each value of its argument."""
-    found: dict[str, PaletteCommand] = {}
-    for each in offered(frame):
-        values = dict.fromkeys(arguments(console, each)) if each.argument else ("",)
-        for command in (PaletteCommand(each, value) for value in values):
+    by_text: dict[str, PaletteCommand] = {}
+    for action in offered(frame):
+        values = dict.fromkeys(arguments(console, action)) if action.argument else ("",)
+        for command in (PaletteCommand(action, value) for value in values):
             # A word of this screen hides the same word of the app, as it does when it is typed.
-            found.setdefault(command.text, command)
-    return list(found.values())
+            by_text.setdefault(command.text, command)
+    return list(by_text.values())
 
 
 def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
@@ -105,23 +105,23 @@ def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
     here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if a.is_command]
     # One word may name two actions: `cancel` the selection, `cancel NAME` any job.
     by_word = {a.word: a for a in sorted(here, key=lambda a: bool(a.argument) == bool(rest.strip()))}
-    found = by_word.get(ALIASES.get(word, word))
-    if found is None:
+    action = by_word.get(ALIASES.get(word, word))
+    if action is None:
         starts = [a for name, a in by_word.items() if name.startswith(word)]
         if len(starts) != 1:
             near = (
                 f"; did you mean {', '.join(a.word for a in starts[:5])}?" if starts else "; ? lists the keys"
             )
             return f"no command is called {word!r}{near}"
-        found = starts[0]
-    reason = frame.blocked_reason(found)
+        action = starts[0]
+    reason = frame.blocked_reason(action)
     if reason is not None:
         return reason
-    if found.argument and not rest.strip():
-        return f"{found.word} needs {found.argument}"
-    if rest.strip() and not found.argument:
-        return f"{found.word} takes nothing after it"
-    return PaletteCommand(found, rest.strip())
+    if action.argument and not rest.strip():
+        return f"{action.word} needs {action.argument}"
+    if rest.strip() and not action.argument:
+        return f"{action.word} takes nothing after it"
+    return PaletteCommand(action, rest.strip())
 
 
 def elsewhere(frame: FrameScreen) -> list[tuple[Action, str, Action]]:
@@ -181,13 +181,13 @@ class RegistryProvider(Provider):
         frame = frame_of(cast("ConsoleApp", self.app))
         if frame is None:
             return
-        for found, place, way in elsewhere(frame):
-            score = matcher.match(f"{found.word} {found.label}")
+        for action, place, way in elsewhere(frame):
+            score = matcher.match(f"{action.word} {action.label}")
             if score > 0:
-                text = f"{found.label} in {place}"
-                run = partial(go_there, frame, found, place, way)
+                text = f"{action.label} in {place}"
+                run = partial(go_there, frame, action, place, way)
                 # What can run here comes first.
-                yield Hit(score * 0.9, Content(text), run, text, self._help(PaletteCommand(found)))
+                yield Hit(score * 0.9, Content(text), run, text, self._help(PaletteCommand(action)))
 
 
 async def run_command(frame: FrameScreen, command: PaletteCommand) -> None:
@@ -206,10 +206,10 @@ class CommandLine(ModalScreen[PaletteCommand]):
         Binding("up", "choose(-1)", "Previous"),
     ]
 
-    def __init__(self, frame: FrameScreen, found: Sequence[PaletteCommand]) -> None:
+    def __init__(self, frame: FrameScreen, known: Sequence[PaletteCommand]) -> None:
         super().__init__()
         self._frame = frame
-        self._all = [(command.text, command.action.help) for command in found]
+        self._all = [(command.text, command.action.help) for command in known]
         words = {a.word: a.help for a in offered(frame) if a.argument}
         self._all = [(word + " ", text) for word, text in words.items()] + self._all
         self._fitting: list[tuple[str, str]] = []
@@ -273,18 +273,20 @@ class CommandLine(ModalScreen[PaletteCommand]):
         if not text:
             self.app.pop_screen()
             return
-        found = read_command(text, self._frame)
+        command_or_problem = read_command(text, self._frame)
         wanting = next((c for c, _ in self._all if c == f"{ALIASES.get(text, text)} "), "")
-        if isinstance(found, str) and wanting:
+        if isinstance(command_or_problem, str) and wanting:
             # Its values are offered: enter again takes the first one.
             self._complete_with(wanting)
             return
         known = {choice for choice, _ in self._all}
-        unfinished = isinstance(found, str) or (found.argument and found.text not in known)
+        unfinished = isinstance(command_or_problem, str) or (
+            command_or_problem.argument and command_or_problem.text not in known
+        )
         if unfinished and self._fitting and not self._fitting[self._at][0].endswith(" "):
             # The text is the start of the marked choice: enter runs that choice.
-            found = read_command(self._fitting[self._at][0], self._frame)
-        if isinstance(found, str):
-            self._show(event.value, found)
+            command_or_problem = read_command(self._fitting[self._at][0], self._frame)
+        if isinstance(command_or_problem, str):
+            self._show(event.value, command_or_problem)
         else:
-            self.dismiss(found)
+            self.dismiss(command_or_problem)

@@ -349,7 +349,9 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         """The kind of a job, which may not be listed yet: that whose service has such names."""
         listed = self.store.jobs.get(name)
         services = self.session.backend.jobs if self.session is not None and listed is None else {}
-        return next((kind_named(key) for key, each in services.items() if each.owns(name)), kind_of(listed))
+        return next(
+            (kind_named(key) for key, service in services.items() if service.owns(name)), kind_of(listed)
+        )
 
     def _open_now(self) -> None:
         """Open the job that was requested before the connection, unless the user has left that screen."""

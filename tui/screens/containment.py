@@ -94,7 +94,7 @@ class ContainingApp(App[None]):
         return True
 
     def close_failed(self, dialog: ModalScreen[Any], why: str) -> None:
-        """Close a dialog, with what was opened from it, and give the error in a toast."""
+        """Close a dialog and the screens above it, and show the error in a toast."""
         while dialog in self.screen_stack:
             self.pop_screen()
         self.notify(f"The dialog failed unexpectedly and was closed.\n{why}", severity="error", markup=False)

@@ -28,8 +28,8 @@ def show_not_reached(console: ConsoleApp, notice: Notice, *, alone: bool) -> boo
     error = console.trouble
     if error is None:
         return False
-    what = not_reached(console.context_name, console.connection.status.since, console.clock())
-    notice.show(what, error.message, f"{cure(error)}   :context goes elsewhere", bad=True, alone=alone)
+    headline = not_reached(console.context_name, console.connection.status.since, console.clock())
+    notice.show(headline, error.message, f"{cure(error)}   :context goes elsewhere", bad=True, alone=alone)
     return True
 
 

@@ -72,7 +72,7 @@ class EventsScreen(ListScreen):
     def _state(self) -> tuple[object, ...]:
         """What the list depends on."""
         events, audited = self.console.journal.events, self._audited
-        newest = [found[-1].number if found else 0 for found in (events, audited)]
+        newest = [log[-1].number if log else 0 for log in (events, audited)]
         return (*newest, self._today())
 
     def _today(self) -> date:
@@ -117,9 +117,9 @@ class EventsScreen(ListScreen):
         """The event's text; a job stands there by its name, or by its id where its name is not known."""
         return _RESOURCE.sub(self._job_words, event.text)
 
-    def _job_words(self, found: re.Match[str]) -> str:
-        job = self.console.store.jobs.get(found[0])
-        return found["id"] if job is None else job.display_name or job.id
+    def _job_words(self, match: re.Match[str]) -> str:
+        job = self.console.store.jobs.get(match[0])
+        return match["id"] if job is None else job.display_name or job.id
 
     def _fits(self, event: Event, words: list[str]) -> bool:
         text = f"{event.kind} {self._text(event)}".casefold() if words else ""
@@ -139,9 +139,9 @@ class EventsScreen(ListScreen):
 
     def _job(self) -> str:
         key = self.table.cursor
-        found = next((e.job for e in self._events if str(e.number) == key), "")
+        job = next((e.job for e in self._events if str(e.number) == key), "")
         # A deleted job, or one of another context, can't be opened.
-        return found if found in self.console.store.jobs else ""
+        return job if job in self.console.store.jobs else ""
 
     def action_open(self) -> None:
         """Open the job the event is about."""

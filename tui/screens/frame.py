@@ -55,10 +55,10 @@ class FrameScreen(Screen[None]):
 
     @property
     def is_current(self) -> bool:
-        """Whether it is to be seen: on top, or below dialogs alone.
+        """Whether the screen is visible: on top, or only below dialogs.
 
-        Textual's own is true of the screen below the top one too, whatever covers it; that one would go on to
-        show each change, and take the time of the keys.
+        Textual's own is also true for the screen below the top one, whatever covers it. That screen would go
+        on to show each change, which slows the keys down.
         """
         stack = self.app.screen_stack if self.is_running else []
         above = stack[stack.index(self) + 1 :] if self in stack else [self]
@@ -132,7 +132,7 @@ class FrameScreen(Screen[None]):
             self._show_lines()
 
     def refresh_for_cursor(self) -> None:
-        """The same after a move of the cursor, on which the first line does not depend."""
+        """Update the second line and the footer after a move of the cursor."""
         if self.has_widgets:
             self._show_lines()
 
@@ -191,7 +191,7 @@ class FrameScreen(Screen[None]):
         here = info is not None and info.local and (action.any_emulator or info.family == "vertex")
         if info is not None and action.local and not here:
             which = "the emulator of Vertex AI" if info.local else "the emulator"
-            return f"{action.title} is possible on {which} alone."
+            return f"{action.title} works only on {which}."
         if action.needs == "jobs.create" and self.group_reason():
             # Which of its contexts to launch in is asked once a profile is chosen.
             return None
@@ -226,12 +226,12 @@ class FrameScreen(Screen[None]):
 
     async def action_do(self, action_id: str, argument: str | None = None) -> None:
         """Run an action of the registry, or say why it can't run."""
-        found = action_named(action_id)
-        reason = self.blocked_reason(found)
+        action = action_named(action_id)
+        reason = self.blocked_reason(action)
         if reason is not None:
             self._show_blocked(reason)
             return
-        method = getattr(self.target(found), f"action_{found.method}")
+        method = getattr(self.target(action), f"action_{action.method}")
         result = method(argument) if argument is not None else method()
         if inspect.isawaitable(result):
             await result

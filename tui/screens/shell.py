@@ -40,7 +40,7 @@ def open_shell(console: ConsoleApp, job: Job, replica: str = "") -> None:
             background(console, partial(_open, console, job, name), "shell")
 
     title = f"A shell in which replica of {job.display_name}?"
-    console.push_screen(PickScreen(title, [_option(each) for each in known]), chosen)
+    console.push_screen(PickScreen(title, [_option(replica_option) for replica_option in known]), chosen)
 
 
 def _option(replica: Replica) -> tuple[str, Content]:
@@ -87,12 +87,12 @@ async def _in_the_browser(console: ConsoleApp, job: Job, replica: str) -> None:
     try:
         async with asyncio.timeout(READ_SECONDS):
             # A list does not say the addresses.
-            found = await console.session.backend.job_service(job.runner).get(job.runner)
+            current = await console.session.backend.job_service(job.runner).get(job.runner)
     except (BackendError, TimeoutError) as error:
         why = str(error) or f"no answer within {READ_SECONDS:.0f} s"
         console.notify(f"The job can't be read: {why}", severity="error", markup=False)
         return
-    uri = web_shell(found, replica)
+    uri = web_shell(current, replica)
     if not uri:
         text = f"{IN_THE_BROWSER}, and {plain(replica)} has none.\n\n{ENABLE}"
         console.push_screen(MessageScreen(f"No shell in {replica}", text))

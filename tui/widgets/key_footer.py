@@ -45,12 +45,12 @@ class KeyFooter(Widget):
             return []
         # The last one is help, which lists the keys left out.
         *entries, last = self._entries
-        found, room = [], self.size.width + GAP - _wide(last)
+        fitting, room = [], self.size.width + GAP - _wide(last)
         for entry in entries:
             if _wide(entry) <= room:
-                found.append(entry)
+                fitting.append(entry)
                 room -= _wide(entry)
-        return [*found, last]
+        return [*fitting, last]
 
     def render(self) -> Content:
         parts: list[Content | tuple[str, str]] = []

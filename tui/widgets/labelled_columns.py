@@ -62,8 +62,8 @@ class LabelledColumns(LabelledLines):
 
     def show_rows(self, rows: Iterable[Sequence[Column]]) -> None:
         """Show these rows with an empty line between them; empty columns and rows are left out."""
-        found = [[column for column in row if column] for row in rows]
-        self._rows = [row for row in found if row]
+        filled = [[column for column in row if column] for row in rows]
+        self._rows = [row for row in filled if row]
         self.show([line for row in self._rows for column in row for line in column])
 
     def text(self, width: int) -> Content:

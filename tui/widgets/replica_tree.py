@@ -160,8 +160,8 @@ def _sort_value(column: str, replica: Replica, data: TreeData) -> float | None:
             at = data.newest.step(replica.id)
             return None if at is None else at.step
         case "lag":
-            found = data.newest.figure(Measure.LAG, replica.id)
-            return None if found is None else found.value
+            lag = data.newest.figure(Measure.LAG, replica.id)
+            return None if lag is None else lag.value
         case "net":
             values = [_latest(data, metric, replica.id) for metric in (NET_IN, NET_OUT)]
             return sum(v for v in values if v is not None) if any(v is not None for v in values) else None
@@ -245,11 +245,11 @@ def replica_cells(replica: Replica, group: ReplicaGroup, data: TreeData) -> Cell
 
 def usage(data: TreeData, metric: str, replica: str) -> Content:
     """Sparkline of a share and its newest value in percent: `▂▃▅▇ 61`."""
-    found = data.series.of(metric, replica)
-    if not any(s.points for s in found):
+    lines = data.series.of(metric, replica)
+    if not any(s.points for s in lines):
         return _NONE
-    moment, value = found[0].points[-1]
-    course = buckets(found[0].points, data.now, data.span, data.bars)
+    moment, value = lines[0].points[-1]
+    course = buckets(lines[0].points, data.now, data.span, data.bars)
     drawn = sparkline(course, ascii_only=data.ascii_only)
     if data.now - moment > STALE:
         return Content.styled(f"{drawn} {value:>4.0%}".replace("%", ""), "$text-muted")
@@ -264,9 +264,9 @@ def accelerators(data: TreeData, group: ReplicaGroup, replica: str) -> Content:
     names = accelerator_names(group.accelerator_count, newest.accelerators(replica))
     if len(names) == 1 and any(s.points for s in data.series.of(GPU, replica)):
         return usage(data, GPU, replica)
-    found = [newest.figure(Measure.UTILIZATION, replica, name) for name in names]
-    codes = [code_of(figure, Measure.UTILIZATION, data.now) for figure in found]
-    fresh = [f.value for f in found if f is not None and not f.stale(data.now)]
+    values = [newest.figure(Measure.UTILIZATION, replica, name) for name in names]
+    codes = [code_of(figure, Measure.UTILIZATION, data.now) for figure in values]
+    fresh = [f.value for f in values if f is not None and not f.stale(data.now)]
     mean = _percent(sum(fresh) / len(fresh)) if fresh else Content("  ") + _NONE
     drawn = heat_cells(codes, data.colours, ascii_only=data.ascii_only, close=data.close)
     # Brackets tell a row of devices from one device's past.
@@ -274,17 +274,17 @@ def accelerators(data: TreeData, group: ReplicaGroup, replica: str) -> Content:
 
 
 def _add_step(data: TreeData, replica: str) -> Content:
-    found = data.newest.step(replica)
-    return _NONE if found is None else Content(f"{found.step:,}")
+    step = data.newest.step(replica)
+    return _NONE if step is None else Content(f"{step.step:,}")
 
 
 def _lag(data: TreeData, replica: str) -> Content:
     """Steps behind the furthest replica; muted if the job has written nothing for long."""
-    found = data.newest.figure(Measure.LAG, replica)
-    if found is None:
+    lag = data.newest.figure(Measure.LAG, replica)
+    if lag is None:
         return _NONE
-    style = "$text-muted" if found.stale(data.now) else "bold $text-warning" if found.value else ""
-    return Content.styled(f"{found.value:,.0f}", style)
+    style = "$text-muted" if lag.stale(data.now) else "bold $text-warning" if lag.value else ""
+    return Content.styled(f"{lag.value:,.0f}", style)
 
 
 def _percent(value: float) -> Content:

@@ -32,11 +32,11 @@ class TopicNotification(Notification):
 def one_line(text: str) -> str:
     """The lines of a text as one, with punctuation between them."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    found = ""
+    joined = ""
     for line in lines:
-        between = "" if not found else " " if found[-1] in ".:;?!" else ": " if line is lines[1] else "; "
-        found += between + line
-    return found
+        between = "" if not joined else " " if joined[-1] in ".:;?!" else ": " if line is lines[1] else "; "
+        joined += between + line
+    return joined
 
 
 class ToastApp(App[Result]):
@@ -80,8 +80,8 @@ class ToastApp(App[Result]):
 
     def toast_of(self, topic: str) -> TopicNotification | None:
         """The toast of this topic that is shown now, or will be with the next messages."""
-        found = self._by_topic.get(topic)
-        return None if found is None or found.has_expired else found
+        toast = self._by_topic.get(topic)
+        return None if toast is None or toast.has_expired else toast
 
     def _on_notify(self, event: Notify) -> None:
         """Make room before Textual adds the new one: errors stay longest, then the newest."""
@@ -91,10 +91,12 @@ class ToastApp(App[Result]):
             for notification in self._notifications
             if isinstance(notification, TopicNotification)
         ]
-        replaced = [each for each in shown if isinstance(new, TopicNotification) and each.topic == new.topic]
+        replaced = [
+            toast for toast in shown if isinstance(new, TopicNotification) and toast.topic == new.topic
+        ]
         staying = sorted((e for e in shown if e not in replaced), key=lambda each: _WEIGHT[each.severity])
-        for each in (*replaced, *staying[: max(0, len(staying) + 1 - MOST)]):
-            self.remove_toast(each)
+        for toast in (*replaced, *staying[: max(0, len(staying) + 1 - MOST)]):
+            self.remove_toast(toast)
 
     def remove_toast(self, notification: Notification) -> None:
         """Remove a toast now, from every screen that shows it; one that is not shown yet never is."""

@@ -92,10 +92,10 @@ class StandingCosts:
     def _serving(self) -> list[Range | None]:
         rate = self._console.costs.serving_rate
         return [
-            rate(each, endpoint.region)
+            rate(deployed, endpoint.region)
             for endpoint in self.endpoints
             if self._counts(endpoint.context)
-            for each in endpoint.deployed
+            for deployed in endpoint.deployed
         ]
 
     def _machines(self) -> list[Range | None]:

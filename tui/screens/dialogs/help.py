@@ -74,14 +74,14 @@ class HelpScreen(ModalScreen[None]):
             if not actions(scope) or (scope == "table" and not self._frame.query("Table")):
                 continue
             lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_title(scope), "bold $accent"))]
-            for found in actions(scope):
-                reason = None if found.direct else self._frame.blocked_reason(found)
+            for action in actions(scope):
+                reason = None if action.direct else self._frame.blocked_reason(action)
                 style = "$text-muted" if reason else ""
                 keys = Content.styled(
-                    f"  {self._key(found):<{wide}}  ", "bold $text-muted" if reason else "bold"
+                    f"  {self._key(action):<{wide}}  ", "bold $text-muted" if reason else "bold"
                 )
-                name = (f"{'':<{max(0, HELP - len(found.help))}}  {found.id}", "$text-muted")
-                words = Content.styled(found.help, style)
+                name = (f"{'':<{max(0, HELP - len(action.help))}}  {action.id}", "$text-muted")
+                words = Content.styled(action.help, style)
                 lines.append((keys, Content.assemble(words, name) if named else words))
                 if reason:
                     text = Content.styled(plain(reason), "$text-muted italic")

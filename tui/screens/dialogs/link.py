@@ -76,9 +76,9 @@ def cloud_page(name: str, path: str) -> str:
 
 def access_pages(job: Job) -> list[Page]:
     """Pages of its replicas, shells and dashboards, which it has only while it runs."""
-    found = sorted(job.web_access_uris.items())
+    uris = sorted(job.web_access_uris.items())
     # The emulator's shells are no pages.
-    return [(access_title(key), uri) for key, uri in found if uri.startswith(("https:", "http:"))]
+    return [(access_title(key), uri) for key, uri in uris if uri.startswith(("https:", "http:"))]
 
 
 def access_title(key: str) -> str:
@@ -93,8 +93,8 @@ def _choose(console: ConsoleApp, title: str, pages: Sequence[Page]) -> None:
     ]
 
     def chosen(uri: str | None) -> None:
-        found = next((page for page in pages if page[1] == uri), None)
-        if found is not None:
-            show_page(console, found)
+        page = next((page for page in pages if page[1] == uri), None)
+        if page is not None:
+            show_page(console, page)
 
     console.push_screen(PickScreen(title, options), chosen)

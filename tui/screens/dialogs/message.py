@@ -64,5 +64,5 @@ def show_trouble(console: ConsoleApp) -> None:
 
 def show_unread(app: App[Any], failing: Iterable[tuple[str, BackendError]]) -> None:
     """Show what could not be read, and why, each with its fix."""
-    blocks = ["\n".join(x for x in (f"{what}: {error.message}", error.fix) if x) for what, error in failing]
+    blocks = ["\n".join(x for x in (f"{name}: {error.message}", error.fix) if x) for name, error in failing]
     app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))

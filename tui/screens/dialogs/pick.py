@@ -32,14 +32,14 @@ def value_options(values: Iterable[tuple[str, str]]) -> list[tuple[str, Shown]]:
 
 def named_options(options: Iterable[tuple[str, str, str]]) -> list[tuple[str, Shown]]:
     """Options of (key, name, what it means), the meanings in a column; a long name is cut beside one."""
-    found = [
+    rows = [
         (key, clip(plain(name), LONGEST) if meaning else plain(name), plain(meaning))
         for key, name, meaning in options
     ]
-    wide = max((len(name) for _, name, _ in found), default=0)
+    wide = max((len(name) for _, name, _ in rows), default=0)
     return [
         (key, (Content(f"{name:<{wide}}  "), Content.styled(meaning, "$text-muted")))
-        for key, name, meaning in found
+        for key, name, meaning in rows
     ]
 
 
@@ -110,21 +110,21 @@ class PickScreen(ModalScreen[str]):
         return max(0, self.query_one(OptionList).scrollable_content_region.width - 2 * PADDING)
 
     def _fill(self, text: str) -> None:
-        found = [
+        matches = [
             (key, shown) for key, shown in self._options
             if text.lower() in f"{key} {_whole(shown).plain}".lower()
         ]  # fmt: skip
         # A match in the value comes before a match in its description.
-        found.sort(key=lambda option: text.lower() not in option[0].lower())
-        if self._free and text and all(key != text for key, _ in found):
-            found.append((text, Content.assemble(("take as typed: ", "$text-muted"), plain(text))))
-        self._shown = [key for key, _ in found]
+        matches.sort(key=lambda option: text.lower() not in option[0].lower())
+        if self._free and text and all(key != text for key, _ in matches):
+            matches.append((text, Content.assemble(("take as typed: ", "$text-muted"), plain(text))))
+        self._shown = [key for key, _ in matches]
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([Option(self._wrapped(shown)) for _, shown in found])
-        options.display = bool(found)
-        self.query_one("#none").display = not found
-        if found:
+        options.add_options([Option(self._wrapped(shown)) for _, shown in matches])
+        options.display = bool(matches)
+        self.query_one("#none").display = not matches
+        if matches:
             options.highlighted = self._shown.index(self._current) if self._current in self._shown else 0
 
     def _wrapped(self, shown: Shown) -> Content:

@@ -32,7 +32,7 @@ MEASURES = tuple(Measure)
 
 
 class FleetScreen(FrameScreen):
-    """See the module. It reads only while it is shown; with `job_name` it shows that job alone."""
+    """A heat map that reads only while it is shown; with `job_name` it shows only that job."""
 
     SCOPE = "fleet"
     CSS_PATH = "screen.tcss"
@@ -129,8 +129,8 @@ class FleetScreen(FrameScreen):
         if not jobs and self.console.store.read_at is None:
             notice.show("Reading jobs…")
         elif not jobs:
-            what = "This job no longer exists." if self.job_name else "No job is running."
-            notice.show(what, "", "Machines show here while a job has them.   1 jobs   2 profiles")
+            headline = "This job no longer exists." if self.job_name else "No job is running."
+            notice.show(headline, "", "Machines show here while a job has them.   1 jobs   2 profiles")
         elif feed is not None and feed.errors:
             names = [plain(name) for name in feed.errors]
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -37,10 +37,10 @@ class ClusterTarget:
 
     def action_scale(self) -> None:
         """Ask for the number of workers, then whether it is meant."""
-        found = self._ready()
-        if found is None:
+        ready = self._ready()
+        if ready is None:
             return
-        job, operations = found
+        job, operations = ready
         group = worker_group(job)
         workers = group.replicas if group else 0
 

@@ -22,7 +22,7 @@ from tui.widgets.table.table import Table
 
 
 class EventsPane(JobPane):
-    """See the module."""
+    """The Events tab."""
 
     SCOPE = "job_events"
     EXTRA = ("table",)

@@ -49,7 +49,7 @@ MIN_ROWS = 16
 
 
 class LogsPane(JobPane):
-    """See the module."""
+    """The Logs tab."""
 
     SCOPE = "logs"
     EXTRA = ("logview",)
@@ -100,8 +100,8 @@ class LogsPane(JobPane):
         """Show the severities over the log's time if there is room."""
         log, strip = self.source.buffer, self._strip
         room = isinstance(log, LogStore) and self.size.height >= MIN_ROWS and len(self.log_view.view)
-        found = histogram(log, bins_for(self.size.width)) if isinstance(log, LogStore) and room else None
-        strip.show(found)
+        bins = histogram(log, bins_for(self.size.width)) if isinstance(log, LogStore) and room else None
+        strip.show(bins)
 
     @on(LogView.Moved)
     def _moved(self) -> None:
@@ -329,9 +329,9 @@ class LogsPane(JobPane):
     def _to_error(self, way: int, otherwise: str) -> None:
         """Go to the next error now, or as soon as a long log has been searched."""
         view = self.log_view
-        found = view.next_error(way)
-        if found is not None:
-            self._report_jump(found, otherwise)
+        jumped = view.next_error(way)
+        if jumped is not None:
+            self._report_jump(jumped, otherwise)
             return
 
         def place() -> Line | None:
@@ -340,13 +340,13 @@ class LogsPane(JobPane):
         began = place()
 
         async def search() -> None:
-            found = None
+            line = None
             # A key that moves the cursor ends the search.
-            while found is None and place() == began:
+            while line is None and place() == began:
                 await asyncio.sleep(BETWEEN_SCANS)
-                found = view.next_error(way)
-            if found is not None:
-                self._report_jump(found, otherwise)
+                line = view.next_error(way)
+            if line is not None:
+                self._report_jump(line, otherwise)
 
         self.notify("Searching…", timeout=2, markup=False)
         background(self, search, "error search")
@@ -387,8 +387,8 @@ class LogsPane(JobPane):
 
         self.app.push_screen(PromptScreen("Go to (14:02, +5m from the start, -10m)", check=check), named)
 
-    def _report_jump(self, found: bool, otherwise: str) -> None:
-        if not found:
+    def _report_jump(self, jumped: bool, otherwise: str) -> None:
+        if not jumped:
             self.notify(otherwise, timeout=2, markup=False)
         self._update_status()
 

@@ -76,7 +76,7 @@ _AT_WHOLE = frozenset({"zoom_out", "whole", "earlier", "later"})
 
 
 class MetricsPane(JobPane):
-    """See the module."""
+    """The Metrics tab."""
 
     SCOPE = "metrics"
     EXTRA = ("pane",)
@@ -165,21 +165,19 @@ class MetricsPane(JobPane):
     def show(self, changed: Changed) -> None:
         if self._paused:
             return
-        wanted = self._wanted()
+        keys = self._wanted()
         grid = self._grid
-        for key in [key for key in self._charts if key not in wanted]:
+        for key in [key for key in self._charts if key not in keys]:
             self._charts.pop(key).remove()
-        for key, (format, lines) in wanted.items():
+        for key, (format, lines) in keys.items():
             if key not in self._charts:
                 self._charts[key] = Chart(format)
-                later = [
-                    other for other in list(wanted)[list(wanted).index(key) + 1 :] if other in self._charts
-                ]
+                later = [other for other in list(keys)[list(keys).index(key) + 1 :] if other in self._charts]
                 grid.mount(self._charts[key], before=self._charts[later[0]] if later else None)
             self._charts[key].draw(lines, format)
         self._arrange()
-        grid.display = bool(wanted)
-        self._show_notice(bool(wanted))
+        grid.display = bool(keys)
+        self._show_notice(bool(keys))
 
     def _wanted(self) -> dict[str, Drawn]:
         samples, past = self.feed.samples(), self.feed.history()
@@ -213,7 +211,7 @@ class MetricsPane(JobPane):
         """Those that have a value, over the steps or over the time."""
         by_time = self._time_view()
         view = self._in_steps(by_time, past.kept) if self.by_step else by_time
-        found: dict[str, Drawn] = {}
+        drawn: dict[str, Drawn] = {}
         marks = self._marks()
         for chart in charts:
             value = chart.value
@@ -233,8 +231,8 @@ class MetricsPane(JobPane):
                     log=self.log_axis,
                     marks=marks,
                 )
-                found[chart.key] = (format, lines)
-        return found
+                drawn[chart.key] = (format, lines)
+        return drawn
 
     def _time_view(self) -> XView:
         window = None if self.view.span is None else self.view.window(self._full())
@@ -244,7 +242,7 @@ class MetricsPane(JobPane):
         """The full range, in seconds since the start."""
         start = self._start()
         series = self.feed.series
-        known = [one.points for metric in TRAINING_METRICS for one in series.of(metric) if one.points]
+        known = [line.points for metric in TRAINING_METRICS for line in series.of(metric) if line.points]
         moments = [moment for points in known for moment, _ in (points[0], points[-1])]
         if self.feed.training_steps:
             moments += [min(self.feed.training_steps)[0], max(self.feed.training_steps)[0]]
@@ -310,8 +308,8 @@ class MetricsPane(JobPane):
     def _marks(self) -> tuple[Mark, ...]:
         """Checkpoints and new attempts, at their time or at the step reported by then."""
         start, colours = self._start(), {CHECKPOINT: self._colour(2), ATTEMPT: self._colour(3)}
-        found = marks_of(self.feed.events.ordered(self.feed.job))
-        seconds = [((moment - start).total_seconds(), glyph) for moment, glyph in found]
+        marks = marks_of(self.feed.events.ordered(self.feed.job))
+        seconds = [((moment - start).total_seconds(), glyph) for moment, glyph in marks]
         if not self.by_step:
             return tuple(Mark(x, glyph, colours[glyph]) for x, glyph in seconds)
         kept = self.feed.history().kept
@@ -359,8 +357,8 @@ class MetricsPane(JobPane):
         feed, notice = self.feed, self.notice
         source = feed.sources["metrics"]
         if feed.runner_gone and feed.job is not None:
-            what = f"The figures can't be read: {lost_runner(feed.job)}."
-            notice.show(what, "", "", alone=not any_chart)
+            headline = f"The figures can't be read: {lost_runner(feed.job)}."
+            notice.show(headline, "", "", alone=not any_chart)
         elif self.show_not_reached("metrics", alone=not any_chart):
             pass
         elif not any_chart and source.read_at is None:
@@ -478,11 +476,11 @@ class MetricsPane(JobPane):
             background(self, partial(self._read_pinned, job), "pinned run")
 
     async def _read_pinned(self, job: Job) -> None:
-        found, why = await read_run(self.feed.session, job)
-        if found is None:
+        run, why = await read_run(self.feed.session, job)
+        if run is None:
             self.console.notify(f"{plain(job.display_name)}: {plain(why)}", severity="warning", markup=False)
             return
-        self.pinned = found
+        self.pinned = run
         self.show(Changed.TRAINING_STEPS)
 
     def action_replica(self) -> None:

@@ -36,7 +36,7 @@ Row = tuple[str, Content]
 
 
 class OverviewPane(JobPane):
-    """See the module."""
+    """The Overview tab."""
 
     EXTRA = ("pane",)
     TITLE = "Overview"
@@ -173,8 +173,11 @@ class OverviewPane(JobPane):
         last = self._last_lines(failed)
         # Lines of this replica may be among the older ones, or still to come.
         whole = self.feed.sources["logs"].done and not self.feed.older_left
-        found = diagnosis_of(job, [line_text(entry) for entry in last], whole=whole)
-        rows: list[Row] = [("error", Content.styled(plain(job.error.message), "$text-error")), *_helps(found)]
+        diagnosis = diagnosis_of(job, [line_text(entry) for entry in last], whole=whole)
+        rows: list[Row] = [
+            ("error", Content.styled(plain(job.error.message), "$text-error")),
+            *_helps(diagnosis),
+        ]
         if failed is not None and failed.exit_code is not None:
             words = f"{failed.exit_code}: {explain_exit(failed.exit_code)}"
             rows.append(("exit code", Content(words)))
@@ -187,7 +190,9 @@ class OverviewPane(JobPane):
     def _troubles(self, job: Job) -> list[Labelled]:
         """Replicas of which the service says why they are as they are."""
         replicas = [replica for replica in job.replicas if replica.reason]
-        rows = [(plain(each.id), Content(plain(_trouble(each)))) for each in replicas[:MOST_TROUBLES]]
+        rows = [
+            (plain(replica.id), Content(plain(_trouble(replica)))) for replica in replicas[:MOST_TROUBLES]
+        ]
         if len(replicas) > MOST_TROUBLES:
             rows.append(("", Content.styled(f"and {len(replicas) - MOST_TROUBLES} more", "$text-muted")))
         if job.restarts_note and any(replica.reason or replica.restarts for replica in job.replicas):
@@ -271,9 +276,9 @@ class OverviewPane(JobPane):
                 continue
             short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
             gpus = f" + {pool.accelerator_count} {short}" if pool.accelerator_count else ""
-            what = f"{pool.replicas} × {pool.machine_type or words.machine}{gpus}   {pool.role}"
+            machines = f"{pool.replicas} × {pool.machine_type or words.machine}{gpus}   {pool.role}"
             title = f"{words.group} {position}" if words.group else plain(pool.name)
-            rows.append((title, Content(plain(what))))
+            rows.append((title, Content(plain(machines))))
             if pool.image:
                 rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
         if job.persistent_resource:
@@ -295,8 +300,8 @@ class OverviewPane(JobPane):
             rows.append(("labels", Content(plain(labels))))
         for key, uri in sorted(job.web_access_uris.items()):
             replica, _, port = key.partition(":")
-            what = "dashboard" if port else "web shell"
-            rows.append((f"{what} {short_replica(replica)}", Content(plain(uri))))
+            page = "dashboard" if port else "web shell"
+            rows.append((f"{page} {short_replica(replica)}", Content(plain(uri))))
         return table(rows)
 
 
@@ -356,11 +361,11 @@ def _starts(job: Job, now: datetime) -> list[Row]:
 def _node_words(job: Job, unbilled: bool) -> str:
     """What of a cluster the cost counts, and what it does not say."""
     bill = f"Compute Engine {'would bill' if unbilled else 'bills'} nodes with or without pods"
-    taken = [
+    durations = [
         f"{n.share:.3g} of {pieces(n.nodes, 'node')} ({plain(n.machine_type) or 'of unknown type'})"
         for n in job.nodes
     ]
-    return f"for {', '.join(taken)}; {bill}" if taken else bill
+    return f"for {', '.join(durations)}; {bill}" if durations else bill
 
 
 def _waits_for(job: Job) -> str:

@@ -68,8 +68,8 @@ class JobPane(VerticalGroup):
         source = self.feed.sources[name]
         if source.error is None:
             return False
-        what = not_reached(source.name, source.failing_since, self.feed.now())
-        self.notice.show(what, source.error.message, cure(source.error), bad=True, alone=alone)
+        headline = not_reached(source.name, source.failing_since, self.feed.now())
+        self.notice.show(headline, source.error.message, cure(source.error), bad=True, alone=alone)
         return True
 
     def default_focus(self) -> Widget | None:

@@ -28,7 +28,7 @@ WIDE = 170
 
 
 class ReplicasPane(JobPane):
-    """See the module."""
+    """The Replicas tab."""
 
     SCOPE = "replicas"
     EXTRA = ("table",)

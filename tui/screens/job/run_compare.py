@@ -41,8 +41,8 @@ def smoothed(line: ChartLine, weight: float) -> ChartLine:
 
 def marks_of(events: Iterable[JobEvent]) -> list[tuple[datetime, str]]:
     """The moments of the newest checkpoints and of new attempts, each with its glyph."""
-    found = [(e.timestamp, CHECKPOINT if e.kind == "checkpoint" else ATTEMPT) for e in events if _marked(e)]
-    return found[-MOST_MARKS:]
+    marks = [(e.timestamp, CHECKPOINT if e.kind == "checkpoint" else ATTEMPT) for e in events if _marked(e)]
+    return marks[-MOST_MARKS:]
 
 
 def _marked(event: JobEvent) -> bool:

@@ -50,7 +50,7 @@ WIDE = 100
 
 
 class JobScreen(FrameScreen):
-    """See the module. It reads until it is closed."""
+    """The screen of one job. It reads until it is closed."""
 
     SCOPE = "job"
     CSS_PATH = "screen.tcss"
@@ -127,7 +127,7 @@ class JobScreen(FrameScreen):
     # Updates
 
     def _jobs_changed(self, change: JobChange) -> None:
-        """Ask for this job at once where the list has it no more: an ended one is read seldom."""
+        """Read this job at once when the list drops it: an ended job is read seldom."""
         if self.job_name in change.removed:
             self.feed.kick()
 
@@ -162,9 +162,9 @@ class JobScreen(FrameScreen):
     def _show_gone(self) -> None:
         """Say that the job was deleted, under what was read of it before."""
         if self.feed.gone and self.job is not None:
-            what = f"{plain(self.job.display_name)} was deleted."
+            headline = f"{plain(self.job.display_name)} was deleted."
             why = "What was read before stays here until you leave."
-            self._gone_notice.show(what, why, "esc goes back", bad=True, alone=False)
+            self._gone_notice.show(headline, why, "esc goes back", bad=True, alone=False)
 
     def _keep_focus(self) -> None:
         """Focus the pane again: an empty pane hides its widget, which loses the focus."""
@@ -258,11 +258,11 @@ class JobScreen(FrameScreen):
 
     def _not_reached(self, source: DataSource) -> str:
         """What can't be read, and for how long: the whole context where that is so, as the list says."""
-        what, since, console = source.name, source.failing_since, self.console
+        name, since, console = source.name, source.failing_since, self.console
         if console.trouble is not None:
-            what = plain(console.context_name)
+            name = plain(console.context_name)
             since = min(filter(None, (since, console.connection.status.since)), default=None)
-        return not_reached(what, since, self.feed.now())
+        return not_reached(name, since, self.feed.now())
 
     def second_line(self) -> Line:
         """The tabs and what the visible one shows, which gets a line of its own where it is too long."""
@@ -294,9 +294,9 @@ class JobScreen(FrameScreen):
         shown = super().footer_actions()
         if self.job is not None and self.job.state is JobState.SUSPENDED:
             resume = (action for action in actions(self.kind.scope) if action.operation == "job.resume")
-            shown = [*(each for each in resume if self.blocked_reason(each) is None), *shown]
+            shown = [*(action for action in resume if self.blocked_reason(action) is None), *shown]
         if self.job is None or not self.job.state.terminal:
-            return [found for found in shown if found.id != "job.clone"]
+            return [action for action in shown if action.id != "job.clone"]
         return sorted(shown, key=lambda found: found.scope != "job" or not found.mutates)
 
     def _status(self) -> Content:
@@ -474,8 +474,8 @@ class JobScreen(FrameScreen):
 
     def action_why(self) -> None:
         """Show every read error in full."""
-        found = self.feed.sources.values()
-        show_unread(self.app, [(each.name, each.error) for each in found if each.error is not None])
+        sources = self.feed.sources.values()
+        show_unread(self.app, [(source.name, source.error) for source in sources if source.error is not None])
 
     def action_back(self) -> None:
         """Cancel what was started here, else close the screen."""

@@ -24,7 +24,7 @@ from tui.widgets.spec_view import SpecView, to_yaml
 
 
 class SpecPane(JobPane):
-    """See the module."""
+    """The Spec tab."""
 
     SCOPE = "spec"
     EXTRA = ("pane",)

@@ -35,7 +35,7 @@ _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 
 
 class TasksPane(JobPane):
-    """See the module."""
+    """The Tasks tab."""
 
     SCOPE = "tasks"
     EXTRA = ("table",)
@@ -119,7 +119,7 @@ class TasksPane(JobPane):
         else:
             open_shell(self.console, job)
 
-    def with_task_job(self, what: str, act: Callable[[Job], None]) -> None:
+    def with_task_job(self, purpose: str, act: Callable[[Job], None]) -> None:
         """Read the job of the task under the cursor and act on it; `what` says what can't be done else."""
         task = self.current
         if task is None or not task.job:
@@ -133,13 +133,13 @@ class TasksPane(JobPane):
                 return
             known = console.store.jobs.get(name)
             try:
-                found = known or await session.backend.job_service(name).get(name)
+                job = known or await session.backend.job_service(name).get(name)
             except BackendError as error:
-                console.notify(f"Can't {what}: {error.message}", severity="error", markup=False)
+                console.notify(f"Can't {purpose}: {error.message}", severity="error", markup=False)
                 return
-            act(found)
+            act(job)
 
-        background(self, read, what)
+        background(self, read, purpose)
 
     def action_copy(self) -> None:
         """Copy the resource name of the task's job."""

@@ -82,7 +82,7 @@ def thinned(samples: Sequence[TrainingStep]) -> Sequence[TrainingStep]:
 
 
 def thinned_history(past: History) -> History:
-    """The same of what led to the current step, and of each stretch that was undone."""
+    """The points that led to the current step, and those of each stretch that was undone."""
     return History(tuple(thinned(past.kept)), tuple(tuple(thinned(stretch)) for stretch in past.undone))
 
 

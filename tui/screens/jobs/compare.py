@@ -47,7 +47,7 @@ def open_comparison(console: ConsoleApp, jobs: Sequence[Job]) -> None:
 
 
 class CompareScreen(ListScreen):
-    """See the module. It reads both runs when it is opened and on `ctrl+r`."""
+    """Two runs in columns. It reads both when it is opened and on `ctrl+r`."""
 
     SCOPE = "compare"
     HEADING = "Compare"
@@ -78,13 +78,13 @@ class CompareScreen(ListScreen):
             self.reload()
             return
         try:
-            found = await asyncio.gather(*(read_facts(session.backend, job.name) for job in self.jobs))
+            facts = await asyncio.gather(*(read_facts(session.backend, job.name) for job in self.jobs))
         except BackendError as error:
             self._problem = (error.message, error.fix)
         except TimeoutError:
             self._problem = (f"The runs could not be read within {SECONDS:.0f} s.", "ctrl+r tries again")
         else:
-            (first, one), (second, other) = found
+            (first, one), (second, other) = facts
             self.jobs, self._problem = (first, second), ("", "")
             self._rows = rows_of(one, other)
         self.reload()
@@ -93,11 +93,11 @@ class CompareScreen(ListScreen):
 
     def reload(self) -> None:
         notice, rows = self.query_one(Notice), self._rows or []
-        wanted = self.query_one(FilterBar).text.casefold()
+        search = self.query_one(FilterBar).text.casefold()
         self._shown = {
             row.key: row
             for row in rows
-            if (self._all or row.differs) and (not wanted or wanted in _words(row).casefold())
+            if (self._all or row.differs) and (not search or search in _words(row).casefold())
         }
         self.table.show(list(self._shown), {key: _cells(row) for key, row in self._shown.items()})
         self.table.display = bool(self._shown)
@@ -105,8 +105,8 @@ class CompareScreen(ListScreen):
             notice.show("The runs can't be compared", *self._problem, bad=True, alone=not self._shown)
         elif self._rows is None:
             notice.show("Reading both runs…")
-        elif not self._shown and wanted:
-            notice.show("No line holds this text.", plain(wanted), "esc clears it")
+        elif not self._shown and search:
+            notice.show("No line holds this text.", plain(search), "esc clears it")
         elif not self._shown:
             notice.show("They do not differ.", "", "a shows what is equal")
         else:

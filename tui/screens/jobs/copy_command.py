@@ -55,10 +55,10 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
         exports.append(done)
     forms = {_form(job) for job in jobs}
     noun = "gcloud command" if forms == {GCLOUD} else "manifest" if forms == {KUBECTL} else "text"
-    what = f"the {noun}" if len(exports) == 1 else pieces(len(exports), noun)
+    label = f"the {noun}" if len(exports) == 1 else pieces(len(exports), noun)
     between = "\n---\n" if forms == {KUBECTL} else "\n"
-    console.send_copy(between.join(each.text.rstrip("\n") for each in exports), what)
-    for text in dict.fromkeys(note for each in exports for note in each.notes):
+    console.send_copy(between.join(each.text.rstrip("\n") for each in exports), label)
+    for text in dict.fromkeys(note for export in exports for note in export.notes):
         console.notify(f"Note: {text}.", markup=False)
 
 

@@ -27,11 +27,11 @@ SUSPENSION = {
     "suspend": ("Suspend", "its pods end, and it starts again when it is resumed"),
     "resume": ("Resume", "its pods start anew"),
 }
-"""What the question calls these operations, and what follows from them."""
+"""The verb and the effect of each operation, for its question."""
 DONE = {"Cancel": "Cancelling", "Delete": "Deleted"}
-"""What a message about several jobs calls it."""
+"""The verb in a message about several jobs."""
 MOST_FAILURES = 5
-"""So many failures of one operation on many jobs are named in its message."""
+"""Failures of an operation on many jobs that its message names."""
 Then = Callable[[], None] | None
 
 
@@ -45,7 +45,7 @@ def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 
 
 def _cancelled_too(console: ConsoleApp, job: Job) -> str:
-    """What ends with a job: its parts, and the job that has no other part."""
+    """The jobs that end with a job: its parts, and the job above it that has no other part."""
     parts = sum(part.state.active for part in console.store.parts_of(job)) if job.composite else 0
     if kind_of(job).cancel_suspends:
         return "which suspends it: its pods end, the job stays"
@@ -65,7 +65,7 @@ def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 
 
 def _not_deleted(console: ConsoleApp, job: Job) -> str:
-    """The parts of a job are jobs of their own, and stay."""
+    """Say that the parts of a job, which are jobs of their own, stay."""
     parts = len(console.store.parts_of(job))
     if not job.state.terminal:
         return "which ends its pods"
@@ -115,7 +115,7 @@ def _confirm(
     *,
     also: Callable[[Job], str] = lambda _: "",
 ) -> None:
-    """`also` says what else it does to another job than the one named."""
+    """`also` returns further effects of the operation on a job."""
     now = console.clock()
     if len(jobs) == 1:
         effect = f", {plain(also(jobs[0]))}" if also(jobs[0]) else ""
@@ -131,9 +131,9 @@ def _confirm(
 
     async def run() -> None:
         outcomes = [await operation(job) for job in jobs]
-        asked = [job for job, outcome in zip(jobs, outcomes, strict=True) if outcome.ok]
+        accepted = [job for job, outcome in zip(jobs, outcomes, strict=True) if outcome.ok]
         outcome = outcomes[0] if len(jobs) == 1 else _together(verb, jobs, outcomes)
-        console.tell(outcome, cancelling=asked if verb == "Cancel" else ())
+        console.tell(outcome, cancelling=accepted if verb == "Cancel" else ())
 
     def answered(yes: bool | None) -> None:
         if yes:
@@ -161,26 +161,32 @@ def _titles(jobs: Sequence[Job]) -> list[str]:
     """Their names, each with the resource's id, and with its region and context where also that repeats."""
     names = Counter(job.display_name for job in jobs)
     ids = Counter(job.id for job in jobs)
-    found = []
+    titles = []
     for job in jobs:
         parts = [plain(job.display_name)]
         if names[job.display_name] > 1:
             parts.append(plain(job.id))
             if ids[job.id] > 1:
                 parts.append(plain(f"{job.context}/{job.region}"))
-        found.append("   ".join(parts))
-    return found
+        titles.append("   ".join(parts))
+    return titles
 
 
 def _together(verb: str, jobs: Sequence[Job], outcomes: Sequence[Outcome[Any]]) -> Outcome[None]:
     """One outcome of several: how many went well, and each failure by the job's name."""
     done = DONE[verb]
-    failed = [(title, each) for title, each in zip(_titles(jobs), outcomes, strict=True) if not each.ok]
+    failed = [
+        (title, outcome) for title, outcome in zip(_titles(jobs), outcomes, strict=True) if not outcome.ok
+    ]
     if not failed:
         return Outcome(True, f"{done} {pieces(len(jobs), 'job')}")
-    lines = [f"{title}: {plain(each.error.message)}" for title, each in failed[:MOST_FAILURES] if each.error]
+    lines = [
+        f"{title}: {plain(outcome.error.message)}"
+        for title, outcome in failed[:MOST_FAILURES]
+        if outcome.error
+    ]
     if len(failed) > MOST_FAILURES:
         lines.append(f"and {len(failed) - MOST_FAILURES} more; 6 shows all events")
-    fixes = dict.fromkeys(each.fix for _, each in failed if each.fix)
+    fixes = dict.fromkeys(outcome.fix for _, outcome in failed if outcome.fix)
     text = f"{done} {len(jobs) - len(failed)} of {pieces(len(jobs), 'job')}"
     return Outcome(False, "\n".join((text, *lines)), "\n".join(fixes))

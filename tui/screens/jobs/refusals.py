@@ -40,7 +40,7 @@ def change_refusal(session: Session | None, change: str, job: Job) -> str:
     return change_problem(change, job)
 
 
-def _already(what: str, jobs: Sequence[Job]) -> str:
+def _already(sentence: str, jobs: Sequence[Job]) -> str:
     if len(jobs) == 1:
-        return f"{what}: {plain(jobs[0].display_name)} {jobs[0].state.phrase} already."
-    return f"{what}: all {len(jobs)} have ended."
+        return f"{sentence}: {plain(jobs[0].display_name)} {jobs[0].state.phrase} already."
+    return f"{sentence}: all {len(jobs)} have ended."

@@ -26,16 +26,16 @@ class RowActions:
         """The job under the cursor."""
         return self._screen.console.store.jobs.get(self._screen.table.cursor or "")
 
-    def refusal(self, found: Action, job: Job) -> str | None:
+    def refusal(self, action: Action, job: Job) -> str | None:
         """Why an action of `ROW_METHODS` can't run on this job now."""
-        noun, method = kind_of(job).words.noun, found.method
+        noun, method = kind_of(job).words.noun, action.method
         if method in TABS:
             return (
                 None if kind_of(job).has(method) else f"A {noun} has no {method} of its own; enter opens it."
             )
         if not any(action.method == method for action in kind_of(job).actions):
             return f"A {noun} can't be {CHANGES[method]}."
-        return change_refusal(self._screen.session, method, job) or self._screen.jobs_refusal(found, [job])
+        return change_refusal(self._screen.session, method, job) or self._screen.jobs_refusal(action, [job])
 
     def action_logs(self) -> None:
         """Open the job at its log."""

@@ -203,23 +203,23 @@ class JobsScreen(ListScreen):
     def _follow_usage(self) -> None:
         """Read the usage of the jobs in view."""
         session = self.session
-        wanted = session is not None and self.is_current and self.app.app_focus
-        if wanted and session is not None and session is not self._usage_of:
+        visible = session is not None and self.is_current and self.app.app_focus
+        if visible and session is not None and session is not self._usage_of:
             self._usage_of = session
             self._usage = UsageFeed(session, self._at_work, self.table.change)
             self._following = False
-        if wanted and self._usage is not None and not self._following:
+        if visible and self._usage is not None and not self._following:
             self._following = True
             background(self, self._usage.run, "usage")
-        elif not wanted and self._following:
+        elif not visible and self._following:
             self._following = False
             self.workers.cancel_group(self, "usage")
 
     def _at_work(self) -> list[Job]:
         names = self._in_view()
         active = self.console.store.active if names else {}
-        found = [active[name] for name in names if name in active]
-        return [job for job in found if job.start_time is not None and kind_of(job).has("metrics")]
+        jobs = [active[name] for name in names if name in active]
+        return [job for job in jobs if job.start_time is not None and kind_of(job).has("metrics")]
 
     def _read_filter(self) -> None:
         bar = self.query_one(FilterBar)
@@ -283,10 +283,10 @@ class JobsScreen(ListScreen):
         if console.trouble is None:
             now = console.clock()
             for region_error in region_errors(console.store.regions.values()):
-                what = not_reached(f"{region_error.names}:", region_error.failing_since, now)
+                headline = not_reached(f"{region_error.names}:", region_error.failing_since, now)
                 seen = f", seen {age(now - region_error.read_at)} ago" if region_error.read_at else ""
                 again = " ctrl+r starts it." if isinstance(region_error.error, Stopped) else ""
-                lines.append(f"! {what}{seen} ({region_error.error.message}){again}")
+                lines.append(f"! {headline}{seen} ({region_error.error.message}){again}")
         text = Content("\n").join([Content.styled(plain(line), "$text-warning") for line in lines[:4]])
         widget = self.query_one("#regions", Static)
         if widget.display != bool(lines) or widget.content != text:
@@ -380,7 +380,7 @@ class JobsScreen(ListScreen):
         shown, job = super().footer_actions(), self.current
         if job is not None and job.state.terminal:
             return shown
-        return [found for found in shown if found.id != "jobs.clone"]
+        return [action for action in shown if action.id != "jobs.clone"]
 
     # Actions
 
@@ -452,14 +452,14 @@ class JobsScreen(ListScreen):
 
     def action_sort_by(self, column: str) -> None:
         """Sort by the column of this name, as its title or its key says it."""
-        wanted = column.casefold().strip()
+        title = column.casefold().strip()
         by_name = {name: c.key for c in self.table.columns for name in (c.title.casefold(), c.key)}
-        found = by_name.get(wanted, wanted)
-        if found not in SORTABLE:
+        key = by_name.get(title, title)
+        if key not in SORTABLE:
             words = f"The list can't be sorted by {plain(column)}. It can by {', '.join(SORTABLE)}."
             self.notify(words, severity="warning", markup=False)
             return
-        self.rows.order.sort, self.rows.order.reverse = found, False
+        self.rows.order.sort, self.rows.order.reverse = key, False
         self._show()
 
     def _after(self, current: str, choices: Sequence[str]) -> str:

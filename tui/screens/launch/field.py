@@ -44,7 +44,7 @@ class ValueInput(Input):
 
 
 class ChoiceInput(ValueInput):
-    """A value with choices: `enter` and letters open their list; other text comes by pasting alone."""
+    """A value with choices: `enter` and letters open their list; other text can only be pasted."""
 
     SCOPE = "launchchoice"
     BINDINGS = bindings(SCOPE)

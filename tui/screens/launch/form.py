@@ -38,7 +38,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         """`word` is what the context calls a region."""
         super().__init__(id="form")
         self._entry = entry
-        own = tuple(Choice(each) for each in regions)
+        own = tuple(Choice(region) for region in regions)
         self._regions = Offer(tuple(region_choices(regions)) if word == "region" else own, free=True)
         self.name_field = LaunchField("job name", "", "how it is listed")
         self.region_field = LaunchField(word, region, "where it runs", self._regions)
@@ -64,11 +64,11 @@ class LaunchForm(VerticalScroll, can_focus=False):
         return {name: field.value for name, field in self.parameters.items()}
 
     async def fill_in(self, console: ConsoleApp) -> None:
-        """Fill in the parameters that a launch finds out, but for those that the user has typed."""
+        """Fill in the parameters that a launch computes, except those that the user has typed."""
         commands = {p.name: p.at_launch for p in self._entry.parameters if p.at_launch}
         if not commands:
             return
-        found = await asyncio.to_thread(
+        values = await asyncio.to_thread(
             partial(
                 launch_values,
                 commands,
@@ -78,15 +78,15 @@ class LaunchForm(VerticalScroll, can_focus=False):
                 folder=Path.cwd(),
             )
         )
-        for name, value in found.items():
+        for name, value in values.items():
             if not self.parameters[name].value:
                 self.parameters[name].line.value = value
 
-    def show_problems(self, found: Mapping[str, str]) -> None:
+    def show_problems(self, problems: Mapping[str, str]) -> None:
         """Say at each field what is wrong with its value: by parameter, `REGION` or `NAME`."""
         known = {NAME: self.name_field, REGION: self.region_field, **self.parameters}
         for key, field in known.items():
-            field.show_problem(found.get(key, ""))
+            field.show_problem(problems.get(key, ""))
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -100,7 +100,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         field = next(f for f in self.fields if f.line is event.line)
         # The choices of one value may depend on another: a machine's on the region.
         offers = self._entry.offers(self.values, self.region_field.value)
-        name = next((name for name, each in self.parameters.items() if each is field), "")
+        name = next((name for name, other in self.parameters.items() if other is field), "")
         offer = self._regions if field is self.region_field else offers.get(name)
         if offer is None:
             return

@@ -30,7 +30,7 @@ async def open_launch(console: ConsoleApp, entry: ProfileEntry) -> None:
             await _launch_in(console, console.contexts[name], entry)
 
     if len(fitting) > 1:
-        options = [(each.name, Content(plain(each.name))) for each in fitting]
+        options = [(context.name, Content(plain(context.name))) for context in fitting]
         console.push_screen(PickScreen(f"Launch {plain(entry.name)} in which context?", options), chosen)
     elif fitting:
         await _launch_in(console, fitting[0], entry)

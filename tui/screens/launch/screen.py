@@ -246,7 +246,7 @@ class LaunchScreen(FrameScreen):
         self._prepare()
 
     def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[LaunchField, str]) -> None:
-        """Change the value that the field comes from, if there is one; else the request alone."""
+        """Change the value that the field comes from; without one, change only the request."""
         old = reduce(getitem, edit.path, cast("Any", prepared.request.custom_job))
         for field, was in before.items():
             new = substituted(was, str(old), str(edit.value)) if was else None
@@ -323,12 +323,12 @@ class LaunchScreen(FrameScreen):
 
     def footer_actions(self) -> list[Action]:
         """The keys that work now: a value with the focus takes the letters and its own keys."""
-        found, value = super().footer_actions(), self._value
+        shown, value = super().footer_actions(), self._value
         if value is None:
-            return found
-        own = {key for a in found if a.scope == value.SCOPE for key in self._keys(a)}
+            return shown
+        own = {key for a in shown if a.scope == value.SCOPE for key in self._keys(a)}
         return [
-            a for a in found
+            a for a in shown
             if a.scope == value.SCOPE or not any(len(key) == 1 or key in own for key in self._keys(a))
         ]  # fmt: skip
 

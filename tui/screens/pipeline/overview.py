@@ -23,7 +23,7 @@ BAR = 30
 
 
 class PipelineOverviewPane(OverviewPane):
-    """See the module. In the place of the training's progress it has that of the tasks."""
+    """The Overview tab with the progress of the tasks in place of the training's."""
 
     WORK_BESIDE = False
 

@@ -37,7 +37,7 @@ LONGEST_VALUE = 20_000
 
 
 class TaskScreen(ListScreen):
-    """See the module. It shows what the feed of the pipeline's screen reads."""
+    """One task. It shows what the feed of the pipeline's screen reads."""
 
     SCOPE = "task"
     HEADING = "Task"
@@ -83,20 +83,20 @@ class TaskScreen(ListScreen):
             self.query_one(Notice).show("This task is not there any more.", "", "esc goes back", bad=True)
             return
         origin = same_work(task, job, self.console.store.jobs.values())
-        found = facts(task, {each.id: each for each in job.tasks}, job.name, origin)
-        wanted = self.query_one(FilterBar).text.casefold()
+        lines = facts(task, {other.id: other for other in job.tasks}, job.name, origin)
+        search = self.query_one(FilterBar).text.casefold()
         self._facts = {
             fact.key: fact
-            for fact in found
-            if not wanted or wanted in f"{fact.part} {fact.name} {fact.value}".casefold()
+            for fact in lines
+            if not search or search in f"{fact.part} {fact.name} {fact.value}".casefold()
         }
         self.table.show(list(self._facts), {key: _cells(fact) for key, fact in self._facts.items()})
         self.table.display = bool(self._facts)
         notice = self.query_one(Notice)
         if self._facts:
             notice.hide()
-        elif wanted:
-            notice.show("No line holds this text.", plain(wanted), "esc clears it")
+        elif search:
+            notice.show("No line holds this text.", plain(search), "esc clears it")
         else:
             notice.show("Nothing is known of this task yet.", "It has not started.")
         self._show_value()

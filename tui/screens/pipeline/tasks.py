@@ -55,7 +55,7 @@ _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 
 
 class PipelineTasksPane(TasksPane):
-    """See the module. Loops of many iterations are folded at first."""
+    """The tasks as a graph or a table. Loops of many iterations start folded."""
 
     SCOPE = "pipeline"
     DEFAULT_CSS = """
@@ -235,17 +235,17 @@ class PipelineTasksPane(TasksPane):
 
     def action_next_failed(self) -> None:
         """Go to the next task that failed, and open the groups around it."""
-        found = first_failed(self._branches, self.current.id if self.current is not None else "")
+        failed = first_failed(self._branches, self.current.id if self.current is not None else "")
         if self._drawn:
-            if why := self._drawing.go_to(found):
+            if why := self._drawing.go_to(failed):
                 self.notify(f"Not drawn: {why}", severity="warning", markup=False)
             return
-        self._reveal(found)
+        self._reveal(failed)
 
-    def _reveal(self, found: str) -> None:
-        self._folded -= set(above(self._branches, found))
+    def _reveal(self, task_id: str) -> None:
+        self._folded -= set(above(self._branches, task_id))
         self.show(Changed.JOB)
-        self.table_view.move_to(found)
+        self.table_view.move_to(task_id)
 
     @on(Table.Moved)
     @on(DagView.Moved)
@@ -293,13 +293,13 @@ class PipelineTasksPane(TasksPane):
     def _show_details(self) -> None:
         task = self.current
         lines = self._full(task) if task is not None else []
-        found, details = Content("\n").join(lines), self._details
+        text, details = Content("\n").join(lines), self._details
         # A layout costs more than all else that a key does, and most tasks' texts fit.
         height, width = len(lines), details.size.width
         if any(line.cell_length > width or "\n" in line.plain for line in lines):
-            height = found.get_height(details.styles.get_rules(), width) if width else 0
+            height = text.get_height(details.styles.get_rules(), width) if width else 0
         fits = max(height, details.container_size.height) == details.size.height
-        details.update(found, layout=not fits)
+        details.update(text, layout=not fits)
 
     def _full(self, task: Task) -> list[Content]:
         now = self.feed.as_of()

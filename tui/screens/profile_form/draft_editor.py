@@ -72,17 +72,17 @@ class DraftEditor:
     async def check(self) -> Analysis:
         """Check the draft's text in a thread. The result is not `analysis` yet: the caller sets it."""
         text, saved = self.draft.text, self.draft.saved
-        found = await in_thread(self.analyse, text)
+        analysis = await in_thread(self.analyse, text)
         if saved != self._saved.text or not self._saved.readable:
-            self._saved = found if saved == text else await in_thread(self.analyse, saved)
-        return found
+            self._saved = analysis if saved == text else await in_thread(self.analyse, saved)
+        return analysis
 
     async def refresh(self, cursor: str = "") -> None:
         """Check the draft and show it, with the cursor on the row of that key."""
         await self._show(cursor)
 
     async def apply(
-        self, edits: Sequence[Edit], what: str, cursor: str = "", before: Callable[[], None] | None = None
+        self, edits: Sequence[Edit], label: str, cursor: str = "", before: Callable[[], None] | None = None
     ) -> bool:
         """Make a change that undo reverts; whether the text differs now.
 
@@ -94,14 +94,14 @@ class DraftEditor:
         try:
             change = await in_thread(self._change, edits)
         except (ProfileInvalid, LookupError, ValueError) as error:
-            self._screen.notify(f"{what}: {error}", severity="error", markup=False)
+            self._screen.notify(f"{label}: {error}", severity="error", markup=False)
             return False
         if not change.paths:
-            return await self.replace(change.here, what, cursor, before)
+            return await self.replace(change.here, label, cursor, before)
 
         def chosen(answer: str | None) -> None:
             if answer:
-                done = f"{what}, everywhere" if answer == EVERYWHERE else what
+                done = f"{label}, everywhere" if answer == EVERYWHERE else label
                 take = partial(self._take, change.text(answer), done, cursor, before)
                 background(self._screen, take, "form-take", exclusive=False)
 
@@ -124,13 +124,13 @@ class DraftEditor:
         await self.replace(*change)
 
     async def replace(
-        self, text: str, what: str, cursor: str = "", before: Callable[[], None] | None = None
+        self, text: str, label: str, cursor: str = "", before: Callable[[], None] | None = None
     ) -> bool:
         """Take another text, check and show it, and keep it on disk in case of a crash.
 
         `before` is called before it is shown. Whether the text differs now.
         """
-        if not self.draft.replace(text, what):
+        if not self.draft.replace(text, label):
             return False
         if before is not None:
             before()

@@ -94,24 +94,24 @@ class Estimates:
         """What the job costs, as far as the line has room."""
         if self._cost is None:
             return Content.styled("? price not known yet", "$text-muted")
-        found = self._cost.estimate
-        if found.tasks and self._screen.size.width < WIDE:
+        estimate = self._cost.estimate
+        if estimate.tasks and self._screen.size.width < WIDE:
             local = "cloud " if self._editor.local else ""
-            each = f"{local}{money(hour_of_a_task(found), '/h')} a task"
-            return Content.assemble((each, "bold"), (f"  est. {found.date}", "$text-muted"))
-        if found.tasks:
-            return Content(plain(price_words(found, billed=not self._editor.local)))
-        if found.hour is None:
-            missing = f": {found.missing[0]}" if found.missing else ""
+            text = f"{local}{money(hour_of_a_task(estimate), '/h')} a task"
+            return Content.assemble((text, "bold"), (f"  est. {estimate.date}", "$text-muted"))
+        if estimate.tasks:
+            return Content(plain(price_words(estimate, billed=not self._editor.local)))
+        if estimate.hour is None:
+            missing = f": {estimate.missing[0]}" if estimate.missing else ""
             return Content.styled(f"? price not known{plain(missing)}", "$text-muted")
         # The emulator bills nothing: this is the price in the cloud.
         local = "cloud " if self._editor.local else ""
-        rate, whole = (f"{local}{money(found.hour, '/h')}", "bold"), found.whole
+        rate, whole = (f"{local}{money(estimate.hour, '/h')}", "bold"), estimate.whole
         if self._screen.size.width < WIDE:
             # A price needs its date: the sum is left out first.
-            return Content.assemble(rate, (f"  est. {found.date}", "$text-muted"))
+            return Content.assemble(rate, (f"  est. {estimate.date}", "$text-muted"))
         more = f", {money(whole)} in all" if whole is not None else ""
-        return Content.assemble(rate, f"{more}  ", (f"estimate, prices of {found.date}", "$text-muted"))
+        return Content.assemble(rate, f"{more}  ", (f"estimate, prices of {estimate.date}", "$text-muted"))
 
     def reducers_text(self, analysis: Analysis) -> tuple[str, str, str]:
         """Value, note and help of the Reduction Server's switch."""
@@ -155,12 +155,12 @@ class Estimates:
         return fit_text(fit(job, self._editor.region, quotas))
 
 
-def fit_text(found: Fit) -> Content:
+def fit_text(fit: Fit) -> Content:
     """Whether the quota is enough, in a few words with a mark."""
-    if found.status == "short":
-        return Content.styled(plain(f"✗ quota: {found.sentence}"), "$text-error")
-    text, tone = _FIT_TEXT[found.status]
-    more = f": {plain(found.sentence)}" if found.status == "unknown" else ""
+    if fit.status == "short":
+        return Content.styled(plain(f"✗ quota: {fit.sentence}"), "$text-error")
+    text, tone = _FIT_TEXT[fit.status]
+    more = f": {plain(fit.sentence)}" if fit.status == "unknown" else ""
     return Content.styled(f"{text}{more}", tone)
 
 

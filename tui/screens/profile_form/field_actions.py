@@ -80,11 +80,11 @@ class FieldActions:
     def _warn(self, why: object) -> None:
         self._screen.notify(str(why), severity="warning", markup=False)
 
-    def _apply_later(self, edits: Sequence[Edit], what: str, cursor: str = "") -> None:
+    def _apply_later(self, edits: Sequence[Edit], label: str, cursor: str = "") -> None:
         """Make a change after a dialog has answered."""
 
         async def work() -> None:
-            await self._editor.apply(edits, what, cursor)
+            await self._editor.apply(edits, label, cursor)
 
         background(self._screen, work, "form-take", exclusive=False)
 
@@ -117,9 +117,9 @@ class FieldActions:
 
     def _edit(self, row: Row) -> None:
         values, regions = self._editor.values, self._screen.console.connection.regions
-        found = choices(values, row, region_of(values, self._editor.region), regions)
-        if found:
-            self._pick(row, found)
+        options = choices(values, row, region_of(values, self._editor.region), regions)
+        if options:
+            self._pick(row, options)
             return
         text = typed_text(values, row)
         if "\n" in text:
@@ -147,18 +147,18 @@ class FieldActions:
         if job is None:
             self._screen.notify("It can be sized once the errors are fixed.", markup=False)
             return
-        found = reducers.propose(job, region)
-        if found.running and adjust and found.helps and found.count != found.running:
-            edits, what = reducers.edits_on(job, region), f"make it {found.count} reducers"
-        elif found.running:
-            edits, what = reducers.edits_off(job), "turn Reduction Server off"
-        elif found.helps:
-            edits, what = reducers.edits_on(job, region), f"add {found.count} reducers"
+        proposal = reducers.propose(job, region)
+        if proposal.running and adjust and proposal.helps and proposal.count != proposal.running:
+            edits, label = reducers.edits_on(job, region), f"make it {proposal.count} reducers"
+        elif proposal.running:
+            edits, label = reducers.edits_off(job), "turn Reduction Server off"
+        elif proposal.helps:
+            edits, label = reducers.edits_on(job, region), f"add {proposal.count} reducers"
         else:
-            self._warn(found.reason)
+            self._warn(proposal.reason)
             return
         where = self._editor.analysis.spec_path
-        await self._editor.apply([replace(e, path=path_in_file(e.path, where)) for e in edits], what)
+        await self._editor.apply([replace(e, path=path_in_file(e.path, where)) for e in edits], label)
 
     # Choices
 
@@ -231,19 +231,19 @@ class FieldActions:
         else:
             self._screen.notify("a adds to a list, the parameters or the pools.", markup=False)
 
-    async def _add_element(self, row: Row, what: str) -> None:
+    async def _add_element(self, row: Row, element: str) -> None:
         try:
             edits, path = changes.element_edits(self._editor.values, row)
         except Refused as error:
             self._warn(error)
             return
         opened = partial(self._body.keep_open, changes.list_path(row))
-        await self._editor.apply(edits, what, dotted(canonical(path)), opened)
+        await self._editor.apply(edits, element, dotted(canonical(path)), opened)
 
     def _ask_name(self, question: str, name: str, then: Callable[[str], object]) -> None:
-        def answered(found: str | None) -> None:
-            if found:
-                then(found)
+        def answered(choice: str | None) -> None:
+            if choice:
+                then(choice)
 
         self._screen.app.push_screen(PromptScreen(question, name, check=changes.name_problem), answered)
 

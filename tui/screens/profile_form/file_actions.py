@@ -51,7 +51,7 @@ class FileActions:
         self._draft = editor.draft
         self._line = line
         self._asked = False
-        """The user has chosen what becomes of the changes: there is nothing more to say about them."""
+        """Note that the user has decided about the changes, so that leaving says nothing about them."""
 
     def blocked_reason(self, action: Action) -> str | None:
         """Why an action can't run now."""
@@ -106,10 +106,10 @@ class FileActions:
         new = [editor for editor in editors if editor not in self.others]
         self.others = editors
         if new:
-            who = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
+            names = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
             self._screen.notify(
-                f"{self._draft.path.name} is open in another console too: {who}. Each keeps its own changes; "
-                "whoever saves second is asked.",
+                f"{self._draft.path.name} is open in another console too: {names}. Each keeps its own "
+                "changes; whoever saves second is asked.",
                 severity="warning",
                 markup=False,
                 timeout=10,
@@ -282,11 +282,11 @@ class FileActions:
         if self._draft.changed or not await asyncio.to_thread(self._draft.path.exists):
             self._screen.notify("Save it first: ctrl+s. A launch reads the file.", markup=False)
             return
-        found = await asyncio.to_thread(entry, self._draft.path, mine=self.mine)
-        if found.problem:
-            self._screen.notify(found.problem, severity="warning", markup=False)
+        saved = await asyncio.to_thread(entry, self._draft.path, mine=self.mine)
+        if saved.problem:
+            self._screen.notify(saved.problem, severity="warning", markup=False)
         else:
-            await open_launch(self._screen.console, found)
+            await open_launch(self._screen.console, saved)
 
     async def action_editor(self) -> None:
         """Save the changes and open the file in the user's editor."""

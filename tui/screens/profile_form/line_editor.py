@@ -82,14 +82,14 @@ class LineEditor:
         row, add = self._editing
         values = self._editor.values
         try:
-            found = (
+            matches = (
                 changes.addition_edits(values, row, text)[0]
                 if add
                 else changes.value_edits(values, row, text)
             )
         except (ValueError, Refused) as error:
             return (), str(error)
-        return found, ""
+        return matches, ""
 
     async def take(self, event: FormLine.Left) -> None:
         """Take the text and close the line. A wrong text keeps it open, unless a click has left it."""

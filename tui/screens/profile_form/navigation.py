@@ -62,13 +62,13 @@ class FormNavigation:
 
     def go_to(self, path: Path, otherwise: str) -> None:
         """Put the cursor on the row of a path and open the groups around it; else on the row `otherwise`."""
-        wanted, view = canonical(path), self._body.view
-        for _ in range(MOST_FOLDS if wanted else 0):
-            found = next((r for r in view.rows if canonical(r.path) == wanted), None)
-            if found is not None:
-                view.move_to(found.key)
+        target, view = canonical(path), self._body.view
+        for _ in range(MOST_FOLDS if target else 0):
+            row = next((r for r in view.rows if canonical(r.path) == target), None)
+            if row is not None:
+                view.move_to(row.key)
                 return
-            closed = self._closed_around(wanted)
+            closed = self._closed_around(target)
             if closed is None:
                 break
             self._body.toggle(closed)
@@ -147,12 +147,12 @@ class FormNavigation:
         words = text.casefold().split()
         rows = self._body.all_rows() if words else []
         named = [row for row in rows if _matches(row, words)]
-        found = min(named, key=lambda row: _rank(row, words), default=None) or next(
+        nearest = min(named, key=lambda row: _rank(row, words), default=None) or next(
             (row for row in rows if _matches(row, words, values=True)), None
         )
-        self._bar.show_problem("no field" if words and found is None else "")
-        if found is not None:
-            self.go_to(found.path, found.key)
+        self._bar.show_problem("no field" if words and nearest is None else "")
+        if nearest is not None:
+            self.go_to(nearest.path, nearest.key)
 
     def close_find(self, text: str) -> None:
         """Give the keys back to the form; without a text the cursor goes back to where it was."""

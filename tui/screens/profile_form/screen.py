@@ -102,9 +102,9 @@ class FormScreen(FrameScreen):
 
     async def refresh_draft(self, cursor: str = "") -> None:
         """Check the draft's text in a thread and show it."""
-        found = await self.editor.check()
-        await self._estimates.compute(found)
-        self.editor.analysis = found
+        analysis = await self.editor.check()
+        await self._estimates.compute(analysis)
+        self.editor.analysis = analysis
         self.body.show(cursor)
 
     def _show(self) -> None:
@@ -185,8 +185,8 @@ class FormScreen(FrameScreen):
             right = Content.assemble(("read-only", "bold $text-warning"), SEP, right)
         others = self._file.others
         if others:
-            who = others[0].name + (f" +{len(others) - 1}" if len(others) > 1 else "")
-            right = Content.assemble((f"also open: {plain(who)}", "bold $text-warning"), SEP, right)
+            editors = others[0].name + (f" +{len(others) - 1}" if len(others) > 1 else "")
+            right = Content.assemble((f"also open: {plain(editors)}", "bold $text-warning"), SEP, right)
         return left, right
 
     def second_line(self) -> Line:

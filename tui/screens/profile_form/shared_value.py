@@ -41,9 +41,9 @@ class SharedChange:
 
     def pools(self) -> list[int]:
         """Positions of the pools that share the value; none where the places are not one of each pool."""
-        found = [pool_in(path) for path in self.paths]
-        positions = sorted({int(pool[-1]) for pool in found if pool is not None})
-        return positions if None not in found and len(positions) > 1 else []
+        pools = [pool_in(path) for path in self.paths]
+        positions = sorted({int(pool[-1]) for pool in pools if pool is not None})
+        return positions if None not in pools and len(positions) > 1 else []
 
 
 def question(change: SharedChange, height: int) -> ChoiceScreen:

@@ -36,21 +36,23 @@ async def _read(console: ConsoleApp, job: Job) -> None:
     try:
         async with asyncio.timeout(READ_SECONDS):
             resource = await session.backend.job_service(job.name).spec(job.name)
-        found = from_resource(resource)
+        imported = from_resource(resource)
     except (BackendError, ProfileInvalid, TimeoutError) as error:
         why = str(error) or f"no answer within {READ_SECONDS:.0f} s"
         console.notify(f"{job.display_name} can't be saved: {why}", severity="error", markup=False)
         return
-    taken = await asyncio.to_thread(_names, console)
+    names = await asyncio.to_thread(_names, console)
 
     def check(name: str) -> str:
-        return bad_name(name) or (f"You have a profile {name} already." if name in taken else "")
+        return bad_name(name) or (f"You have a profile {name} already." if name in names else "")
 
     def answered(name: str | None) -> None:
         if name:
-            background(console, partial(_write, console, found, name), "clone")
+            background(console, partial(_write, console, imported, name), "clone")
 
-    free = next(n for n in (found.name, *(f"{found.name}-{i}" for i in range(2, 10_000))) if n not in taken)
+    free = next(
+        n for n in (imported.name, *(f"{imported.name}-{i}" for i in range(2, 10_000))) if n not in names
+    )
     console.push_screen(PromptScreen(f"Save {job.display_name} as the profile", free, check=check), answered)
 
 

@@ -51,8 +51,8 @@ class ExportScreen(TextScreen):
     @property
     def text(self) -> str:
         """The shown text; where the form can't describe the job, why."""
-        found = self._forms[self._form]
-        return found.text or found.problem
+        export = self._forms[self._form]
+        return export.text or export.problem
 
     def line(self, line: str) -> Content:
         return Content.styled(plain(line), "$text-muted") if line.startswith("#") else super().line(line)

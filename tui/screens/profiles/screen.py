@@ -89,15 +89,15 @@ class ProfilesScreen(ListScreen):
     def reload(self) -> None:
         words = self.query_one(FilterBar).text.casefold().split()
         self._entries = {entry.key: entry for entry in self.console.profiles.entries}
-        found = [
+        shown = [
             e
             for e in self.console.profiles.entries
             if all(w in f"{e.name} {e.description} {e.shape}".casefold() for w in words)
         ]
         table, notice = self.table, self.query_one(Notice)
-        table.show([e.key for e in found], {e.key: self._cells(e) for e in found})
-        table.display = bool(found)
-        if found:
+        table.show([e.key for e in shown], {e.key: self._cells(e) for e in shown})
+        table.display = bool(shown)
+        if shown:
             self._show_problem()
         elif self._entries:
             notice.show("No profile matches this filter.", "", "esc clears it")
@@ -113,17 +113,17 @@ class ProfilesScreen(ListScreen):
         entry, notice = self.current, self.query_one(Notice)
         if entry is None or not self.table.keys:
             return
-        found = self._rules.known(entry) or RuleResult()
+        result = self._rules.known(entry) or RuleResult()
         if entry.problem:
-            what = f"{entry.name} is not valid   e edits it"
-            notice.show(what, _by_line(entry), bad=True, alone=False)
-        elif found.errors:
-            many = pieces(len(found.errors), "error")
-            what = f"{entry.name} would be refused: {many}   e edits it, n goes to them"
-            notice.show(what, "\n".join(found.errors[:MAX_SHOWN]), bad=True, alone=False)
-        elif found.warnings:
-            many = pieces(len(found.warnings), "warning")
-            notice.show(f"{entry.name}: {many}   e edits it", found.warnings[0], alone=False)
+            headline = f"{entry.name} is not valid   e edits it"
+            notice.show(headline, _by_line(entry), bad=True, alone=False)
+        elif result.errors:
+            many = pieces(len(result.errors), "error")
+            headline = f"{entry.name} would be refused: {many}   e edits it, n goes to them"
+            notice.show(headline, "\n".join(result.errors[:MAX_SHOWN]), bad=True, alone=False)
+        elif result.warnings:
+            many = pieces(len(result.warnings), "warning")
+            notice.show(f"{entry.name}: {many}   e edits it", result.warnings[0], alone=False)
         else:
             notice.hide()
 
@@ -149,13 +149,13 @@ class ProfilesScreen(ListScreen):
         return Content.assemble((plain(entry.name), "bold"), *([star] if marked else []))
 
     def _mark(self, entry: ProfileEntry) -> Content:
-        found = self._rules.known(entry)
-        if entry.problem or (found is not None and found.errors):
+        result = self._rules.known(entry)
+        if entry.problem or (result is not None and result.errors):
             return Content.styled("✗", "$text-error")
-        if found is None:
+        if result is None:
             return Content.styled(NOT_MEASURED, "$text-muted")
         return (
-            Content.styled("!", "$text-warning") if found.warnings else Content.styled("✓", "$text-success")
+            Content.styled("!", "$text-warning") if result.warnings else Content.styled("✓", "$text-success")
         )
 
     def count_text(self) -> str:
@@ -240,16 +240,16 @@ class ProfilesScreen(ListScreen):
         entry = self.current
         if entry is None:
             return
-        taken: Sequence[str] = [e.name for e in self._entries.values() if e.mine]
+        names: Sequence[str] = [e.name for e in self._entries.values() if e.mine]
 
         def check(name: str) -> str:
-            return bad_name(name) or (f"You have a profile {name} already." if name in taken else "")
+            return bad_name(name) or (f"You have a profile {name} already." if name in names else "")
 
         def answered(name: str | None) -> None:
             if name:
                 background(self, partial(self._duplicate, entry, name), "duplicate")
 
-        name = f"{entry.name}-copy" if entry.name in taken else entry.name
+        name = f"{entry.name}-copy" if entry.name in names else entry.name
         self.app.push_screen(PromptScreen(f"Name of your copy of {entry.name}", name, check=check), answered)
 
     async def _duplicate(self, entry: ProfileEntry, name: str) -> None:

@@ -261,16 +261,16 @@ class QuotaGridScreen(ListScreen):
     def _details(self, region: str) -> str:
         chosen = self._chosen_words()
         cells = [cell for cell in (self._grid.cell(region, word) for word in chosen) if cell.offered]
-        said = [cell for cell in cells if cell.quota is not None]
-        lines = [f"{'':<19}{'limit':>7}{'used':>7}{'free':>7}  age of the figures"] if said else []
-        lines += [self._line(cell.quota) for cell in said if cell.quota is not None]
-        if len(cells) > len(said):
-            lines.append(f"{len(cells) - len(said)} more of this kind are not reported")
-        found = self._users(region, chosen)
+        reported = [cell for cell in cells if cell.quota is not None]
+        lines = [f"{'':<19}{'limit':>7}{'used':>7}{'free':>7}  age of the figures"] if reported else []
+        lines += [self._line(cell.quota) for cell in reported if cell.quota is not None]
+        if len(cells) > len(reported):
+            lines.append(f"{len(cells) - len(reported)} more of this kind are not reported")
+        jobs = self._users(region, chosen)
         lines += [
             "",
-            "Jobs of this console that use it or wait for it:" if found else "No job uses it.",
-            *(f"  {job.state.value.lower():<10} {job.display_name}   {parts}" for job, parts in found),
+            "Jobs of this console that use it or wait for it:" if jobs else "No job uses it.",
+            *(f"  {job.state.value.lower():<10} {job.display_name}   {parts}" for job, parts in jobs),
         ]
         for kind, fit in zip(("spot", "standard"), self._fits.get(region, ()), strict=False):
             lines += ["", f"{kind}: {fit.brief}", f"  {fit.sentence}"]
@@ -285,8 +285,8 @@ class QuotaGridScreen(ListScreen):
             return [(job, accelerators(job)) for job in active if not context or job.context == context]
         metrics = [metric(word, preemptible=self._spot) for word in chosen]
         return [
-            (job, ", ".join(f"{n:,} {short_name(name)}" for name, n in taken.items()))
-            for job, taken in users(active, region, metrics)
+            (job, ", ".join(f"{n:,} {short_name(name)}" for name, n in usage.items()))
+            for job, usage in users(active, region, metrics)
         ]
 
     def _line(self, quota: Quota) -> str:

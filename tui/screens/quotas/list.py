@@ -63,20 +63,20 @@ class QuotasScreen(ListScreen):
 
     def reload(self) -> None:
         text = self.query_one(FilterBar).text
-        self._by_key = found = {_key(q): q for q in self.reader.quotas if self._fits(q, text)}
-        listing = Listing(found)
+        self._by_key = quotas = {_key(q): q for q in self.reader.quotas if self._fits(q, text)}
+        listing = Listing(quotas)
         listing.configure(None, lambda q: _sort_key(q, self._sort), reverse=self._reverse)
         order = listing.order
         parents: dict[str, str] = {}
         self._heads = {}
         if self._grouped:
-            order, parents, self._heads = grouped(order, lambda key: HEAD + found[key].region)
+            order, parents, self._heads = grouped(order, lambda key: HEAD + quotas[key].region)
         table = self.table
         table.set_sort(self._sort, self._reverse)
         table.show_lazily(order, self._row, parents)
         table.change(table.in_view)
-        table.display = bool(found)
-        self.reader.polling.show_notice(shown=bool(found), filtered=text, hidden=HIDDEN)
+        table.display = bool(quotas)
+        self.reader.polling.show_notice(shown=bool(quotas), filtered=text, hidden=HIDDEN)
         self.refresh_frame()
 
     def _row(self, key: str) -> Cells:

@@ -99,8 +99,8 @@ async def _read(console: ConsoleApp, session: Session) -> None:
     costs = console.costs
     try:
         async with asyncio.timeout(READ_SECONDS):
-            found = await session.backend.prices.read()
-        costs.answer = (True, await asyncio.to_thread(costs.take, found))
+            prices = await session.backend.prices.read()
+        costs.answer = (True, await asyncio.to_thread(costs.take, prices))
         await console.load_prices()
     except BackendError as error:
         costs.answer = (False, "\n".join(filter(None, (error.message, error.fix))))

@@ -47,7 +47,7 @@ def detail_lines(
         yield f"  {job.state.value.lower():<12}{job.display_name}   {job.id}   {age(job.age(now))} old"
     yield ""
     yield (
-        f"A profile runs on it with `persistentResourceId: {resource.id}` in its jobSpec. The machine, "
+        f"A profile runs on it with `persistentResourceId: {resource.id}` in its jobSpec. Machine, "
         "accelerators and disk of each worker pool must be exactly those of a pool here."
     )
 

@@ -120,10 +120,13 @@ class ResourcesScreen(ListScreen):
         return list(self.console.store.jobs.values())
 
     def order_text(self) -> Content:
-        parts = [part for each in self.rows.shown for part in each.idle_parts()]
+        parts = [part for resource in self.rows.shown for part in resource.idle_parts()]
         if not parts or self.console.costs.prices is None:
             return Content("")
-        rates = [self.console.costs.parts_rate(each.idle_parts(), each.region) for each in self.rows.shown]
+        rates = [
+            self.console.costs.parts_rate(resource.idle_parts(), resource.region)
+            for resource in self.rows.shown
+        ]
         text = self.console.costs.sum_text(rates)
         would = "would cost " if self.console.bills_nothing else ""
         return Content.styled(f"idle machines {would}{text}", "$text-muted" if would else "$text-warning")
@@ -172,10 +175,10 @@ class ResourcesScreen(ListScreen):
         from tui.screens.dialogs.pick import PickScreen  # noqa: PLC0415
         from tui.screens.jobs.job_actions import choices  # noqa: PLC0415
 
-        each = self.rows.chosen
-        if each is None:
+        resource = self.rows.chosen
+        if resource is None:
             return
-        on_it = jobs_on(each, self._jobs)
+        on_it = jobs_on(resource, self._jobs)
         options = [
             (key, Content.assemble(plain(job.display_name), "  ", words))
             for job, (key, words) in zip(on_it, choices(on_it, self.console.clock()), strict=True)
@@ -185,25 +188,25 @@ class ResourcesScreen(ListScreen):
             if name is not None:
                 self.console.open_job(name)
 
-        self.app.push_screen(PickScreen(f"Jobs on {each.id}", options), chosen)
+        self.app.push_screen(PickScreen(f"Jobs on {resource.id}", options), chosen)
 
     def action_reboot(self) -> None:
         """Reboot its machines after a yes."""
-        each, operations = self.rows.chosen, self._operations()
-        if each is not None and operations is not None:
-            question = f"Reboot {each.id} ({_size(each)})?"
-            self.rows.confirm(question, each, lambda: operations.reboot(each))
+        resource, operations = self.rows.chosen, self._operations()
+        if resource is not None and operations is not None:
+            question = f"Reboot {resource.id} ({_size(resource)})?"
+            self.rows.confirm(question, resource, lambda: operations.reboot(resource))
 
     def action_delete(self) -> None:
         """Delete it after a yes that names the jobs it cancels."""
-        each, operations = self.rows.chosen, self._operations()
-        if each is None or operations is None:
+        resource, operations = self.rows.chosen, self._operations()
+        if resource is None or operations is None:
             return
-        jobs = jobs_on(each, self._jobs)
+        jobs = jobs_on(resource, self._jobs)
         ends = f", which cancels {pieces(len(jobs), 'job')}" if jobs else ""
-        question = f"Delete {each.id} ({_size(each)}){ends}?"
+        question = f"Delete {resource.id} ({_size(resource)}){ends}?"
         more = [f"{job.display_name}  {job.state.value.lower()}" for job in jobs]
-        self.rows.confirm(question, each, lambda: operations.delete(each), more)
+        self.rows.confirm(question, resource, lambda: operations.delete(resource), more)
 
     def _operations(self) -> ResourceOperations | None:
         return self.console.operations.resources()

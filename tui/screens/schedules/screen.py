@@ -160,9 +160,9 @@ class SchedulesScreen(ListScreen):
 
     def action_runs(self) -> None:
         """Read its runs, and choose one."""
-        each, session = self.rows.chosen, self.session
-        if each is not None and session is not None:
-            background(self, partial(self._pick_run, each, session), "runs")
+        schedule, session = self.rows.chosen, self.session
+        if schedule is not None and session is not None:
+            background(self, partial(self._pick_run, schedule, session), "runs")
 
     async def _pick_run(self, schedule: Schedule, session: Session) -> None:
         from tui.screens.dialogs.pick import PickScreen  # noqa: PLC0415 - most looks are at the list
@@ -173,11 +173,11 @@ class SchedulesScreen(ListScreen):
         except BackendError as error:
             self.app.notify(error.message, severity="error", markup=False)
             return
-        found: dict[str, Job] = {run.name: run for run in runs}
+        by_name: dict[str, Job] = {run.name: run for run in runs}
 
         def chosen(name: str | None) -> None:
             if name is not None:
-                self.console.open_job(name, job=found[name])
+                self.console.open_job(name, job=by_name[name])
 
         if self.is_current:
             title = f"Runs of {schedule.display_name}"
@@ -196,17 +196,17 @@ class SchedulesScreen(ListScreen):
 
     def action_pause(self) -> None:
         """Pause it after a yes; resume a paused one, with the runs that it missed or without."""
-        each, operations = self.rows.chosen, self._operations()
-        if each is None or operations is None:
+        schedule, operations = self.rows.chosen, self._operations()
+        if schedule is None or operations is None:
             return
-        if each.state == ACTIVE:
-            said = f"Pause {each.display_name} ({each.when})? Runs that have started go on."
-            self.rows.confirm(said, each, lambda: operations.pause(each))
+        if schedule.state == ACTIVE:
+            question = f"Pause {schedule.display_name} ({schedule.when})? Runs that have started go on."
+            self.rows.confirm(question, schedule, lambda: operations.pause(schedule))
             return
-        missed = self._missed(each)
+        missed = self._missed(schedule)
         if not missed:
-            resume = partial(operations.resume, each, catch_up=False)
-            self.rows.confirm(f"Resume {each.display_name} ({each.when})?", each, resume)
+            resume = partial(operations.resume, schedule, catch_up=False)
+            self.rows.confirm(f"Resume {schedule.display_name} ({schedule.when})?", schedule, resume)
             return
         from tui.screens.dialogs.pick import PickScreen, value_options  # noqa: PLC0415
 
@@ -215,21 +215,21 @@ class SchedulesScreen(ListScreen):
         def chosen(key: str | None) -> None:
             if key is not None:
                 self.rows.run(
-                    partial(operations.resume, each, catch_up=key == "catch up"), f"resume {each.id}"
+                    partial(operations.resume, schedule, catch_up=key == "catch up"), f"resume {schedule.id}"
                 )
 
         options = value_options([
             ("leave out", f"go on with the next run, without the {count} that were due in the pause"),
             ("catch up", f"start the {count} that were due in the pause first"),
         ])  # fmt: skip
-        self.app.push_screen(PickScreen(f"Resume {each.display_name} ({each.when})", options), chosen)
+        self.app.push_screen(PickScreen(f"Resume {schedule.display_name} ({schedule.when})", options), chosen)
 
     def action_delete(self) -> None:
         """Delete it after a yes."""
-        each, operations = self.rows.chosen, self._operations()
-        if each is not None and operations is not None:
-            said = f"Delete the schedule {each.display_name} ({each.when})? Its runs stay."
-            self.rows.confirm(said, each, lambda: operations.delete(each))
+        schedule, operations = self.rows.chosen, self._operations()
+        if schedule is not None and operations is not None:
+            question = f"Delete the schedule {schedule.display_name} ({schedule.when})? Its runs stay."
+            self.rows.confirm(question, schedule, lambda: operations.delete(schedule))
 
     def _missed(self, schedule: Schedule) -> int:
         """How many runs were due since it was paused."""

@@ -36,7 +36,7 @@ class EndpointChanges:
     """Asks, then changes endpoints; a screen's keys call it."""
 
     def __init__(self, screen: FrameScreen, polling: Polling, show: Callable[[], None]) -> None:
-        """`show` shows the list with what is being deployed."""
+        """`show` shows the list with the deployments in progress."""
         self._screen = screen
         self._polling = polling
         self._show = show
@@ -143,7 +143,8 @@ class EndpointChanges:
                 self._say(f"There are no endpoints in {model.region}.", "warning")
                 return
             options = named_options(
-                (key, each.display_name, f"{_serves(each)}  ({each.id})") for key, each in here.items()
+                (key, endpoint.display_name, f"{_serves(endpoint)}  ({endpoint.id})")
+                for key, endpoint in here.items()
             )
 
             def picked(key: str | None) -> None:
@@ -156,12 +157,16 @@ class EndpointChanges:
         background(self._screen, read, "read endpoints", exclusive=True)
 
     def _pick_version(self, endpoint: ServingEndpoint, versions: list[Model]) -> None:
-        there = {f"{one.model.partition('@')[0]}@{one.version}" for one in endpoint.deployed}
+        there = {f"{deployed.model.partition('@')[0]}@{deployed.version}" for deployed in endpoint.deployed}
         versions = sorted(versions, key=lambda each: each.versioned in there)
         by_key = {version.versioned: version for version in versions}
         options = named_options(
-            (key, f"{clip(each.display_name, LONGEST - 8)} {each.version}", _about(each, key in there))
-            for key, each in by_key.items()
+            (
+                key,
+                f"{clip(version.display_name, LONGEST - 8)} {version.version}",
+                _about(version, key in there),
+            )
+            for key, version in by_key.items()
         )
 
         def picked(key: str | None) -> None:
@@ -172,7 +177,7 @@ class EndpointChanges:
         self._screen.app.push_screen(PickScreen(title, options), picked)
 
     def _pick_machine(self, endpoint: ServingEndpoint, model: Model) -> None:
-        used = [each.machine for each in endpoint.deployed if each.machine]
+        used = [deployed.machine for deployed in endpoint.deployed if deployed.machine]
         known = sorted(name for name in catalog.machines() if not catalog.is_tpu(name))
         names = dict.fromkeys([*used, "n1-standard-2", *known])
         options = value_options((name, self._an_hour(name, endpoint)) for name in names)
@@ -193,7 +198,7 @@ class EndpointChanges:
         return f"{text} an hour{with_gpus}" if text != NOT_MEASURED else f"price not known{with_gpus}"
 
     def _ask_share(self, endpoint: ServingEndpoint, model: Model, machine: str) -> None:
-        what = f"{plain(model.display_name)} version {model.version}"
+        title = f"{plain(model.display_name)} version {model.version}"
 
         def answered(text: str | None) -> None:
             if text is None:
@@ -203,7 +208,7 @@ class EndpointChanges:
             details = [f"{machine}, 1 replica, {price} until it is undeployed"]
             self._confirmed(
                 endpoint,
-                f"Deploy {what} to {plain(endpoint.display_name)} with {percent} % of the requests?",
+                f"Deploy {title} to {plain(endpoint.display_name)} with {percent} % of the requests?",
                 lambda operations: operations.deploy(endpoint, model.versioned, machine, percent),
                 details=details, begun=begun,
             )  # fmt: skip
@@ -211,7 +216,7 @@ class EndpointChanges:
         begun = (endpoint.name, model.display_name, model.version)
         first = str(FIRST_SHARE if endpoint.deployed else 100)
         check = partial(_problem, partial(split_with_new, endpoint.deployed))
-        question = f"Percent of the requests of {plain(endpoint.display_name)} to {what}:"
+        question = f"Percent of the requests of {plain(endpoint.display_name)} to {title}:"
         self._screen.app.push_screen(PromptScreen(question, first, check=check), answered)
 
     def _confirmed(
@@ -270,8 +275,11 @@ async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[
 
 def _serves(endpoint: ServingEndpoint) -> str:
     """What is deployed to an endpoint, in words."""
-    found = [f"{each.percent} % {each.display_name} version {each.version}" for each in endpoint.deployed]
-    return ", ".join(found) or "nothing is deployed"
+    texts = [
+        f"{deployed.percent} % {deployed.display_name} version {deployed.version}"
+        for deployed in endpoint.deployed
+    ]
+    return ", ".join(texts) or "nothing is deployed"
 
 
 def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
@@ -280,7 +288,7 @@ def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
 
 
 def _about(version: Model, deployed: bool) -> str:
-    """What a version is told from others by."""
+    """The aliases and id of a version, which distinguish it from others."""
     return "  ".join([
         *version.aliases, *(["deployed here already"] if deployed else []), f"({version.id})"
     ])  # fmt: skip

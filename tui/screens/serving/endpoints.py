@@ -119,11 +119,11 @@ class EndpointsScreen(ListScreen):
                 continue
             self._rows[endpoint.name] = (endpoint, None)
             cells[endpoint.name] = self._head(endpoint, now)
-            for each in endpoint.deployed:
-                key = f"{endpoint.name}/{each.id}"
-                self._rows[key] = (endpoint, each)
+            for deployed in endpoint.deployed:
+                key = f"{endpoint.name}/{deployed.id}"
+                self._rows[key] = (endpoint, deployed)
                 parents[key] = endpoint.name
-                cells[key] = self._version(endpoint, each, now)
+                cells[key] = self._version(endpoint, deployed, now)
             for begun in sorted(self.changes.deploying):
                 if begun[0] == endpoint.name:
                     key = f"{endpoint.name}/{begun[1]}@{begun[2]}"
@@ -182,9 +182,9 @@ class EndpointsScreen(ListScreen):
         figures = muted("figures of the last 5 min" if wide else "last 5 min")
         costs, free = self.console.costs, self.console.bills_nothing
         rate = costs.rates_text(
-            costs.serving_rate(each, endpoint.region)
-            for endpoint, each in self._rows.values()
-            if each is not None
+            costs.serving_rate(deployed, endpoint.region)
+            for endpoint, deployed in self._rows.values()
+            if deployed is not None
         )
         if not rate:
             return figures
@@ -292,7 +292,8 @@ def _figures(load: Load | None) -> Cells:
 
 def _fits(endpoint: ServingEndpoint, words: Sequence[str]) -> bool:
     deployed = " ".join(
-        f"{each.display_name} version {each.version} {each.id} {each.machine}" for each in endpoint.deployed
+        f"{version.display_name} version {version.version} {version.id} {version.machine}"
+        for version in endpoint.deployed
     )
     text = (
         f"{endpoint.display_name} {endpoint.id} {endpoint.region} {endpoint.context} {deployed}"

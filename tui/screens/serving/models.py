@@ -134,7 +134,7 @@ class ModelsScreen(ListScreen):
     async def _read_outputs(self, session: Session) -> None:
         """Read the output folders of the jobs that may have made versions which do not say by whom."""
         jobs = self.console.store.jobs
-        wanted = {
+        names = {
             job.name
             for versions in self._versions.values()
             for version in versions
@@ -150,7 +150,7 @@ class ModelsScreen(ListScreen):
                     spec = await session.backend.job_service(name).spec(name)
                     self._outputs[name] = output_folder(spec)
 
-        await asyncio.gather(*(read(name) for name in sorted(wanted - self._outputs.keys())))
+        await asyncio.gather(*(read(name) for name in sorted(names - self._outputs.keys())))
 
     def reload(self) -> None:
         words = self.query_one(FilterBar).text.casefold().split()
@@ -168,10 +168,10 @@ class ModelsScreen(ListScreen):
         for name, fits in self._fitting.items():
             # A filter shows all that fits.
             folded = name in self._folded and not words
-            for at, each in enumerate(fits[:1] if folded else fits):
-                self._shown[each.versioned] = each
+            for at, version in enumerate(fits[:1] if folded else fits):
+                self._shown[version.versioned] = version
                 mark = ("" if at or len(fits) == 1 else CLOSED if folded else OPEN) or "  "
-                cells[each.versioned] = self._cells(each, now, mark, fits[1:] if folded else ())
+                cells[version.versioned] = self._cells(version, now, mark, fits[1:] if folded else ())
         self.table.show(list(cells), cells)
         self.table.display = bool(cells)
         self.polling.show_notice(shown=bool(cells), filtered=" ".join(words))
@@ -193,7 +193,7 @@ class ModelsScreen(ListScreen):
     def _cells(self, model: Model, now: datetime, mark: str, hidden: Sequence[Model]) -> Cells:
         """`mark` says whether it is folded; `hidden` are its versions that are not shown."""
         name = model.display_name or model.id
-        endpoints = {name for each in (model, *hidden) for name in each.endpoints}
+        endpoints = {name for version in (model, *hidden) for name in version.endpoints}
         job_name = self._job(model)
         job = self.console.store.jobs.get(job_name)
         labels = "  ".join(f"{key}={value}" for key, value in sorted(model.labels.items()))

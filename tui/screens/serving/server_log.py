@@ -24,9 +24,9 @@ def show(screen: FrameScreen, endpoint: ServingEndpoint, deployed: Deployed | No
             screen.notify(f"The log can't be read: {error.message}", severity="error", markup=False)
             return
         name = plain(endpoint.display_name)
-        what = f"{plain(deployed.display_name)} version {deployed.version} on {name}" if deployed else name
+        title = f"{plain(deployed.display_name)} version {deployed.version} on {name}" if deployed else name
         lines = log_lines(entries, endpoint.deployed) or ["Nothing was written in the last day."]
         if screen.is_current:
-            screen.app.push_screen(MessageScreen(f"Log of {what}", "\n".join(lines), at_end=True))
+            screen.app.push_screen(MessageScreen(f"Log of {title}", "\n".join(lines), at_end=True))
 
     background(screen, read, "read log", exclusive=True)

@@ -1,4 +1,4 @@
-"""Studies and pipelines: jobs that are made of tasks, with how far those are and what has come of them."""
+"""Studies and pipelines: jobs that are made of tasks, with their progress and results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def listed_kinds() -> tuple[Kind, ...]:
 
 
 class StudiesScreen(ListScreen):
-    """See the module. A key that only one kind has works on its rows as on its screen."""
+    """Jobs made of tasks. The keys of a kind work on its rows as they do on its screen."""
 
     SCOPE = "studies"
     HEADING = "Studies & pipelines"
@@ -128,15 +128,15 @@ class StudiesScreen(ListScreen):
 
     def _query(self) -> JobQuery:
         """What is asked for; a filter that can't be read says why, and hides nothing."""
-        filter_bar, problem, found = self.query_one(FilterBar), "", JobQuery()
+        filter_bar, problem, query = self.query_one(FilterBar), "", JobQuery()
         try:
-            found = parse(without_unfinished(filter_bar.text) if filter_bar.display else filter_bar.text)
+            query = parse(without_unfinished(filter_bar.text) if filter_bar.display else filter_bar.text)
         except QueryError as error:
             problem = error.message
         if problem != self._problem:
             self._problem = problem
             filter_bar.show_problem(problem)
-        return found
+        return query
 
     def _row(self, name: str) -> Cells:
         job = self.console.store.jobs.get(name)
@@ -144,7 +144,7 @@ class StudiesScreen(ListScreen):
             return {}
         console = self.console
         now = min(console.clock(), console.connection.as_of(job))
-        kind, found, muted = kind_of(job), parts(job), "$text-muted"
+        kind, progress, muted = kind_of(job), parts(job), "$text-muted"
         cost, parent = console.spent_words(job, now), console.store.parent_of(job)
         of = f"{plain(parent.display_name or parent.id)} ▸ " if parent is not None else ""
         title = plain(job.display_name) or plain(job.id)
@@ -152,9 +152,11 @@ class StudiesScreen(ListScreen):
             "state": state_content(job.state),
             "name": Content.assemble((of, muted), (title, "bold" if job.state.active else "")),
             "kind": Content.styled(kind.words.short or kind.words.noun, muted),
-            "done": _done(job, found),
-            "result": _result(job, found, now),
-            "running": Content(f"{len(found.at_work)}") if found.at_work else Content.styled("–", muted),
+            "done": _done(job, progress),
+            "result": _result(job, progress, now),
+            "running": Content(f"{len(progress.at_work)}")
+            if progress.at_work
+            else Content.styled("–", muted),
             "region": Content.styled(plain(job.region), muted),
             "age": Content.styled(age(job.age(now)), muted),
             "duration": Content.styled(age(job.duration(now)), muted),
@@ -172,8 +174,10 @@ class StudiesScreen(ListScreen):
             notice.show("No study or pipeline matches this filter.", text, "esc clears it")
         elif console.live:
             names = " or a ".join(kind.words.noun for kind in listed_kinds())
-            what = "Jobs that are made of tasks are listed here, with their progress and their best result."
-            notice.show("No studies or pipelines here yet.", what, f"l launches a {names}")
+            explanation = (
+                "Jobs that are made of tasks are listed here, with their progress and their best result."
+            )
+            notice.show("No studies or pipelines here yet.", explanation, f"l launches a {names}")
         else:
             notice.show(f"Connecting to {plain(console.context_name)}…", "", "")
 
@@ -286,29 +290,33 @@ class StudiesScreen(ListScreen):
             await super().action_back()
 
 
-def _done(job: Job, found: Parts) -> Content:
+def _done(job: Job, progress: Parts) -> Content:
     """`██████░░ 12/20`: how many tasks have ended, of how many."""
-    if found.done is None or found.total is None:
+    if progress.done is None or progress.total is None:
         return _NONE
-    share = found.share or 0.0
+    share = progress.share or 0.0
     colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
-    return Content.assemble((bar(share, BAR), colour), f" {found.done:,}/{found.total:,}")
+    return Content.assemble((bar(share, BAR), colour), f" {progress.done:,}/{progress.total:,}")
 
 
-def _result(job: Job, found: Parts, now: datetime) -> Content:
+def _result(job: Job, progress: Parts, now: datetime) -> Content:
     """The best result, or the task that failed, or what runs; else what the jobs list would say."""
-    if found.failed is not None:
-        why = f": {plain(found.failed.reason)}" if found.failed.reason else ""
-        return Content.styled(f"{plain(found.failed.name or found.failed.id)} failed{why}", "$text-error")
-    if found.best is not None:
-        value = Content.styled(f"{found.best.value:.4g}", "bold")
-        words = Content.assemble(f"{plain(found.best.metric)} ", value, f" by trial {plain(found.best.task)}")
+    if progress.failed is not None:
+        why = f": {plain(progress.failed.reason)}" if progress.failed.reason else ""
+        return Content.styled(
+            f"{plain(progress.failed.name or progress.failed.id)} failed{why}", "$text-error"
+        )
+    if progress.best is not None:
+        value = Content.styled(f"{progress.best.value:.4g}", "bold")
+        words = Content.assemble(
+            f"{plain(progress.best.metric)} ", value, f" by trial {plain(progress.best.task)}"
+        )
         failed = job.state is JobState.FAILED and job.error is not None
         return Content.assemble(progress_content(job, now), "  ", words) if failed else words
     if job.state is JobState.FAILED or job.state in {JobState.QUEUED, JobState.PENDING}:
         return progress_content(job, now)
-    if not found.at_work:
+    if not progress.at_work:
         return _NONE
-    names = [plain(task.name or task.id) for task in found.at_work]
+    names = [plain(task.name or task.id) for task in progress.at_work]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return Content.styled(f"{', '.join(names[:MOST_NAMES])}{more}", "$text-muted")

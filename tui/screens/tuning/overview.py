@@ -1,4 +1,4 @@
-"""The facts of a tuning job: those of every job, and what it searches and has found."""
+"""The facts of a tuning job: those of every job, its search space and its best trial."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAR = 30
 
 
 class TuningOverviewPane(OverviewPane):
-    """See the module. In the place of the training's progress it has that of the study."""
+    """The Overview tab with the progress of the study in place of the training's."""
 
     WORK_BESIDE = False
 
@@ -60,8 +60,8 @@ class TuningOverviewPane(OverviewPane):
             f"{name}={number_text(value) if isinstance(value, int | float) else value}"
             for name, value in winner.parameters.items()
         )
-        found = Content.assemble(
+        result = Content.assemble(
             (f"{plain(goal.id)} {number_text(winner.metrics[goal.id])}", "bold $text-success"),
             f"   trial {plain(winner.id)}",
         )
-        return [("best", found), ("", Content(plain(values)))]
+        return [("best", result), ("", Content(plain(values)))]

@@ -91,7 +91,9 @@ class TrialPictures(VerticalGroup):
         self._drawn = drawn
         study = study_of(job)
         self._chart.display, self._text.display = self.picture != IMPORTANCE, self.picture == IMPORTANCE
-        parameter = next((each for each in study.parameters if f"p:{each.id}" == self.picture), None)
+        parameter = next(
+            (candidate for candidate in study.parameters if f"p:{candidate.id}" == self.picture), None
+        )
         if self.picture == IMPORTANCE:
             self._draw_importance(job, study)
         elif parameter is not None:
@@ -161,8 +163,8 @@ class TrialPictures(VerticalGroup):
             try:
                 bars = self._bars(await importance(study, job.tasks))
             except (NotEnough, OSError, TimeoutError) as error:
-                said = str(error) or "The computation did not end in time."
-                bars = Content.styled(plain(said), "$text-muted")
+                problem = str(error) or "The computation did not end in time."
+                bars = Content.styled(plain(problem), "$text-muted")
             self._computed, self._computing = (key, bars), None
             self._text.update(bars)
 
@@ -184,10 +186,10 @@ def _whole(number: float) -> str:
 
 def _steps(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """A line that keeps a value until the next one."""
-    found = list(points[:1])
+    kept = list(points[:1])
     for (_, before), (x, y) in itertools.pairwise(points):
-        found += [(x, before), (x, y)] if y != before else [(x, y)]
-    return tuple(x for x, _ in found), tuple(y for _, y in found)
+        kept += [(x, before), (x, y)] if y != before else [(x, y)]
+    return tuple(x for x, _ in kept), tuple(y for _, y in kept)
 
 
 def _with_margin(x: Sequence[float]) -> Range | None:

@@ -58,7 +58,7 @@ class TrialsTable(Table):
 
 
 class TrialsPane(TasksPane):
-    """See the module."""
+    """The Trials tab."""
 
     SCOPE = "trials"
     TITLE = "Trials"
@@ -182,8 +182,8 @@ class TrialsPane(TasksPane):
     def _ordered(self, job: Job) -> list[str]:
         """The ids of the trials in the order shown."""
         if job.tasks is not self._order[0] or self._newest_first is not self._order[1]:
-            found = reversed(job.tasks) if self._newest_first else by_goal(job.tasks, study_of(job))
-            self._order = job.tasks, self._newest_first, [task.id for task in found]
+            ordered = reversed(job.tasks) if self._newest_first else by_goal(job.tasks, study_of(job))
+            self._order = job.tasks, self._newest_first, [task.id for task in ordered]
         return self._order[2]
 
     def _row(self, id: str) -> Cells:
@@ -226,15 +226,15 @@ def trial_columns(study: Study) -> tuple[Column, ...]:
     ]
     parameters = [
         Column(
-            f"p:{each.id}",
-            plain(each.id).upper(),
+            f"p:{parameter.id}",
+            plain(parameter.id).upper(),
             6,
             max_width=18,
-            right=each.kind != "categorical",
-            # Of many parameters the last ones give way, before what a trial costs.
+            right=parameter.kind != "categorical",
+            # The columns of the last parameters make room first, before the cost of a trial.
             rank=3 if at < FIRST_PARAMETERS else 10 + at,
         )
-        for at, each in enumerate(study.parameters)
+        for at, parameter in enumerate(study.parameters)
     ]
     return (*_FIRST, *metrics, *parameters, *_LAST)
 

@@ -50,14 +50,14 @@ class DagNode:
         room = min(cell_len(name), LONGEST_NAME)
         if cell_len(name) > room:
             name = set_cell_size(name, room - 1) + "…"
-        found = Content.assemble(
+        label = Content.assemble(
             " ", self.glyph, " ", (name, self.style), " ", (f"{self.note:>{self.wide}}", "$text-muted"), " "
         )
-        return found.stylize("on $block-cursor-background bold") if cursor else found
+        return label.stylize("on $block-cursor-background bold") if cursor else label
 
 
 class DagView(ScrollView, can_focus=True):
-    """See the module. Posts `Moved` when the cursor is on another task, `Chosen` for a double click."""
+    """A graph of tasks. Posts `Moved` when the cursor is on another task, `Chosen` for a double click."""
 
     BINDINGS = bindings("dag")
     DEFAULT_CSS = """
@@ -168,10 +168,10 @@ class DagView(ScrollView, can_focus=True):
             return
         back = self._came_from.get(self.cursor)
         boxes = self.drawing.boxes
-        found = back if back in ids else min(ids, key=lambda id: (abs(boxes[id].y - here.y), boxes[id].y))
-        assert found is not None
-        self._came_from[found] = self.cursor
-        self.move_to(found)
+        nearest = back if back in ids else min(ids, key=lambda id: (abs(boxes[id].y - here.y), boxes[id].y))
+        assert nearest is not None
+        self._came_from[nearest] = self.cursor
+        self.move_to(nearest)
 
     def action_right(self) -> None:
         """Along a line to a task that waits for this one."""
@@ -197,8 +197,8 @@ class DagView(ScrollView, can_focus=True):
         rest = [box for box in self.drawing.boxes.values() if (box.y - here.y) * way > 0]
         same = [box for box in rest if box.layer == here.layer]
         if rest:
-            found = min(same or rest, key=lambda box: (abs(box.y - here.y), abs(box.layer - here.layer)))
-            self.move_to(found.id)
+            nearest = min(same or rest, key=lambda box: (abs(box.y - here.y), abs(box.layer - here.layer)))
+            self.move_to(nearest.id)
 
     def action_first(self) -> None:
         """The first task."""
@@ -237,22 +237,22 @@ class DagView(ScrollView, can_focus=True):
     def _row(self, row: int) -> Content:
         near, boxes = self._near(), {box.x: box for box in self._boxes_of.get(row, ())}
         lines = self._by_row.get(row, {})
-        found: list[Content | str | tuple[str, str]] = []
+        parts: list[Content | str | tuple[str, str]] = []
         text, style, at = "", "", 0
         for x in sorted([*lines, *boxes]):
             # Runs of one style are one part: a row has hundreds of cells.
             now = "" if x in boxes else "$accent" if (x, row) in near else "$text-muted"
             if x > at or now != style:
-                found += [(text, style), " " * (x - at)]
+                parts += [(text, style), " " * (x - at)]
                 text, style = "", now
             if x in boxes:
                 box = self._boxed[boxes[x].id].text(cursor=boxes[x].id == self.cursor)
-                found.append(box)
+                parts.append(box)
                 at = x + box.cell_length
             else:
                 text += lines[x]
                 at = x + 1
-        return Content.assemble(*found, (text, style))
+        return Content.assemble(*parts, (text, style))
 
     def _near(self) -> set[Cell]:
         """The cells of the lines to and from the cursor, without those where another line is above."""

@@ -102,8 +102,8 @@ class FormView(ScrollView, can_focus=True):
         known = {row.key: row for row in old}
         self.rows = [known[row.key] if known.get(row.key) == row else row for row in rows]
         self._index = {row.key: i for i, row in enumerate(rows)}
-        wanted = cursor or (before.key if before else "")
-        moved = self._index.get(wanted)
+        target = cursor or (before.key if before else "")
+        moved = self._index.get(target)
         old_at, self._cursor = self._cursor, moved if moved is not None else self._cursor
         self._cursor = max(0, min(len(self.rows) - 1, self._cursor))
         self._strips = {look: kept for look, kept in self._strips.items() if look[0] in self._index}

@@ -86,7 +86,7 @@ def fleet_rows(
         tuple(heat),
         spots,
         len(spots),
-        sum(bool(spot.accelerator) for each in spots.values() for spot in each),
+        sum(bool(spot.accelerator) for place_spots in spots.values() for spot in place_spots),
         simulated,
     )
 
@@ -101,9 +101,9 @@ def _rows(
             names = [""]
             if group.accelerator_count and measure not in OF_MACHINE:
                 names = accelerator_names(group.accelerator_count, known.accelerators(replica))
-            found = [known.figure(measure, replica, name) for name in names]
-            codes = tuple(code_of(figure, measure, now) for figure in found)
-            note = _note(found[0], measure) if names == [""] else ""
+            values = [known.figure(measure, replica, name) for name in names]
+            codes = tuple(code_of(figure, measure, now) for figure in values)
+            note = _note(values[0], measure) if names == [""] else ""
             key = row_key(job, replica)
             rows.append(HeatRow(key, short_replica(replica), codes, note))
             spots[key] = tuple(HeatCell(job, replica, name) for name in names)
@@ -138,14 +138,14 @@ def _title(
     ]
     if job.accelerators:
         parts.append((f"{SEP}{accelerators(job)}", "$text-muted"))
-    found = [
+    values = [
         (figure.value, spot)
         for row in rows
         for spot, code in zip(spots[row.key], row.cells, strict=True)
         if 0 <= code <= LEVELS and (figure := known.figure(measure, spot.replica, spot.accelerator))
     ]
-    if found:
-        parts += [SEP, _summary(found, measure)]
+    if values:
+        parts += [SEP, _summary(values, measure)]
     return Content.assemble(*parts)
 
 
@@ -170,8 +170,8 @@ def _summary(found: Sequence[tuple[float, HeatCell]], measure: Measure) -> Conte
 def _rest_title(groups: Sequence[ReplicaGroup], measure: Measure) -> Content:
     """Title above a job's machines without accelerators."""
     words = ", ".join(pieces(group.replicas, group.role) for group in groups)
-    what = "memory of the machine" if measure is Measure.MEMORY else "CPU"
-    return Content.styled(f"  {words}, no accelerator{SEP}{what}", "$text-muted")
+    label = "memory of the machine" if measure is Measure.MEMORY else "CPU"
+    return Content.styled(f"  {words}, no accelerator{SEP}{label}", "$text-muted")
 
 
 def cell_text(
@@ -185,13 +185,13 @@ def cell_text(
     if figure is None:
         return Content.assemble(*name, f"{SEP}{NOT_MEASURED} {measure.value}: not measured", job)
     of_machine = not spot.accelerator and measure is Measure.UTILIZATION
-    what = "CPU" if of_machine else measure.value
+    label = "CPU" if of_machine else measure.value
     if measure is Measure.LAG:
         value = f"{pieces(int(figure.value), 'step')} behind"
         if step is not None:
             value += f" at step {step.step:,}"
     else:
-        value = f"{what} {figure.value * 100:.1f}%"
+        value = f"{label} {figure.value * 100:.1f}%"
     parts: list[Content | str | tuple[str, str]] = [*name, SEP, value]
     old = f"{age(now - figure.at)} ago"
     if figure.stale(now):

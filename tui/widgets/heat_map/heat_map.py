@@ -42,7 +42,7 @@ class _Paint:
 
 
 class HeatMap(ScrollView, can_focus=True):
-    """See the module. Posts `Moved` when the cursor is on another cell, `Chosen` for a double click."""
+    """A heat map. Posts `Moved` when the cursor is on another cell, `Chosen` for a double click."""
 
     BINDINGS = bindings("heatmap")
     COMPONENT_CLASSES: ClassVar[set[str]] = {"heat--label", "heat--cursor"}
@@ -188,10 +188,10 @@ class HeatMap(ScrollView, can_focus=True):
         place = self._place.get(key)
         if place is None or (key, cell) == self._cursor:
             return
-        for each in (self._cursor and self._place.get(self._cursor[0]), place):
-            if each:
-                block = self._blocks[each[0]]
-                self._dirty(block.top + 1 + each[1] % block.lines)
+        for changed in (self._cursor and self._place.get(self._cursor[0]), place):
+            if changed:
+                block = self._blocks[changed[0]]
+                self._dirty(block.top + 1 + changed[1] % block.lines)
         self._cursor = (key, cell)
         self.post_message(self.Moved(self))
         self._follow_cursor()
@@ -312,8 +312,8 @@ class HeatMap(ScrollView, can_focus=True):
         if most == float("-inf"):
             return
         here = next((i for i, (row, cell) in enumerate(spots) if (row.key, cell) == self._cursor), -1)
-        found = [i for i, value in enumerate(worth) if value == most]
-        row, cell = spots[next((i for i in found if i > here), found[0])]
+        best = [i for i, value in enumerate(worth) if value == most]
+        row, cell = spots[next((i for i in best if i > here), best[0])]
         self.move_to(row.key, cell)
 
     def _follow_cursor(self) -> None:

@@ -51,8 +51,8 @@ class Block:
 
     def at(self, line: int, column: int) -> int | None:
         """Index of the row at that line and column."""
-        found = column * self.lines + line
-        return found if 0 <= line < self.lines and found < len(self.group.rows) else None
+        index = column * self.lines + line
+        return index if 0 <= line < self.lines and index < len(self.group.rows) else None
 
 
 def block_of(group: HeatGroup, width: int) -> Block:

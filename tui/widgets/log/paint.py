@@ -244,7 +244,7 @@ def _shortened(entry: LogEntry) -> LogEntry:
 
 
 def _bounded(parts: list[Part]) -> list[Part]:
-    """As many of the parts as are drawn."""
+    """The parts that fit."""
     if sum(len(text) for text, _ in parts) <= 2 * SHOWN:
         return parts
     found, left = [], 2 * SHOWN

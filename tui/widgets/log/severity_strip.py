@@ -39,7 +39,7 @@ class SeverityStrip(Static):
         if histogram is None:
             return
         marks = _ASCII if wants_ascii(self) else _BARS
-        highest = max((each.total for each in histogram.bins), default=0)
+        highest = max((bin_.total for bin_ in histogram.bins), default=0)
         parts: list[tuple[str, str]] = [(f"{histogram.start.astimezone():%H:%M:%S} ", "$text-muted")]
         for each in histogram.bins:
             parts.append((_mark(each, highest, marks), _style(each)))
@@ -50,15 +50,15 @@ class SeverityStrip(Static):
             self.update(text, layout=False)
 
 
-def _mark(each: Bin, highest: float, marks: str) -> str:
+def _mark(bin_: Bin, highest: float, marks: str) -> str:
     """On a log scale: a single error beside ten thousand lines stays visible."""
-    if not each.total:
+    if not bin_.total:
         return " "
-    share = math.log1p(each.total) / math.log1p(highest)
+    share = math.log1p(bin_.total) / math.log1p(highest)
     return marks[min(len(marks) - 1, int(share * len(marks)))]
 
 
-def _style(each: Bin) -> str:
-    if each.errors:
+def _style(bin_: Bin) -> str:
+    if bin_.errors:
         return "$text-error"
-    return "$text-warning" if each.warnings else "$text-muted"
+    return "$text-warning" if bin_.warnings else "$text-muted"

@@ -39,7 +39,7 @@ SIDE = 16
 
 
 class LogView(LogCanvas, can_focus=True):
-    """See the module. `tick` shows new lines; `Moved` means that the status line may differ."""
+    """Shows a log. `tick` shows new lines; `Moved` means that the status line may differ."""
 
     BINDINGS = bindings("logview")
     ALLOW_SELECT = True
@@ -343,8 +343,8 @@ class LogView(LogCanvas, can_focus=True):
 
         `None`: not known yet. Call it again, which goes on with the search.
         """
-        found = self._jump(self.views.error, way)
-        return None if not found and self.views.errors_unknown else found
+        jumped = self._jump(self.views.error, way)
+        return None if not jumped and self.views.errors_unknown else jumped
 
     def _jump(self, beside: Callable[..., int | None], way: int) -> bool:
         line = self.cursor

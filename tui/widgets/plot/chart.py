@@ -199,8 +199,8 @@ class Chart(VerticalGroup):
         title = self.query_one(".chart-title", Static)
         # Where lines meet, the one drawn last is visible.
         ordered = sorted(self._lines, key=lambda line: (not line.faint, line.top))
-        found = [self._cut(finite_part(line)) for line in ordered if line.x]
-        self._drawn = [_logarithm(line) for line in found] if self.format.log else found
+        lines = [self._cut(finite_part(line)) for line in ordered if line.x]
+        self._drawn = [_logarithm(line) for line in lines] if self.format.log else lines
         title.update(self._title(max(8, self.size.width - 2)), layout=False)
         if self._plot is not None:
             self._paint_plot(self._plot)
@@ -211,15 +211,15 @@ class Chart(VerticalGroup):
         """The title and each line's value, in `room` cells: the title is cut before a figure is."""
         figures = self._title_figures()
         name = self.format.title
-        over = len(name) + sum(each.cell_length for each in figures) - room
+        over = len(name) + sum(text.cell_length for text in figures) - room
         if over > 0:
             name = clip(name, max(SHORTEST_TITLE, len(name) - over))
         shown = Content.styled(name, "bold")
-        for at, each in enumerate(figures):
+        for at, text in enumerate(figures):
             last = at == len(figures) - 1
-            if shown.cell_length + each.cell_length + (0 if last else 2) > room:
+            if shown.cell_length + text.cell_length + (0 if last else 2) > room:
                 return Content.assemble(shown, (" …", "$text-muted"))
-            shown = shown + each
+            shown = shown + text
         return shown
 
     def _title_figures(self) -> list[Content]:
@@ -379,7 +379,7 @@ def axis_label(text: str) -> str:
     except ValueError:
         return text
     shorter = (f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e") for digits in (3, 2, 1))
-    return next((each for each in shorter if len(each) <= LABEL), text)
+    return next((label for label in shorter if len(label) <= LABEL), text)
 
 
 def distinct_ticks(

@@ -1,7 +1,7 @@
 """A plot without a frame: a thin axis at the left and one at the foot.
 
 textual-plot always draws a thick box around a plot, with ticks on all four sides, and has no setting for it
-(0.10.1). So what it has drawn at the edges of the canvas is replaced.
+(0.10.1). `OpenPlot` replaces the box at the edges of the canvas.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SIDE, _FOOT, _CORNER = "┃┏", "━┗┛", "└"
 
 
 class OpenPlot(PlotWidget):
-    """See the module. Imports numpy: import it when a plot is mounted."""
+    """A plot with thin axes. It imports numpy: import it when a plot is mounted."""
 
     def _render_plot(self) -> None:
         super()._render_plot()

@@ -1,4 +1,4 @@
-"""Colours of the lines of a chart: no state's colour, told apart on a dark and on a light background."""
+"""Colours of the lines of a chart: distinct on dark and light backgrounds, and none is a state's colour."""
 
 from __future__ import annotations
 

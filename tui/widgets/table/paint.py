@@ -14,7 +14,7 @@ from textual.widget import Widget
 from tui.widgets.table.columns import GAP, PlacedColumn
 
 Cell = Content | str
-"""A cell: text with styles, or text alone. Neither is ever read as markup."""
+"""A cell: text with or without styles. It is never read as markup."""
 LEAST = 10
 """Cells of a name beside a note."""
 MARK = Content.styled("▌", "$accent bold")
@@ -113,10 +113,10 @@ class RowPainter:
     def _style(self, style: str | Style) -> Style:
         if isinstance(style, Style):
             return style
-        found = self._styles.get(style)
-        if found is None:
-            found = self._styles[style] = Style.parse(style)
-        return found
+        known = self._styles.get(style)
+        if known is None:
+            known = self._styles[style] = Style.parse(style)
+        return known
 
     def _finished(self, parts: Sequence[tuple[str, Style]], width: int) -> Strip:
         """The line as wide as the table, equal neighbours joined, in the terminal's colours."""

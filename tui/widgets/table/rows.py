@@ -45,15 +45,15 @@ class Listing(Generic[T]):
         keys, matches, key, items = self._keys, self._matches, self._key, self.items
         for name in names:
             item = items.get(name)
-            found = key(item) if item is not None and (matches is None or matches(item)) else None
+            sort_key = key(item) if item is not None and (matches is None or matches(item)) else None
             before = keys.get(name)
-            if found == before:
+            if sort_key == before:
                 continue
             moved = True
-            if found is None:
+            if sort_key is None:
                 del keys[name]
                 continue
-            keys[name] = found
+            keys[name] = sort_key
             if before is None:
                 new.append(name)
         if not moved:
@@ -139,7 +139,7 @@ def grouped(
 def below_parents(
     order: list[str], parents: Mapping[str, str], there: Container[str] = ()
 ) -> tuple[list[str], dict[str, int], frozenset[str]]:
-    """The same rows, each below its parent and before the next row of the parent's own rank.
+    """Order the rows so that each stands below its parent, before the parent's next sibling.
 
     A parent that is not among them but in `there` is put above its first row. Returns the rows, how deep
     each one stands that has a parent, and which parents were put in.
@@ -164,15 +164,15 @@ def below_parents(
             added[parent] = None
             name = parent
     depths: dict[str, int] = {}
-    found: list[str] = []
+    names: list[str] = []
     left = [(name, 0) for name in reversed(top)]
     while left:
         name, depth = left.pop()
-        found.append(name)
+        names.append(name)
         if depth:
             depths[name] = depth
         left += [(part, depth + 1) for part in reversed(parts.pop(name, ()))]
     if parts:
         # Jobs that are said to be part of each other have no top.
-        found += sorted(listed - set(found))
-    return found, depths, frozenset(added)
+        names += sorted(listed - set(names))
+    return names, depths, frozenset(added)

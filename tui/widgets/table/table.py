@@ -34,7 +34,7 @@ CACHED_ROWS = 1_000
 
 
 class Table(ScrollView, can_focus=True):
-    """See the module. Post `Moved` when the cursor is on another row, `Chosen` for a double click."""
+    """A table. Posts `Moved` when the cursor is on another row, `Chosen` for a double click."""
 
     BINDINGS = bindings("table")
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -117,10 +117,10 @@ class Table(ScrollView, can_focus=True):
 
     def cells_of(self, key: str) -> Cells:
         """The row's cells; made now if they are not cached."""
-        found = self._rows.get(key)
-        if found is None:
-            found = self._rows[key] = self._make(key) if self._make is not None else {}
-        return found
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._make(key) if self._make is not None else {}
+        return row
 
     def show(
         self,
