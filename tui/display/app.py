@@ -91,12 +91,12 @@ class DisplayApp(App[Result]):
         """When the last key or click came, by the monotonic clock."""
 
     def go_slow(self) -> None:
-        """Few frames a second and no animations, for a line known to be slow."""
+        """Limit the frames a second and turn off animations, for a slow line."""
         self.pace.limit(SLOW_FRAMES)
         self.animation_level = "none"
 
     def drop_colours(self) -> None:
-        """No colours at all instead of Textual's greys, for a theme that works without colours."""
+        """Use no colours rather than Textual's greys, for a theme that works without colours."""
         # Every widget reads these filters when it renders; Textual has no other place for it.
         self._filters[:] = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
 
@@ -262,7 +262,7 @@ class DisplayApp(App[Result]):
         return self.key_queue.in_progress
 
     def hold(self, screen: Screen[object]) -> bool:
-        """Whether a frame must wait before it is rendered; it is rendered later by itself."""
+        """Whether a frame must wait; it is rendered later without another call."""
         return self._hold_for_key(screen) or self.hold_frame(screen)
 
     def _hold_for_key(self, screen: Screen[object]) -> bool:
@@ -284,7 +284,7 @@ class DisplayApp(App[Result]):
         return False
 
     def _paint_for_key(self, screen: Screen[object]) -> None:
-        """Render what waits for a key, if it still does."""
+        """Render the frame that waits for a key, if it still does."""
         if self._for_key is screen:
             self._for_key_until = 0.0
             screen.call_next(textual_private.render_now, screen)

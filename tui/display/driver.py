@@ -1,4 +1,4 @@
-"""Textual's Linux driver with a writer that knows how much is unsent."""
+"""Textual's Linux driver, with a writer that counts unsent bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST_ANSWER = 0.5
 
 
 class LineListener(Protocol):
-    """What the driver tells the app. Each is called on the app's event loop."""
+    """Events that the driver reports to the app, on the app's event loop."""
 
     def line_free(self) -> None:
         """The writer has sent everything."""
@@ -32,7 +32,7 @@ class LineListener(Protocol):
 
 
 class ConsoleDriver(LinuxDriver):
-    """Writes through a `LineWriter`, and consumes the terminal's answers to our own questions."""
+    """Writes through a `LineWriter`, and consumes the terminal's answers to vxtui's questions."""
 
     line: LineWriter | None = None
     asked = 0
@@ -75,7 +75,7 @@ class ConsoleDriver(LinuxDriver):
         super().process_message(message)
 
     def write(self, data: str) -> None:
-        # While another program has the terminal nothing of ours may reach it.
+        # While another program has the terminal, vxtui writes nothing.
         if self.line is not None:
             super().write(data)
 

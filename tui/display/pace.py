@@ -133,7 +133,7 @@ class FramePace:
 
     @property
     def slow(self) -> bool:
-        """The line is known to be slow."""
+        """Whether the line is known to be slow."""
         return self._clock() < self._rest_until or self._rate is not None
 
     def wait(self, behind: int) -> float:

@@ -44,7 +44,7 @@ class BufferRow:
 
 @dataclass(slots=True)
 class Pen:
-    """Position and style of the terminal's next write; `None` if unknown."""
+    """Position and style of the terminal's next write; `None`: unknown."""
 
     out: list[str] = field(default_factory=list)
     x: int | None = None
@@ -180,7 +180,7 @@ class ScreenBuffer:
             at = stop
 
     def _blanks(self, text: str, style: str, row: BufferRow, stop: int) -> int:
-        """How many blanks at the end of `text` take fewer bytes to erase than to write."""
+        """The number of blanks at the end of `text` that take fewer bytes to erase than to write."""
         count = len(text) - len(text.rstrip(" "))
         least = 4 if stop == self.width else LONG_BLANK
         if count < least or not erasable(style) or (not self._keeps and has_background(style)):
@@ -189,7 +189,7 @@ class ScreenBuffer:
 
 
 def differing(shown: BufferRow, row: BufferRow) -> list[int]:
-    """The cells that differ; uses C loops only, as it runs for every row of every frame."""
+    """The cells that differ. It uses only C loops: it runs for every row of every frame."""
     chars, styles = map(ne, shown.chars, row.chars), map(ne, shown.styles, row.styles)
     return list(compress(count(), map(or_, chars, styles)))
 

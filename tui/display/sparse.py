@@ -13,9 +13,9 @@ from tui.display.cells import CellStyles, Chars, is_sure
 
 MIN_IN_ROW = 4
 MIN_PIECES = 24
-"""Pieces of one row, and of all rows, from which it is worth it."""
+"""Numbers of pieces in one row and in all rows from which writing by style saves bytes."""
 MAX_STYLES = 0.5
-"""Styles a piece above which nothing is gained."""
+"""Styles per piece above which nothing is gained."""
 
 
 class Piece(NamedTuple):

@@ -1,4 +1,4 @@
-"""Writes to the terminal: directly while the line takes it, else in a thread; knows what is unsent."""
+"""Writes to the terminal: directly while the line takes it, else in a thread; counts unsent bytes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import IO
 PIECE = 1024
 """Bytes of one write: the most that a slow terminal can block at a time."""
 MIN_STALL = 0.15
-"""Min seconds between two waits to measure a rate."""
+"""Shortest time in seconds between two waits to measure a rate."""
 RECENT = 4.0
 """Seconds for which a measured rate is valid."""
 
 
 class LineWriter:
-    """Replaces Textual's writer thread: never blocks the caller, and knows what is not sent yet."""
+    """Replaces Textual's writer thread: never blocks the caller, and counts unsent bytes."""
 
     def __init__(self, file: IO[str], on_free: Callable[[], None] | None = None) -> None:
         self._file = file
@@ -81,7 +81,7 @@ class LineWriter:
         return count
 
     def flush(self) -> None:
-        """Nothing to do: the thread writes what is left."""
+        """Do nothing: the thread writes the rest."""
 
     def isatty(self) -> bool:
         return True
@@ -90,7 +90,7 @@ class LineWriter:
         return self._fd
 
     def stop(self) -> None:
-        """Write what is left, then stop."""
+        """Write the rest, then stop."""
         with self._ready:
             self._closing = True
             self._ready.notify()

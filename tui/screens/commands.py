@@ -36,7 +36,7 @@ PLACES = {
     "logs": ("a job's Logs", "jobs.open"), "metrics": ("a job's Metrics", "jobs.open"),
     "replicas": ("a job's Replicas", "jobs.open"), "spec": ("a job's Spec", "jobs.open"),
 }  # fmt: skip
-"""Scopes that the palette finds from elsewhere: the place in words, and the action that goes there."""
+"""Scopes that the palette offers on other screens: the place in words, and the action that goes there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def arguments(console: ConsoleApp, action: Action) -> list[str]:
 
 
 def _fits(job: Job, action: Action) -> bool:
-    """Whether the action can be meant for the job: only an ended one is deleted, only others are changed."""
+    """Whether the action applies to the job: only an ended job is deleted, only others are changed."""
     if not action.mutates:
         return True
     return may_delete(job) if action.operation == "job.delete" else may_cancel(job)
@@ -100,7 +100,7 @@ def commands(console: ConsoleApp, frame: FrameScreen) -> list[PaletteCommand]:
 
 
 def read_command(text: str, frame: FrameScreen) -> PaletteCommand | str:
-    """The typed command, or a sentence that says what is wrong with it."""
+    """The typed command, or its problem as a sentence."""
     word, _, rest = text.strip().partition(" ")
     here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if a.is_command]
     # One word may name two actions: `cancel` the selection, `cancel NAME` any job.
@@ -138,7 +138,7 @@ def elsewhere(frame: FrameScreen) -> list[tuple[Action, str, Action]]:
 
 
 async def go_there(frame: FrameScreen, action: Action, place: str, way: Action) -> None:
-    """Go to the screen of an action, and say which key runs it on what is under the cursor there."""
+    """Go to the screen of an action, and show the key that runs it there."""
     console = cast("ConsoleApp", frame.app)
     key = key_text(action, console.settings.keys).split(" ")[0]
     if way.scope in frame.scopes() and frame.blocked_reason(way) is None:
@@ -186,7 +186,7 @@ class RegistryProvider(Provider):
             if score > 0:
                 text = f"{action.label} in {place}"
                 run = partial(go_there, frame, action, place, way)
-                # What can run here comes first.
+                # Actions that can run here come first.
                 yield Hit(score * 0.9, Content(text), run, text, self._help(PaletteCommand(action)))
 
 

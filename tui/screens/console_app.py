@@ -70,7 +70,7 @@ class JobScreenFactory(Protocol):
     def __call__(
         self, session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind, *, tab: str = ""
     ) -> Screen[Any]:
-        """The screen, not shown yet."""
+        """Return the screen, not shown yet."""
 
 
 class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
@@ -207,7 +207,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         self.jobs_changed.publish(change)
 
     def toast_cut(self, text: str) -> None:
-        """The Events screen has the whole text; an operation's failure is there already."""
+        """Keep the whole text for the Events screen, unless an operation's failure is there already."""
         if not any(event.text == text for event in list(self.journal.events)[-5:]):
             self.journal.add("console", text)
 
@@ -265,7 +265,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
 
     @property
     def access(self) -> Access:
-        """What may be changed in the open context."""
+        """The allowed changes in the open context."""
         return self.connection.access
 
     def unbilled(self, job: Job) -> bool:
@@ -284,12 +284,12 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
         return all(self.emulates(name) for name in context.members or [context.name])
 
     def spent(self, job: Job, now: datetime) -> float | None:
-        """USD so far of a job with its parts, at most; None where nothing of it is known."""
+        """Upper bound of a job's cost so far with its parts, in USD; None if unknown."""
         known, _ = self.costs.parts_spent(self.store.own_parts(job), now)
         return None if known is None else known.high
 
     def spent_words(self, job: Job, now: datetime) -> str:
-        """Its cost so far with its parts; `would` marks it beside jobs that cost money."""
+        """The job's cost so far with its parts; `would` marks a job that is not billed among billed ones."""
         text = self.costs.parts_spent_text(self.store.own_parts(job), now)
         alone = self.bills_nothing or not self.unbilled(job) or text == NOT_MEASURED
         return text if alone else f"would {text}"
@@ -346,7 +346,7 @@ class ConsoleApp(ContainingApp, ToastApp[int], DisplayApp[int]):
             self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)
 
     def _kind_of(self, name: str) -> Kind:
-        """The kind of a job, which may not be listed yet: that whose service has such names."""
+        """The kind of a job. For a job that is not listed yet, its service's names decide."""
         listed = self.store.jobs.get(name)
         services = self.session.backend.jobs if self.session is not None and listed is None else {}
         return next(

@@ -72,7 +72,7 @@ class ContainingApp(App[None]):
     def _handle_exception(self, error: Exception) -> None:
         cause, pump = error, None
         if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
-            # A worker of Textual's own calls this inside of itself.
+            # Textual's own workers call this from inside the worker.
             cause, pump = error.error, get_current_worker().node
         if not self.contain(cause, pump if isinstance(pump, MessagePump) else None):
             super()._handle_exception(error)

@@ -70,7 +70,7 @@ class EventsScreen(ListScreen):
         return sorted([*self._audited, *self.console.journal.events], key=lambda event: event.at)
 
     def _state(self) -> tuple[object, ...]:
-        """What the list depends on."""
+        """The values that the list depends on."""
         events, audited = self.console.journal.events, self._audited
         newest = [log[-1].number if log else 0 for log in (events, audited)]
         return (*newest, self._today())
@@ -114,7 +114,7 @@ class EventsScreen(ListScreen):
         self.refresh_frame()
 
     def _text(self, event: Event) -> str:
-        """The event's text; a job stands there by its name, or by its id where its name is not known."""
+        """The event's text with the job's name, or its id where the name is not known."""
         return _RESOURCE.sub(self._job_words, event.text)
 
     def _job_words(self, match: re.Match[str]) -> str:

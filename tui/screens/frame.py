@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 BLOCKED_SECONDS = 3.0
-"""Seconds that the screen says why a key did nothing."""
+"""Seconds for which the screen shows why a key did nothing."""
 
 
 class FrameScreen(Screen[None]):
@@ -76,19 +76,19 @@ class FrameScreen(Screen[None]):
 
     @property
     def ascii_only(self) -> bool:
-        """The setting `ascii` is on."""
+        """Whether the setting `ascii` is on."""
         settings = getattr(self.session or self.app, "settings", None)
         return bool(getattr(settings, "ascii", False))
 
     @property
     def access(self) -> Access:
-        """What may be changed from here."""
+        """The allowed changes from this screen."""
         access: Access = getattr(self._session or self.app, "access", Access())
         return access
 
     @property
     def read_only(self) -> bool:
-        """Mutating actions are not allowed."""
+        """Whether mutating actions are refused."""
         return self.access.read_only is not None
 
     def compose(self) -> ComposeResult:
@@ -105,7 +105,7 @@ class FrameScreen(Screen[None]):
         return Content("vxtui"), Content("")
 
     def second_line(self) -> Line:
-        """What this screen shows: (left, right)."""
+        """The content of this screen: (left, right)."""
         return Content(""), Content("")
 
     def on_mount(self) -> None:
@@ -116,7 +116,7 @@ class FrameScreen(Screen[None]):
 
     @property
     def has_widgets(self) -> bool:
-        """Its widgets are there: all are mounted, and Textual has not begun to remove the screen.
+        """Whether all widgets are mounted and Textual has not begun to remove the screen.
 
         `is_mounted` stays true after the removal, and `display` is what says in public that it has begun.
         """
@@ -200,11 +200,11 @@ class FrameScreen(Screen[None]):
         return None
 
     def runs_unconnected(self, action: Action) -> bool:
-        """The action asks the context for nothing yet, though what it leads to does."""
+        """Whether the action runs without a connection, though later steps need one."""
         return False
 
     def group_reason(self) -> str:
-        """Why what needs one context is not possible: a group is open; "" where none is."""
+        """Why an action that needs one context is refused: a group is open; "" without a group."""
         connection = getattr(self.app, "connection", None)
         context: Context | None = connection.context if connection is not None else None
         if context is None or context.kind != "group":

@@ -39,7 +39,7 @@ class ListScreen(FrameScreen):
         raise TypeError(f"{type(self).__name__} must make its table")
 
     def completions(self, text: str) -> tuple[str, Sequence[str]]:
-        """What `tab` completes in the filter: the text before it, and the words that fit."""
+        """The text before the word that `tab` completes in the filter, and the words that fit."""
         return text, ()
 
     def compose_body(self) -> Iterable[Widget]:
@@ -104,7 +104,7 @@ class ListScreen(FrameScreen):
         return ""
 
     def order_text(self) -> Content:
-        """How the list is sorted."""
+        """The order of the list."""
         return Content("")
 
     def marked_text(self) -> str:

@@ -1,4 +1,4 @@
-"""A file that the user names for what is saved: an existing one is never overwritten."""
+"""A new file that the user names; an existing file is never overwritten."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def unwritable(text: str) -> str:
-    """Why no file can be made of this path; "" where one can."""
+    """Why no file can be created at this path; "" where one can."""
     path = Path(text).expanduser()
     if not text:
         return "a path is needed"

@@ -19,12 +19,12 @@ from tui.widgets.notice import Notice
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What a list polls, and the words about it."""
+    """The polled service, and the words about it."""
 
     service: str
     """The service that has it, as `Backend.offers` names it."""
     noun: str
-    """What is listed, in a sentence: "endpoints"."""
+    """The plural for the listed things: "endpoints"."""
     empty: tuple[str, ...]
     """The notice where there is nothing."""
     every: tuple[float, float] | None = (10.0, 2.0)

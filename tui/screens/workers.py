@@ -1,4 +1,4 @@
-"""Background work of a screen: named and grouped; an error never ends the console."""
+"""Background work of a screen, named and grouped; an error never ends the console."""
 
 from __future__ import annotations
 

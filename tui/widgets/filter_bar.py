@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 from tui.domain.core.text import plain
 
 Completions = Callable[[str], tuple[str, Sequence[str]]]
-"""For a text: what stands before its last part, and the words that this part may become."""
+"""Returns the text before its last part, and the words that complete that part."""
 
 
 class FilterBar(HorizontalGroup):
@@ -77,7 +77,7 @@ class FilterBar(HorizontalGroup):
 
     @property
     def text(self) -> str:
-        """What is typed."""
+        """The typed text."""
         return self.query_one(Input).value
 
     def open(self) -> None:
@@ -93,7 +93,7 @@ class FilterBar(HorizontalGroup):
         self.display = False
 
     def show_problem(self, problem: str) -> None:
-        """Show what is wrong with the text; "" clears it."""
+        """Show a problem with the text; "" clears it."""
         self._problem = problem
         self._show_side()
 
@@ -102,7 +102,7 @@ class FilterBar(HorizontalGroup):
         self.query_one(Input).value = text
 
     def _show_side(self) -> None:
-        """What is wrong, else what `tab` completes."""
+        """Show the problem, or the words that `tab` completes."""
         side = Content(plain(self._problem))
         words = self._choices[1]
         if not self._problem and words:
@@ -114,7 +114,7 @@ class FilterBar(HorizontalGroup):
         self.query_one("#problem", Static).update(side)
 
     def action_complete(self) -> None:
-        """Write the first word that fits; the next one where the last was written by this key."""
+        """Complete the first word that fits; pressed again, the next one."""
         if self._completions is None:
             raise SkipAction
         line = self.query_one(Input)

@@ -10,7 +10,7 @@ EMPTY = Content("")
 
 
 def clickable(text: Content, action_id: str, argument: str | None = None) -> Content:
-    """The text as a link of the lines above a screen: a click runs an action of the registry."""
+    """Make the text a link: a click runs an action of the registry."""
     rest = "" if argument is None else f", {argument!r}"
     return text.stylize(Style.from_meta({"@click": f"screen.do({action_id!r}{rest})"}))
 

@@ -59,7 +59,7 @@ class KeyFooter(Widget):
         return Content.assemble(*parts)
 
     def on_click(self, event: events.Click) -> None:
-        """Run what was clicked."""
+        """Run the clicked action."""
         at = event.x - 1
         for action_id, key, label in self._fitting():
             width = _wide((action_id, key, label))

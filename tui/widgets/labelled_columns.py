@@ -12,16 +12,16 @@ Column = Sequence[Labelled]
 GAP = 3
 """Cells between two columns."""
 _TWO, _THREE = 110, 180
-"""Cells of a screen from which facts stand in so many columns."""
+"""Screen widths from which facts take two, three, … columns."""
 
 
 def columns_in(width: int) -> int:
-    """How many columns facts have on a screen of this width."""
+    """The number of columns for facts on a screen of this width."""
     return 3 if width >= _THREE else 2 if width >= _TWO else 1
 
 
 def column_width(width: int, columns: int) -> int:
-    """Cells of each of so many columns in `width` cells."""
+    """Width of each of `count` columns in `width` cells."""
     return (width - GAP * (columns - 1)) // columns
 
 

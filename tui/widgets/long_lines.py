@@ -13,22 +13,22 @@ from textual.visual import Visual
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines, hanging_indent
 
 LONG = 2_000
-"""Characters from which a text has no words that a reader wants whole."""
+"""Characters from which a text is cut anywhere rather than between words."""
 
 
 WIDTHS = 2
-"""For so many the rows are kept: with and without a scroll bar."""
+"""Widths for which rows are kept: with and without a scroll bar."""
 
 
 class LongLines(LabelledLines):
-    """Labelled lines of which most are out of view."""
+    """Labelled lines, most of them out of view."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id)
         self.rows: list[Content] = []
-        """What is shown, row by row."""
+        """The shown text, row by row."""
         self._by_width: dict[int, tuple[list[Content], Content]] = {}
-        """The rows, and the rows as one text, of the lines at each width that a layout has asked for."""
+        """The rows, also joined into one text, for each width that a layout asked for."""
 
     def show(self, lines: Sequence[Labelled]) -> None:
         """Show these lines."""

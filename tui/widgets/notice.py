@@ -1,4 +1,4 @@
-"""What is missing, why, and the key that helps: for empty, loading and failed screens."""
+"""A notice for empty, loading and failed screens: what is missing, why, and the key that helps."""
 
 from __future__ import annotations
 

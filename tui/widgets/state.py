@@ -38,5 +38,5 @@ def bar(fraction: float, width: int) -> str:
 
 
 def wants_ascii(widget: Widget) -> bool:
-    """The setting `ascii` is on."""
+    """Whether the setting `ascii` is on."""
     return bool(getattr(getattr(widget.app, "settings", None), "ascii", False))

@@ -1,4 +1,4 @@
-"""What machines cost that no job is billed for: persistent resources, and those that serve models.
+"""The cost of machines that no job is billed for: persistent resources and model servers.
 
 They cost money until somebody ends them, so the first line of every list has them.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tui.store.jobs.costs import Costs
 
 Worker = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-"""Runs what it is given in the background."""
+"""Runs work in the background."""
 EVERY = (60.0, 10.0)
 """Seconds between two readings of a context in the cloud, and of the emulator."""
 TICK = 2.0
@@ -30,7 +30,7 @@ _UNBILLED = frozenset({"PROVISIONING", "STOPPING"})
 
 
 class Console(Protocol):
-    """What of the app is needed here."""
+    """The part of the app that the costs need."""
 
     costs: Costs
 
@@ -44,7 +44,7 @@ class Console(Protocol):
 
 
 class StandingCosts:
-    """The resources and endpoints of the open context, as they were read last."""
+    """The resources and endpoints of the open context, as last read."""
 
     def __init__(self, console: Console, worker: Worker) -> None:
         self._console = console
@@ -67,7 +67,7 @@ class StandingCosts:
 
     async def _read(self, session: Session) -> None:
         try:
-            # Their screens say why something can't be read; what was read before is the best that is known.
+            # Their screens show read errors; here the last known rows stay.
             if session.backend.offers("resources"):
                 with suppress(BackendError):
                     machines = await session.backend.resources.list_all()
@@ -107,5 +107,5 @@ class StandingCosts:
         ]
 
     def _counts(self, context: str) -> bool:
-        """The emulator's are never added to those that cost money."""
+        """Whether the context counts: the emulator's costs are never added to billed ones."""
         return self._console.bills_nothing or not self._console.emulates(context)

@@ -29,7 +29,7 @@ _TITLES = {
 
 
 def _title(scope: str) -> str:
-    """Where its keys work: a kind's own keys under its noun."""
+    """The place of the keys; a kind's own keys are listed under its noun."""
     nouns = {kind.scope: kind.words.noun for kind in kinds()}
     return nouns.get(scope) or _TITLES.get(scope, scope)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
 Page = tuple[str, str]
-"""What it shows, and its address."""
+"""A page's title and its address."""
 
 
 def show_page(console: ConsoleApp, page: Page, note: str = "") -> None:
@@ -60,7 +60,7 @@ def show_resource(console: ConsoleApp, name: str, title: str, path: str) -> None
 
 
 def cloud_pages(console: ConsoleApp, job: Job) -> list[Page]:
-    """The job's page in the cloud console; none for a job on this machine, or of a kind without one."""
+    """The job's page in the cloud console; None for a job on this machine or a kind without a page."""
     session = console.session
     if session is None or session.backend.runs_here(job.name) or not kind_of(job).page:
         return []
@@ -75,14 +75,14 @@ def cloud_page(name: str, path: str) -> str:
 
 
 def access_pages(job: Job) -> list[Page]:
-    """Pages of its replicas, shells and dashboards, which it has only while it runs."""
+    """Pages of the replicas: shells and dashboards, which exist only while the job runs."""
     uris = sorted(job.web_access_uris.items())
     # The emulator's shells are no pages.
     return [(access_title(key), uri) for key, uri in uris if uri.startswith(("https:", "http:"))]
 
 
 def access_title(key: str) -> str:
-    """What a key of `Job.web_access_uris` means: a replica's shell, or with a port its dashboard."""
+    """The title for a key of `Job.web_access_uris`: a replica's shell, or with a port its dashboard."""
     replica, _, port = key.partition(":")
     return f"dashboard {replica} (port {port})" if port else f"web shell {replica}"
 

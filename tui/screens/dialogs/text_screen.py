@@ -29,7 +29,7 @@ class TextScreen(FrameScreen):
     @property
     @abstractmethod
     def heading(self) -> str:
-        """What is shown, in the first line; no markup."""
+        """Content, in the first line; no markup."""
 
     @property
     @abstractmethod

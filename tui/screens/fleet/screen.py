@@ -100,7 +100,7 @@ class FleetScreen(FrameScreen):
             return [known[self.job_name]] if self.job_name in known else []
         return at_work(list(known.values()))
 
-    # What is shown
+    # Content
 
     def _tick(self) -> None:
         if self.is_current:

@@ -1,4 +1,4 @@
-"""What only the screen of a job in a cluster can do: suspend, resume, scale."""
+"""Actions of a job in a cluster: suspend, resume, scale."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ClusterTarget:
         self._suspension("resume")
 
     def action_scale(self) -> None:
-        """Ask for the number of workers, then whether it is meant."""
+        """Ask for the number of workers, then for a confirmation."""
         ready = self._ready()
         if ready is None:
             return
@@ -66,7 +66,7 @@ class ClusterTarget:
             confirm_suspension(self._screen.console, operation, self._screen.job)
 
     def _ready(self) -> tuple[Job, JobOperations] | None:
-        """The job and what changes it; None where `blocked_reason` has said why that can't be."""
+        """The job and its operations; None where `blocked_reason` refuses the change."""
         job, console = self._screen.job, self._screen.console
         operations = console.operations.jobs()
         if job is None or operations is None:
@@ -74,7 +74,7 @@ class ClusterTarget:
         return job, operations
 
     def refusal(self, operation: str, job: Job) -> str:
-        """Why the job can't be changed so now; "" where it can."""
+        """Why this change of the job is refused now; "" where it is possible."""
         return change_refusal(self._screen.feed.session, operation, job)
 
 

@@ -80,7 +80,7 @@ class LogsPane(JobPane):
     def default_focus(self) -> Widget:
         return self.log_view
 
-    # What is shown
+    # Content
 
     def show(self, changed: Changed) -> None:
         job = self.source.job
@@ -327,7 +327,7 @@ class LogsPane(JobPane):
         self._to_error(-1, "No error above.")
 
     def _to_error(self, way: int, otherwise: str) -> None:
-        """Go to the next error now, or as soon as a long log has been searched."""
+        """Go to the next error, once a long log has been searched."""
         view = self.log_view
         jumped = view.next_error(way)
         if jumped is not None:

@@ -69,10 +69,10 @@ TWO_COLUMNS, THREE_COLUMNS = 100, 180
 MIN_HEIGHT, MAX_HEIGHT = 10, 18
 """Lines of one chart."""
 Drawn = tuple[ChartFormat, list[ChartLine]]
-"""What a chart shows."""
+"""The value that a chart shows."""
 
 _AT_WHOLE = frozenset({"zoom_out", "whole", "earlier", "later"})
-"""What does nothing where the whole time span is shown."""
+"""Actions without effect while the whole time span is shown."""
 
 
 class MetricsPane(JobPane):
@@ -99,7 +99,7 @@ class MetricsPane(JobPane):
         self.view = ViewRange()
         self.replica = ""
         self.smoothing = 0.0
-        """Weight of the values before, in the lines of training steps: 0 is off."""
+        """Weight of earlier values in the smoothed lines of training steps: 0 is off."""
         self.log_axis = False
         self.pinned: PinnedRun | None = None
         self._scroll = Scroll()
@@ -160,7 +160,7 @@ class MetricsPane(JobPane):
         first, last = view.window(self._full())
         return f"{clock_text(first)} to {clock_text(last)}"
 
-    # What is drawn
+    # Drawing
 
     def show(self, changed: Changed) -> None:
         if self._paused:
@@ -208,7 +208,7 @@ class MetricsPane(JobPane):
     def _training_charts(
         self, charts: Iterable[TrainingChart], samples: Sequence[TrainingStep], past: History
     ) -> dict[str, Drawn]:
-        """Those that have a value, over the steps or over the time."""
+        """The charts that have a value, over the steps or over time."""
         by_time = self._time_view()
         view = self._in_steps(by_time, past.kept) if self.by_step else by_time
         drawn: dict[str, Drawn] = {}
@@ -250,7 +250,7 @@ class MetricsPane(JobPane):
         return min(seconds), max(*seconds, min(seconds) + 1)
 
     def _in_steps(self, x_view: XView, samples: Sequence[TrainingStep]) -> XView:
-        """The view with x as the step: a time becomes the last step reported by then."""
+        """The view with steps as x: a time becomes the last step reported by then."""
         start = self._start()
         times = [(sample.timestamp - start).total_seconds() for sample in samples]
 
@@ -299,7 +299,7 @@ class MetricsPane(JobPane):
         return [ChartLine("", xs, tuple(y for _, y in known), self._colour(0))] if known else []
 
     def _with_pinned(self, lines: list[ChartLine], key: str) -> list[ChartLine]:
-        """With the same figure of the pinned run, from its own start."""
+        """Add the same figure of the pinned run, from that run's start."""
         other = self.pinned.line(key, by_step=self.by_step, colour=self._colour(1)) if self.pinned else None
         if other is None or not lines:
             return lines
@@ -386,7 +386,7 @@ class MetricsPane(JobPane):
         return None
 
     def action_axis(self) -> None:
-        """Switch between steps and time."""
+        """Show steps or time on the x axis."""
         self.by_step = not self.by_step
         self.show(Changed.TRAINING_STEPS)
 
@@ -457,7 +457,7 @@ class MetricsPane(JobPane):
         self.show(Changed.TRAINING_STEPS)
 
     def action_pin(self) -> None:
-        """Choose a run to draw beside this one; the pinned one again takes it away."""
+        """Choose a run to draw beside this one; choosing the pinned run again removes it."""
         if self.pinned is not None:
             self.pinned = None
             self.show(Changed.TRAINING_STEPS)

@@ -41,7 +41,7 @@ class OverviewPane(JobPane):
     EXTRA = ("pane",)
     TITLE = "Overview"
     WORK_BESIDE = True
-    """How far the work is fits beside the state; where it is longer it has the whole width."""
+    """Whether the progress fits beside the state; a longer one takes the whole width."""
     NEEDS = Changed.JOB | Changed.TRAINING_STEPS | Changed.LOGS | Changed.SOURCES
     DEFAULT_CSS = """
     OverviewPane Scroll { scrollbar-gutter: stable; }
@@ -83,7 +83,7 @@ class OverviewPane(JobPane):
         self._facts_view.show_rows(self._rows(job))
 
     def _rows(self, job: Job) -> list[Sequence[Column]]:
-        """The blocks in rows of columns. What is wrong has the whole width, as it has lines of a log."""
+        """The blocks in rows of columns. Problems take the whole width: they quote log lines."""
         columns = columns_in(self.size.width)
         state, work, machines, facts = (
             block(job) for block in (self._state, self._training, self._machines, self._facts)
@@ -136,7 +136,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _why(self, job: Job) -> list[Labelled]:
-        """Why it is as it is, what it waits for, in the service's words, and what helps."""
+        """Why the job is in its state or waits, in the service's words, and what helps."""
         rows: list[Row] = []
         if job.reason and job.error is None:
             rows.append(("reason", Content(plain(job.reason))))
@@ -147,7 +147,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _cost(self, job: Job, now: datetime) -> Content | None:
-        """Its cost so far and an hour; None while no prices are loaded."""
+        """The cost so far and per hour; None while no prices are loaded."""
         costs = self.console.costs
         if costs.prices is None:
             return None
@@ -167,7 +167,7 @@ class OverviewPane(JobPane):
         if job.error is None:
             return []
         if job.state is JobState.CANCELLED:
-            # Nothing failed: there is nothing to explain and nothing that helps.
+            # Nothing failed: there is nothing to explain.
             return table([("cancelled", Content(plain(job.error.message)))])
         failed = first_failed(job)
         last = self._last_lines(failed)
@@ -188,7 +188,7 @@ class OverviewPane(JobPane):
         return lines
 
     def _troubles(self, job: Job) -> list[Labelled]:
-        """Replicas of which the service says why they are as they are."""
+        """Replicas for whose state the service gives a reason."""
         replicas = [replica for replica in job.replicas if replica.reason]
         rows = [
             (plain(replica.id), Content(plain(_trouble(replica)))) for replica in replicas[:MOST_TROUBLES]
@@ -200,7 +200,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _problem(self) -> list[Labelled]:
-        """What the training itself says is wrong."""
+        """Problems that the training reports."""
         problem = self.feed.progress.problem
         return table([("problem", Content.styled(plain(problem), "$text-error"))]) if problem else []
 
@@ -259,7 +259,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _left(self, job: Job, samples: Sequence[TrainingStep]) -> timedelta | None:
-        """How long the rest takes at the pace of the last steps, else by the job's own words."""
+        """The remaining time at the pace of the last steps, else as the job reports it."""
         if not job.state.active or job.state is JobState.SUSPENDED:
             return None
         progress = self.feed.progress
@@ -311,7 +311,7 @@ def table(rows: Sequence[Row]) -> list[Labelled]:
 
 
 def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Content:
-    """How often it went back, and from which step to which the last time."""
+    """The number of rollbacks, and the steps of the last one."""
     last = undone[-1]
     often = f"{len(undone)} times, last " if len(undone) > 1 else ""
     words = f"{often}from step {last[-1].step:,} to {last[0].step:,}"
@@ -319,7 +319,7 @@ def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Conte
 
 
 def _helps(diagnosis: Diagnosis | None) -> list[Row]:
-    """What a failure or a wait means, and the next step."""
+    """The meaning of a failure or a wait, and the next step."""
     rows: list[Row] = []
     if diagnosis is not None and diagnosis.meaning:
         rows.append(("likely" if diagnosis.guess else "that means", Content(plain(diagnosis.meaning))))
@@ -347,7 +347,7 @@ def _moment(moment: datetime, now: datetime) -> Content:
 
 
 def _starts(job: Job, now: datetime) -> list[Row]:
-    """Its first start that is known and its last resume, in their order."""
+    """The first known start and the last resume, in order."""
     rows: list[Row] = []
     if job.start_time is not None:
         waited = "" if job.waits or job.wait(now) is None else f"   waited {age(job.wait(now))}"
@@ -359,7 +359,7 @@ def _starts(job: Job, now: datetime) -> list[Row]:
 
 
 def _node_words(job: Job, unbilled: bool) -> str:
-    """What of a cluster the cost counts, and what it does not say."""
+    """The parts of a cluster that the cost includes, and those that it does not."""
     bill = f"Compute Engine {'would bill' if unbilled else 'bills'} nodes with or without pods"
     durations = [
         f"{n.share:.3g} of {pieces(n.nodes, 'node')} ({plain(n.machine_type) or 'of unknown type'})"

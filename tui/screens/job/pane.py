@@ -64,7 +64,7 @@ class JobPane(VerticalGroup):
         """Update the ages, once a second."""
 
     def show_not_reached(self, name: str, *, alone: bool) -> bool:
-        """Show why one of the feed's sources can't be read, and since when; returns whether it can't."""
+        """Show why one of the feed's sources can't be read, and since when; return whether it can't."""
         source = self.feed.sources[name]
         if source.error is None:
             return False

@@ -147,7 +147,7 @@ class ReplicasPane(JobPane):
 
     @property
     def group(self) -> str:
-        """Name of the group that the cursor is on or in; "" where there is none."""
+        """Name of the group under or around the cursor, or ""."""
         key, job = self.tree_view.cursor or "", self.feed.job
         if job is None or any(group.name == key for group in job.groups):
             return key

@@ -1,4 +1,4 @@
-"""What the charts of training steps are compared with: smoothed lines, marked moments, another run."""
+"""Additions to the charts of training steps: smoothed lines, marked moments, another run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.widgets.plot.chart import ChartLine
 
 CHECKPOINT, ATTEMPT = "▴", "◆"
 MARKED = {CHECKPOINT: "checkpoint", ATTEMPT: "attempt"}
-"""What each mark at the foot of a chart means."""
+"""The meaning of each mark at the foot of a chart."""
 MOST_MARKS = 60
 """Marks drawn, the newest ones: a chart has about as many columns."""
 READ_SECONDS = 30.0
@@ -58,7 +58,7 @@ class PinnedRun:
     samples: Sequence[TrainingStep]
 
     def line(self, key: str, *, by_step: bool, colour: str) -> ChartLine | None:
-        """Its line in the chart of this key; None where it has not reported that figure."""
+        """The run's line in the chart of this key; None where the run did not report that figure."""
         charts = [*main_charts(self.samples), *other_charts(self.samples)]
         chart = next((chart for chart in charts if chart.key == key), None)
         if chart is None:

@@ -82,7 +82,7 @@ class JobScreen(FrameScreen):
         self._kind_target = resolve(self.kind.target)(self) if self.kind.target else None
         self.paused = False
         self._context_live = True
-        """The context was reached when its connection last changed."""
+        """Whether the context was reached when its connection last changed."""
         self._stale = dict.fromkeys((pane.id for pane in self.panes.values()), ~Changed(0))
 
     @property
@@ -132,7 +132,7 @@ class JobScreen(FrameScreen):
             self.feed.kick()
 
     def _connection_changed(self, _status: ConnectionStatus) -> None:
-        """Where the context was connected anew, the session that this screen began with is closed."""
+        """Take the new session after a reconnect: the old one is closed."""
         session = self.console.session
         if session is not None and session is not self.feed.session:
             self.feed.use(session)
@@ -257,7 +257,7 @@ class JobScreen(FrameScreen):
         return Content("   ").join(parts)
 
     def _not_reached(self, source: DataSource) -> str:
-        """What can't be read, and for how long: the whole context where that is so, as the list says."""
+        """What can't be read, and for how long: one source or the whole context."""
         name, since, console = source.name, source.failing_since, self.console
         if console.trouble is not None:
             name = plain(console.context_name)
@@ -265,7 +265,7 @@ class JobScreen(FrameScreen):
         return not_reached(name, since, self.feed.now())
 
     def second_line(self) -> Line:
-        """The tabs and what the visible one shows, which gets a line of its own where it is too long."""
+        """The tabs and the status of the visible one; a long status gets a line of its own."""
         tabs, note = self._tabs(), self._status()
         fits = tabs.cell_length + note.cell_length <= self.size.width - 3
         self._show_status_line(Content("") if fits else note)
@@ -287,7 +287,7 @@ class JobScreen(FrameScreen):
             line.update(text, layout=False)
 
     def footer_actions(self) -> list[Action]:
-        """What can be done with an ended job comes first: there is little to follow any more.
+        """Put the actions on an ended job first: there is little left to follow.
 
         While it runs, its keys have the room that cloning would take. A suspended job is resumed.
         """
@@ -485,7 +485,7 @@ class JobScreen(FrameScreen):
 
 @cache
 def screen_class(kind: Kind) -> type[JobScreen]:
-    """The screen's class for a kind: one with keys of its own has a class of its own."""
+    """The screen's class for a kind; a kind with its own keys has its own class."""
     if not kind.actions:
         return JobScreen
     return type("JobScreen", (JobScreen,), {"__module__": __name__, "BINDINGS": bindings(kind.scope)})

@@ -42,7 +42,7 @@ class TasksPane(JobPane):
     TITLE = "Tasks"
 
     class JobRequested(Message):
-        """The job of a task is wanted, at this tab."""
+        """Open the job of a task at this tab."""
 
         def __init__(self, name: str, tab: str = "") -> None:
             super().__init__()
@@ -82,7 +82,7 @@ class TasksPane(JobPane):
     def _tasks(self) -> dict[str, Task]:
         job = self.feed.job
         tasks = job.tasks if job else ()
-        # Asked for with each key, and a job may have a thousand.
+        # It is read with each key, and a job may have a thousand tasks.
         if tasks is not self._by_id[0]:
             self._by_id = tasks, {task.id: task for task in tasks}
         return self._by_id[1]
@@ -120,7 +120,7 @@ class TasksPane(JobPane):
             open_shell(self.console, job)
 
     def with_task_job(self, purpose: str, act: Callable[[Job], None]) -> None:
-        """Read the job of the task under the cursor and act on it; `what` says what can't be done else."""
+        """Read the job of the task under the cursor and act on it; `purpose` names the action in an error."""
         task = self.current
         if task is None or not task.job:
             return

@@ -16,7 +16,7 @@ Value = Callable[[TrainingStep], float | None]
 """The value of a training step to draw."""
 LONGEST_TITLE = 30
 MOST_SAMPLES = 1_000
-"""Steps that the charts of the other numbers are drawn from; a terminal has fewer columns."""
+"""Steps drawn in the charts of other numbers; a terminal has fewer columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def main_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
 
 
 def other_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
-    """The learning rate and the other numbers of these steps by their names, in the order they first came."""
+    """The learning rate and the other numbers of these steps by name, in order of appearance."""
     yield TrainingChart("learning-rate", "Learning rate", "", loss_text, lambda sample: sample.learning_rate)
     numbers = {id(sample): dict(sample.numbers) for sample in samples}
     names = dict.fromkeys(name for number in numbers.values() for name in number)
@@ -95,7 +95,7 @@ def _number_of(numbers: Mapping[int, Mapping[str, float]], name: str) -> Value:
 
 
 def line_part(line: ChartLine, window: Range) -> ChartLine:
-    """The points of a line within the window, and one beside it on each side."""
+    """The points of a line within the window, and one more on each side."""
     x, y = part(line.x, line.y, window)
     return ChartLine(line.name, tuple(x), tuple(y), line.colour)
 

@@ -89,7 +89,7 @@ class CompareScreen(ListScreen):
             self._rows = rows_of(one, other)
         self.reload()
 
-    # What is shown
+    # Content
 
     def reload(self) -> None:
         notice, rows = self.query_one(Notice), self._rows or []

@@ -103,7 +103,7 @@ class JobsScreen(ListScreen):
         self.console.connection.watch(self.is_current and self.app.app_focus)
         self._follow_usage()
 
-    # What is shown
+    # Content
 
     @property
     def rows(self) -> JobRows:

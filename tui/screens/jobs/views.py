@@ -1,4 +1,4 @@
-"""How the jobs list is shown in each context: kept for the next start, and chosen by saved filters."""
+"""The view of the jobs list in each context, kept for the next start, and the saved filters."""
 
 from __future__ import annotations
 

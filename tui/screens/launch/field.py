@@ -70,7 +70,7 @@ class ChoiceInput(ValueInput):
 
 
 class LaunchField(VerticalGroup):
-    """A name, a value, and its explanation or what is wrong with it.
+    """A name, a value, and its explanation or problem.
 
     The explanation stands beside the value, or below it on a narrow screen while the value has the focus.
     """
@@ -85,7 +85,7 @@ class LaunchField(VerticalGroup):
         self._hint = Content.styled(plain(hint), "$text-muted")
         self._offer = offer
         self.problem = ""
-        """What is wrong with the value, as a sentence."""
+        """The problem with the value, as a sentence."""
 
     def compose(self) -> ComposeResult:
         with HorizontalGroup():
@@ -112,7 +112,7 @@ class LaunchField(VerticalGroup):
         return self.line.value.strip()
 
     def show_problem(self, sentence: str) -> None:
-        """Say what is wrong with the value; "" for nothing."""
+        """Show the problem with the value; "" for none."""
         if sentence == self.problem:
             return
         self.problem = sentence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 NAME = "\x00name"
-"""Key of the job's name among what is wrong; no parameter is called like this."""
+"""Key of the job's name among the problems; no parameter has this name."""
 
 
 class LaunchForm(VerticalScroll, can_focus=False):
@@ -35,7 +35,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
     def __init__(
         self, entry: ProfileEntry, region: str, regions: Sequence[str], word: str = "region"
     ) -> None:
-        """`word` is what the context calls a region."""
+        """`word` is the context's word for a region."""
         super().__init__(id="form")
         self._entry = entry
         own = tuple(Choice(region) for region in regions)
@@ -83,7 +83,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
                 self.parameters[name].line.value = value
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Say at each field what is wrong with its value: by parameter, `REGION` or `NAME`."""
+        """Show each field's problem: by parameter, `REGION` or `NAME`."""
         known = {NAME: self.name_field, REGION: self.region_field, **self.parameters}
         for key, field in known.items():
             field.show_problem(problems.get(key, ""))
@@ -95,7 +95,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
     @on(ChoiceInput.Asked)
     def _choose(self, event: ChoiceInput.Asked) -> None:
-        """Open a value's list; a chosen one is taken, and the next value has its turn."""
+        """Open a value's list; choosing an entry moves on to the next value."""
         event.stop()
         field = next(f for f in self.fields if f.line is event.line)
         # The choices of one value may depend on another: a machine's on the region.
@@ -121,7 +121,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         self.go(event.move)
 
     def go(self, move: int) -> None:
-        """Focus the value `move` fields further: from none the first or last one, beyond the ends none."""
+        """Focus the value `move` fields on; without a focus, the first or last one; past the ends, none."""
         lines = [field.line for field in self.fields]
         at = next(
             (i for i, line in enumerate(lines) if line is self.screen.focused), -1 if move > 0 else len(lines)
@@ -133,7 +133,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         self._mark_current()
 
     def on_descendant_blur(self) -> None:
-        """No value may have the focus now."""
+        """Take the focus from the values."""
         self._mark_current()
 
     def _mark_current(self) -> None:
@@ -142,6 +142,6 @@ class LaunchForm(VerticalScroll, can_focus=False):
 
 
 def _hint(parameter: Parameter) -> str:
-    """What the value means; of one without an explanation what it may be."""
+    """The explanation of the value, or its allowed values."""
     choices: Iterable[str] = () if parameter.secret else parameter.choices
     return parameter.description or " | ".join(choices) or parameter.kind

@@ -1,4 +1,4 @@
-"""The way to the launch screen: in a group of contexts the one to launch in is chosen first."""
+"""Opens the launch screen; in a group of contexts the user chooses one first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.store.profiles.preferences import family_of
 
 
 async def open_launch(console: ConsoleApp, entry: ProfileEntry) -> None:
-    """Show the launch screen of a profile; in a group ask in which of its contexts, and go there."""
+    """Show the launch screen of a profile; in a group, ask for the context and open it first."""
     context = console.connection.context
     if context.kind != "group":
         console.push_screen(LaunchScreen(entry))

@@ -1,4 +1,4 @@
-"""How the values of a launch and what is known of it share the rows of the screen."""
+"""Divides the screen's rows between the values of a launch and its checks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from textual.css.scalar import Scalar
 from textual.widget import Widget
 
 LEAST = 0.45
-"""Share of the rows that the values have at least, if they need it."""
+"""Smallest share of the rows for the values, if they need it."""
 CHECKS = 6
-"""Rows that are left for the checks before they are known: the values would jump."""
+"""Rows kept for the checks before they are known, so that the values don't jump."""
 PADDING = 1
 """Rows above the values."""
 
 
 class LaunchRows(VerticalGroup):
-    """The values and the job's shape above what is known: they get the rows that it leaves."""
+    """The values and the job's shape, in the rows that the checks leave."""
 
     DEFAULT_CSS = """
     LaunchRows { height: 1fr; }

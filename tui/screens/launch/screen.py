@@ -72,21 +72,21 @@ class LaunchScreen(FrameScreen):
         self._entry = entry
         self._prepared: Prepared | None = None
         self._problems: list[str] = []
-        """What is wrong with the profile's file."""
+        """The problem with the profile's file."""
         self._wrong_values: list[str] = []
-        """What is wrong with the values of this launch; each is said at its field."""
+        """The problems with the values of this launch; each is shown at its field."""
         self._under_way = False
         self._waiting = False
-        """A launch waits for its checks."""
+        """Whether a launch waits for its checks."""
         self._known = asyncio.Event()
-        """All checks of the current request are done."""
+        """Whether all checks of the current request are done."""
         self._packing: asyncio.Task[Outcome[Job]] | None = None
         """The launch while it builds the package; it can be cancelled until then."""
         self._given_up = False
         self._failed_at = float("-inf")
         self._fixes: list[Edit] = []
         self._own_name = ""
-        """What the field of the name holds until the user types one."""
+        """The name in its field until the user types one."""
         self._facts: NameFacts | None = None
         self._timer: Timer | None = None
 
@@ -133,7 +133,7 @@ class LaunchScreen(FrameScreen):
         self.refresh_frame()
 
     def _named(self, prepared: Prepared, typed: str) -> Prepared:
-        """With the typed name, or until one is typed with the profile's own, its placeholders filled in."""
+        """The job with the typed name, or with the profile's name and its placeholders filled in."""
         template = str(prepared.request.custom_job.get("displayName", ""))
         if typed == self._own_name:
             if self._facts is None and not blocks(template):
@@ -145,7 +145,7 @@ class LaunchScreen(FrameScreen):
         return prepared if typed == template else with_edits(prepared, [Edit(("displayName",), typed)])
 
     def _wrong_name(self, prepared: Prepared) -> dict[str, str]:
-        """Why it can't be launched under its name, as what is wrong at the name's field."""
+        """The problem with the job's name, for the name's field."""
         name = str(prepared.request.custom_job.get("displayName", ""))
         if self._facts is None and name == self._own_name and is_template(name):
             return {NAME: "The name is being filled in; one moment."}
@@ -153,7 +153,7 @@ class LaunchScreen(FrameScreen):
         return {NAME: " ".join(name_problem)} if name_problem is not None else {}
 
     async def _read_facts(self) -> None:
-        """Read which names are taken and what the placeholders stand for, which takes a while."""
+        """Read the taken names and the values of the placeholders, which takes a while."""
         changed = await asyncio.to_thread(self.console.journal.read_launches)
         if self._prepared is not None and is_template(self._own_name):
             path, clock = self._entry.path, self.console.clock()
@@ -185,7 +185,7 @@ class LaunchScreen(FrameScreen):
         return lines or [(Content.styled("✓ ", "$text-success"), Content("the profile is valid"))]
 
     def _with_fixes(self, prepared: Prepared) -> Prepared:
-        """With the changes of F; one whose field is gone is dropped."""
+        """The job with the changes of F, without those whose field is gone."""
         if not self._fixes:
             return prepared
         try:
@@ -231,7 +231,7 @@ class LaunchScreen(FrameScreen):
         return sorted(checks, key=lambda check: not check.fixable)
 
     def action_fix(self) -> None:
-        """Fix what a check found, for this launch, or say how."""
+        """Fix the problem of a check for this launch, or say how."""
         if not self._wrong or self._prepared is None:
             return
         check = self._wrong[0]
@@ -340,7 +340,7 @@ class LaunchScreen(FrameScreen):
         self.refresh_frame()
 
     def on_descendant_blur(self) -> None:
-        """The keys are the screen's again."""
+        """Return the keys to the screen."""
         self.refresh_frame()
 
     def blocked_reason(self, action: Action) -> str | None:

@@ -24,7 +24,7 @@ WORDS = {"SKIPPED": "cached", "NOT_TRIGGERED": "no run"}
 
 
 class TasksDrawing(VerticalGroup):
-    """Shows the tasks of the pipeline itself, or those of one of its groups."""
+    """Shows the tasks of the pipeline or of one of its groups."""
 
     DEFAULT_CSS = """
     TasksDrawing {
@@ -76,7 +76,7 @@ class TasksDrawing(VerticalGroup):
         return ""
 
     def open(self, group: str, cursor: str = "") -> str:
-        """Show the tasks of a group, or with "" of the pipeline; returns why they can't be drawn."""
+        """Show the tasks of a group, or with "" of the pipeline; return why they can't be drawn."""
         before, self.group = self.group, group
         try:
             self._show()
@@ -95,7 +95,7 @@ class TasksDrawing(VerticalGroup):
         return not self.open(self._branches[group].task.parent if self._branches[group].depth else "", group)
 
     def go_to(self, id: str) -> str:
-        """Put the cursor on a task, wherever it is; returns why it can't be drawn."""
+        """Put the cursor on a task of any group; return why it can't be drawn."""
         around = above(self._branches, id)
         return self.open(around[0] if around else "", id)
 

@@ -1,4 +1,4 @@
-"""The facts of a pipeline: those of every job, how far its tasks are, and what it was given."""
+"""The facts of a pipeline: those of every job, the progress of its tasks, and its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the screen of a pipeline can do: run it again."""
+"""The action of a pipeline: run it again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PipelineTarget:
         return "" if job.state.terminal else f"{plain(job.display_name)} {job.state.phrase}."
 
     def action_rerun(self) -> None:
-        """Create the pipeline once more, after a question; what succeeded comes from the cache."""
+        """Create the pipeline once more, after a question; succeeded tasks come from the cache."""
         job, console = self._screen.job, self._screen.console
         operations = console.operations.jobs()
         if job is None or operations is None:

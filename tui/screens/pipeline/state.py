@@ -1,4 +1,4 @@
-"""The state of a pipeline's task as a person says it."""
+"""The state of a pipeline's task in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.domain.pipeline.facts import CACHED
 from tui.widgets.state import state_content
 
 WORDS = {CACHED: "cached", "NOT_TRIGGERED": "not triggered"}
-"""What the service's states of a skipped task mean."""
+"""The meaning of the service's states of a skipped task."""
 
 
 def task_state(task: Task) -> Content:
@@ -18,6 +18,6 @@ def task_state(task: Task) -> Content:
     word = WORDS.get(task.native_state)
     if word is None:
         return state_content(task.state)
-    # What a cached task has made is there.
+    # A cached task has its outputs.
     state = JobState.SUCCEEDED if task.native_state == CACHED else task.state
     return Content.assemble(state_content(state, word=False), (f" {word}", "$text-muted"))

@@ -33,7 +33,7 @@ COLUMNS = (
     Column("value", "VALUE", 20, flex=True),
 )
 LONGEST_VALUE = 20_000
-"""Characters of a value that are shown; copying takes all."""
+"""Shown characters of a value; copying takes all."""
 
 
 class TaskScreen(ListScreen):
@@ -71,7 +71,7 @@ class TaskScreen(ListScreen):
         job = self.feed.job
         return next((task for task in job.tasks if task.id == self.task_id), None) if job else None
 
-    # What is shown
+    # Content
 
     def tick(self) -> None:
         if self.is_current:
@@ -171,7 +171,7 @@ class TaskScreen(ListScreen):
         await self.action_do("task.open")
 
     def action_open(self) -> None:
-        """The job or the task that the line names."""
+        """Open the job or the task that the line names."""
         fact = self.current
         if fact is not None and fact.task:
             self.app.push_screen(TaskScreen(self.feed, fact.task))

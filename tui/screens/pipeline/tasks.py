@@ -36,7 +36,7 @@ from tui.widgets.dag.view import DagView
 from tui.widgets.table.table import Cells, Column, Table
 
 BAR = 20
-"""Cells of the bar that says when a task ran."""
+"""Cells of the bar that shows when a task ran."""
 DETAILS_FROM = 18
 """Rows of the tab from which there is room for the task under the cursor in full."""
 LONGEST_VALUE = 400
@@ -71,13 +71,13 @@ class PipelineTasksPane(TasksPane):
         super().__init__(feed, Table(COLUMNS))
         self._branches: dict[str, Branch] = {}
         self._shown: Sequence[Task] = ()
-        """The tasks of which `_branches` is the tree."""
+        """The tasks shown by the tree `_branches`."""
         self._counts = ""
         self._folded: set[str] = set()
         self._known_groups: set[str] = set()
         self._drawing = TasksDrawing()
         self._drawn = False
-        """The drawing is shown, not the tree."""
+        """Whether the drawing is shown rather than the tree."""
         self._details = Static("", markup=False)
 
     def compose(self) -> Iterable[Widget]:
@@ -209,7 +209,7 @@ class PipelineTasksPane(TasksPane):
             self.notify(f"Not drawn: {why}", severity="warning", markup=False)
 
     def action_task(self) -> None:
-        """All that is known of the task under the cursor."""
+        """Everything about the task under the cursor."""
         from tui.screens.pipeline.task import TaskScreen  # noqa: PLC0415 - rarely opened
 
         if self.current is not None:
@@ -294,7 +294,7 @@ class PipelineTasksPane(TasksPane):
         task = self.current
         lines = self._full(task) if task is not None else []
         text, details = Content("\n").join(lines), self._details
-        # A layout costs more than all else that a key does, and most tasks' texts fit.
+        # A layout costs more than the rest of a key's work, and most tasks' texts fit.
         height, width = len(lines), details.size.width
         if any(line.cell_length > width or "\n" in line.plain for line in lines):
             height = text.get_height(details.styles.get_rules(), width) if width else 0

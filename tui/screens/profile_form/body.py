@@ -143,12 +143,12 @@ class FormBody:
         return Content.styled(f"{_GLYPH[worst]} {problem_counts(analysis)}", f"bold {_TONE[worst]}")
 
     def show_detail(self) -> None:
-        """Show the current field's help, or what is wrong with it and what fixes it."""
+        """Show the current field's help, or its problem and the fix."""
         self._update_detail(detail(self.row))
         self._screen.refresh_frame()
 
     def show_wrong(self, why: str) -> None:
-        """Show what is wrong with the text being typed."""
+        """Show the problem with the typed text."""
         self._update_detail(
             Content.assemble((f"✗ {plain(why)}", "$text-error"), ("\nesc leaves it as it was", "$text-muted"))
         )

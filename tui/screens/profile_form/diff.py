@@ -1,4 +1,4 @@
-"""What a draft changes in its file."""
+"""The changes of a draft against its file."""
 
 from __future__ import annotations
 

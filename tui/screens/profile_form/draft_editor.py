@@ -34,7 +34,7 @@ async def in_thread(work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
 
 
 class DraftEditor:
-    """Holds the draft, what is wrong with it, and what its file said when it was last saved."""
+    """Holds the draft, its problems, and its file's text as last saved."""
 
     def __init__(self, draft: Draft, screen: FrameScreen, show: Callable[[str], Awaitable[None]]) -> None:
         """`show` checks the draft and shows it; its argument is the key of the row to go to."""
@@ -60,7 +60,7 @@ class DraftEditor:
 
     @property
     def local(self) -> bool:
-        """The job would run on this machine."""
+        """Whether the job would run on this machine."""
         session = self._screen.session
         return session is not None and session.backend.info.local
 
@@ -84,7 +84,7 @@ class DraftEditor:
     async def apply(
         self, edits: Sequence[Edit], label: str, cursor: str = "", before: Callable[[], None] | None = None
     ) -> bool:
-        """Make a change that undo reverts; whether the text differs now.
+        """Make a change that undo reverts; return whether the text differs.
 
         Where other places share a changed value, ask first whether they change too: the text differs
         after the answer then. `before` is called before the changed text is shown.

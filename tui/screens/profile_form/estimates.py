@@ -26,7 +26,7 @@ from tui.session import BackendError, Session
 
 QUOTA_SECONDS = 20
 WIDE = 100
-"""Cells from which on the summary has room for all of a price."""
+"""Width from which the summary has room for the whole price."""
 _FIT_TEXT = {"fits": ("✓ quota fits", "$text-success"), "unknown": ("? quota", "$text-muted")}
 
 
@@ -91,7 +91,7 @@ class Estimates:
     # Price
 
     def price_text(self) -> Content:
-        """What the job costs, as far as the line has room."""
+        """The job's cost, as far as the line has room."""
         if self._cost is None:
             return Content.styled("? price not known yet", "$text-muted")
         estimate = self._cost.estimate

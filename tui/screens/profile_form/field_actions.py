@@ -214,7 +214,7 @@ class FieldActions:
     # Adding and removing
 
     async def action_add(self) -> None:
-        """Add what belongs here."""
+        """Add the element that belongs here."""
         row = self._body.row
         if row is None:
             return
@@ -255,7 +255,7 @@ class FieldActions:
         self._apply_later((Edit(path, {"default": ""}),), f"add parameter {name}", dotted(path))
 
     def _add_pool(self) -> None:
-        """Ask which position, where more than one is free."""
+        """Ask for the position, where several are free."""
         path = pools_path(self._editor.values, self._editor.analysis.spec_path)
         pools = at(self._editor.values, path)
         pools = pools if isinstance(pools, list) else []
@@ -284,7 +284,7 @@ class FieldActions:
         await self._editor.apply(edits, f"add pool {position}", f"{key}.replicaCount")
 
     async def action_remove(self) -> None:
-        """Remove what the row stands for."""
+        """Remove the row's element."""
         row = self._body.row
         if row is None:
             return
@@ -349,14 +349,14 @@ def fixable(row: Row | None) -> Problem | None:
 
 
 def folds(row: Row) -> bool:
-    """It is a group, which is open or closed."""
+    """Whether it is a group, which is open or closed."""
     if row.open is None or switches(row) or (row.kind is RowKind.POOL and not row.raw):
         return False
     return row.kind not in {RowKind.TASK, RowKind.SWITCH, RowKind.PARAMETER}
 
 
 def switches(row: Row) -> bool:
-    """The row is a switch, or a yes or no."""
+    """Whether the row is a switch, or a yes or no."""
     boolean = row.kind is RowKind.FIELD and row.field is not None and row.field.kind.name == "boolean"
     return row.kind is RowKind.SWITCH or boolean
 

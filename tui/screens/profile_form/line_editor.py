@@ -76,7 +76,7 @@ class LineEditor:
         return self._body.rows_of(self._editor.analyse(text))
 
     def _edits_of(self, text: str) -> tuple[Sequence[Edit], str]:
-        """Edits that the text means, or what is wrong with it."""
+        """The edits that the text means, or its problem."""
         if self._editing is None:
             return (), ""
         row, add = self._editing
@@ -125,7 +125,7 @@ class LineEditor:
         return await self._editor.apply(edits, f"add to {row.label}", dotted(canonical(path)), opened)
 
     def _close(self) -> bool:
-        """Close the line; whether it was open."""
+        """Close the line; return whether it was open."""
         was_open = self._editing is not None
         self._editing = None
         self._screen.workers.cancel_group(self._screen, "form-typing")
@@ -135,13 +135,13 @@ class LineEditor:
         return was_open
 
     async def settle(self) -> bool:
-        """Take what is being typed; whether the line is closed now."""
+        """Take the typed text; return whether the line is closed now."""
         if self._editing is not None:
             await self.take(FormLine.Left(0))
         return self._editing is None
 
     def discard(self) -> bool:
-        """Close the line without taking the text; whether it was open."""
+        """Close the line without taking the text; return whether it was open."""
         was_open = self._close()
         if was_open:
             self._body.show()
@@ -149,7 +149,7 @@ class LineEditor:
 
 
 def typed_text(root: object, row: Row) -> str:
-    """The text that the line starts with; of a parameter its default."""
+    """The text that the line starts with; for a parameter, its default."""
     if row.kind is RowKind.PAIR:
         raw = row.raw
         if isinstance(raw, dict):
@@ -159,6 +159,6 @@ def typed_text(root: object, row: Row) -> str:
         setting = at(root, ("parameters", row.parameter))
         return scalar_text(setting.get("default") if isinstance(setting, dict) else setting)
     if row.field is not None and row.field.kind.name == "value" and isinstance(row.raw, list | dict):
-        # What is too long for a line has several.
+        # A value too long for a line takes several.
         return json.dumps(row.raw, ensure_ascii=False, indent=None if row.value != "…" else 2)
     return "" if isinstance(row.raw, list | dict) else scalar_text(row.raw)

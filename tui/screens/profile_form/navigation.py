@@ -49,7 +49,7 @@ class FormNavigation:
         self._to_problem(1)
 
     def action_previous_problem(self) -> None:
-        """Go to the problem before."""
+        """Go to the previous problem."""
         self._to_problem(-1)
 
     def _to_problem(self, step: int) -> None:
@@ -119,7 +119,7 @@ class FormNavigation:
         self._to_section(1)
 
     def action_previous_section(self) -> None:
-        """Go to the section or pool before."""
+        """Go to the previous section or pool."""
         self._to_section(-1)
 
     def _to_section(self, step: int) -> None:
@@ -165,7 +165,7 @@ class FormNavigation:
     # More about a row
 
     def action_why(self) -> None:
-        """Show all that is known about the row."""
+        """Show everything about the row."""
         row = self._body.row
         if row is None:
             return

@@ -1,4 +1,4 @@
-"""The profile form: every field of a custom job in one screen, what is wrong with it and what it costs."""
+"""The profile form: every field of a custom job in one screen, with its problems and its cost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NEED_VALUES = frozenset(
 
 
 class FormScreen(FrameScreen):
-    """Puts the parts together. Each action of the form is a method of the part that has it."""
+    """Composes the form. Each action of the form is a method of one of the parts."""
 
     SCOPE = "form"
     BINDINGS = bindings("form")
@@ -63,7 +63,7 @@ class FormScreen(FrameScreen):
 
     @property
     def analysis(self) -> Analysis:
-        """What was found in the draft when it was last checked."""
+        """The result of the last check of the draft."""
         return self.editor.analysis
 
     @property
@@ -87,7 +87,7 @@ class FormScreen(FrameScreen):
         background(self, self.refresh_draft, "form-check", exclusive=False)
 
     def on_screen_resume(self) -> None:
-        """What another screen, such as the quotas, has read meanwhile holds here too."""
+        """Read the quotas: another screen may have newer ones."""
         super().on_screen_resume()
         self._estimates.read_quotas()
 

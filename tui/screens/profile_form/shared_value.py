@@ -1,4 +1,4 @@
-"""The question where places share a changed value by an anchor: this pool, or all that share it."""
+"""The question for a value that places share by an anchor: change this pool, or all of them."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def question(change: SharedChange, height: int) -> ChoiceScreen:
 
 
 def _preview(diffs: Sequence[tuple[str, Sequence[str]]], rows: int) -> Iterable[Content]:
-    """The changed lines under the answers they belong to, in so many rows in all."""
+    """The changed lines below their answers, in at most `rows` rows."""
     fair = max(2, rows // len(diffs) - 1)
     spare = sum(max(0, fair - len(lines)) for _, lines in diffs)
     for label, lines in diffs:
         room = fair + spare
         yield Content.styled(label, "$text-muted")
-        # Only the indent that all lines have goes: what is inside what stays visible.
+        # Only the common indent is removed: the nesting stays visible.
         texts = textwrap.dedent("\n".join(line[1:] for line in lines)).split("\n")
         shown = [f"{line[:1]} {clip(text, LINE_WIDTH)}" for line, text in zip(lines, texts, strict=True)]
         cut = len(shown) > room

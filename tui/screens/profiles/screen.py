@@ -128,7 +128,7 @@ class ProfilesScreen(ListScreen):
             notice.hide()
 
     def _refused(self, entry: ProfileEntry) -> tuple[str, ...]:
-        """The rules' errors, as far as they are known."""
+        """The rules' known errors."""
         return (self._rules.known(entry) or RuleResult()).errors
 
     def _cells(self, entry: ProfileEntry) -> Cells:

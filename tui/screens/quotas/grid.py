@@ -66,7 +66,7 @@ class QuotaGridScreen(ListScreen):
         if not self.console.profiles.entries:
             await self.console.load_profiles()
 
-    # What is shown
+    # Content
 
     def reload(self) -> None:
         quotas = self.reader.quotas

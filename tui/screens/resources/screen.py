@@ -79,7 +79,7 @@ class ResourcesScreen(ListScreen):
         self.console.standing.resources = with_kept(answer.items, answer.errors, self.rows.items)
         return answer
 
-    # What is shown
+    # Content
 
     def reload(self) -> None:
         self.rows.reload()

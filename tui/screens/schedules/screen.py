@@ -78,7 +78,7 @@ class SchedulesScreen(ListScreen):
     def make_table(self) -> Table:
         return Table(COLUMNS)
 
-    # What is shown
+    # Content
 
     def reload(self) -> None:
         self.rows.reload()

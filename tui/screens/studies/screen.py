@@ -88,7 +88,7 @@ class StudiesScreen(ListScreen):
         """What `tab` completes in the filter."""
         return completions(text, self._listed())
 
-    # What is shown
+    # Content
 
     def _listed(self) -> list[Job]:
         keys = {kind.key for kind in listed_kinds()}

@@ -64,7 +64,7 @@ class TrialPictures(VerticalGroup):
         self._computed: tuple[object, Content] | None = None
         self._computing: object = None
         self._drawn: tuple[object, ...] | None = None
-        """What the picture was drawn from; the chart itself follows the size."""
+        """The data of the picture; the chart itself follows the size."""
 
     def compose(self) -> Iterable[Widget]:
         yield self._chart
@@ -201,7 +201,7 @@ def _with_margin(x: Sequence[float]) -> Range | None:
 
 
 def _axis_text(parameter: Parameter, *, log: bool) -> Callable[[float], str]:
-    """How an x is written: a choice by its name, a logarithm by its number."""
+    """The text of an x: a choice by its name, a logarithm by its number."""
 
     def text(x: float) -> str:
         if parameter.kind == "categorical":

@@ -26,7 +26,7 @@ PICTURE_FROM = 16
 """Rows of the tab from which there is room for a picture below the table."""
 READ_SECONDS = 30.0
 FIRST_PARAMETERS = 3
-"""Those that stay longest in a narrow table."""
+"""Columns that stay longest in a narrow table."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _FIRST = (
     Column("id", "TRIAL", 6, max_width=8, whole=True),
@@ -73,10 +73,10 @@ class TrialsPane(TasksPane):
         self._newest_first = False
         self._pictures = TrialPictures()
         self._order: tuple[Sequence[Task], bool, list[str]] = ((), False, [])
-        """Of these tasks, newest first or not: their ids in the order shown."""
+        """The tasks, the order, and the ids in that order."""
         self._winner: tuple[Sequence[Task], Task | None] = ((), None)
         self._counted: tuple[Sequence[Task], int, int] = ((), 0, 0)
-        """Of these tasks, how many have ended and how many run: asked for with each key."""
+        """The tasks, and how many have ended and run; read with each key."""
 
     def compose(self) -> Iterable[Widget]:
         yield from super().compose()
@@ -173,7 +173,7 @@ class TrialsPane(TasksPane):
 
     @property
     def _best(self) -> Task | None:
-        """The best trial: asked for with each key, and a study may have a thousand."""
+        """The best trial. It is read with each key, and a study may have a thousand trials."""
         job = self.feed.job
         if job is not None and job.tasks is not self._winner[0]:
             self._winner = job.tasks, best(job.tasks, study_of(job))

@@ -22,9 +22,9 @@ from tui.domain.pipeline.drawing.draw import Box, Cell, Drawing, Node, NotDrawab
 
 LONGEST_NAME = 28
 NOTE = 6
-"""Cells of what stands behind a name."""
+"""Cells of the note after a name."""
 MARGIN_X, MARGIN_Y = 6, 2
-"""Cells around the cursor that are in view too."""
+"""Cells around the cursor that stay in view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DagNode:
         return 1 + 2 + min(cell_len(self.name), LONGEST_NAME) + 1 + self.wide + 1
 
     def text(self, *, cursor: bool) -> Content:
-        """What stands in the box."""
+        """The text of the box."""
         name = self.name
         room = min(cell_len(name), LONGEST_NAME)
         if cell_len(name) > room:
@@ -94,10 +94,10 @@ class DagView(ScrollView, can_focus=True):
         self._near_cells: set[Cell] | None = None
         """The cells of the lines at the cursor `_near_of`; None before they are known."""
         self._came_from: dict[str, str] = {}
-        """By a task the one that the cursor came from: the way back is the same one."""
+        """For each task, the task that the cursor came from: going back returns there."""
 
     def show(self, nodes: Sequence[DagNode]) -> None:
-        """Show these tasks. Raises NotDrawable; then what was shown stays."""
+        """Show these tasks. Raises NotDrawable and keeps the old drawing."""
         graph = [Node(node.id, node.width, node.after) for node in nodes]
         known, self._boxed = self._boxed, {node.id: node for node in nodes}
         if graph != self._graph:
@@ -117,7 +117,7 @@ class DagView(ScrollView, can_focus=True):
             self._moved()
 
     def _repaint(self, rows: Iterable[int]) -> None:
-        """Paint these rows again, and no others: each second changes a few durations."""
+        """Paint only these rows again: each second changes a few durations."""
         for row in rows:
             self._strips.pop(row, None)
             self.refresh(Region(0, row - int(self.scroll_offset.y), self.size.width, 1))
@@ -162,7 +162,7 @@ class DagView(ScrollView, can_focus=True):
             self.scroll_to_region(around, animate=False, force=True)
 
     def _go(self, ids: Sequence[str]) -> None:
-        """Go to where the cursor came from, if that is one of these, else to the nearest one."""
+        """Go to the task that the cursor came from, if it is one of these, else to the nearest one."""
         here = self.drawing.boxes.get(self.cursor)
         if here is None or not ids:
             return
@@ -190,7 +190,7 @@ class DagView(ScrollView, can_focus=True):
         self._beside(-1)
 
     def _beside(self, way: int) -> None:
-        """The next task in this layer; behind its end the nearest one of another layer."""
+        """The next task in this layer; after the last one, the nearest task of another layer."""
         here = self.drawing.boxes.get(self.cursor)
         if here is None:
             return

@@ -132,7 +132,7 @@ class FormView(ScrollView, can_focus=True):
         return None if at is None else self.rows[at]
 
     def move_to(self, key: str) -> bool:
-        """Put the cursor on a row; whether it is shown."""
+        """Put the cursor on a row; return whether it is shown."""
         at = self._index.get(key)
         if at is not None:
             self._go(at)
@@ -182,11 +182,11 @@ class FormView(ScrollView, can_focus=True):
         self._go(len(self.rows) - 1)
 
     def action_page_down(self) -> None:
-        """A page further."""
+        """The next page."""
         self._go(self._cursor + max(1, self.size.height - 1))
 
     def action_page_up(self) -> None:
-        """A page back."""
+        """The previous page."""
         self._go(self._cursor - max(1, self.size.height - 1))
 
     def on_click(self, event: events.Click) -> None:

@@ -28,7 +28,7 @@ OF_MACHINE = frozenset({Measure.LAG, Measure.CPU})
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """What one cell shows. `accelerator` is "" for a figure of the whole machine."""
+    """The content of one cell. `accelerator` is "" for a figure of the whole machine."""
 
     job: Job
     replica: str
@@ -37,7 +37,7 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class FleetRows:
-    """Groups to show, and what each cell is, by row key."""
+    """The groups to show, and the cells by row key."""
 
     groups: tuple[HeatGroup, ...]
     spots: dict[str, tuple[HeatCell, ...]]

@@ -79,7 +79,7 @@ class HeatMap(ScrollView, can_focus=True):
         self._paint: _Paint | None = None
         self._laid_out_for: Size | None = None
 
-    # What is shown
+    # Content
 
     @property
     def cursor(self) -> tuple[str, int] | None:
@@ -259,12 +259,12 @@ class HeatMap(ScrollView, can_focus=True):
                 self._go(group, line, column - 1, len(self._blocks[group].group.rows[0].cells))
 
     def action_page_down(self) -> None:
-        """A page further."""
+        """The next page."""
         for _ in range(max(1, self.size.height - 2)):
             self._vertical(1)
 
     def action_page_up(self) -> None:
-        """A page back."""
+        """The previous page."""
         for _ in range(max(1, self.size.height - 2)):
             self._vertical(-1)
 

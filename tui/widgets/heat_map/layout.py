@@ -30,7 +30,7 @@ class HeatGroup:
     title: Content
     rows: tuple[HeatRow, ...]
     part: bool = False
-    """Belongs to the group above."""
+    """Whether the group belongs to the one above."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ def block_of(group: HeatGroup, width: int) -> Block:
 
 
 def shape(groups: Iterable[HeatGroup]) -> list[tuple[str, int, list[tuple[str, str, int]]]]:
-    """What the layout depends on."""
+    """The values that the layout depends on."""
     return [
         (
             g.key,

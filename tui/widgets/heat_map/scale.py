@@ -92,7 +92,7 @@ def cells(
 
 
 def legend(colours: Sequence[str], low: str, high: str, *, ascii_only: bool = False) -> Content:
-    """What the levels mean: `▁▂▃▄▅▆▇█ 10% … 100%  · not measured  ? late`."""
+    """The legend of the levels: `▁▂▃▄▅▆▇█ 10% … 100%  · not measured  ? late`."""
     shown = range(1, LEVELS + 1) if ascii_only else (1, 3, 4, 5, 7, 8, 9, 10)
     scale = [(glyph(level, ascii_only=ascii_only)[0], colours[level - 1]) for level in shown]
     missing = NOT_MEASURED_ASCII if ascii_only else NOT_MEASURED_GLYPH

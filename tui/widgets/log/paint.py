@@ -128,11 +128,11 @@ class LinePainter:
 
     @property
     def tall(self) -> bool:
-        """A line may take several rows."""
+        """Whether a line may take several rows."""
         return self.wrapped or self.json is JsonForm.PRETTY
 
     def _spread(self, line: Line) -> bool:
-        """This line is shown over several rows."""
+        """Whether this line takes several rows."""
         return self.wrapped or (
             self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
         )

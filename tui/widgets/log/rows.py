@@ -1,4 +1,4 @@
-"""Which row of which line is where on the screen: one row a line, or long lines wrapped."""
+"""Placement of log lines on the screen: one row a line, or long lines wrapped."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def bins_for(width: int) -> int:
 
 
 class SeverityStrip(Static):
-    """`show` paints only if something differs."""
+    """The strip. `show` paints only if something differs."""
 
     DEFAULT_CSS = """
     SeverityStrip { height: 1; padding: 0 1; color: $text-muted; }

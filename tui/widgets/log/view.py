@@ -1,4 +1,4 @@
-"""The live log: any number of lines, of which only those in view are drawn.
+"""The live log: any number of lines; only those in view are drawn.
 
 The widget shows a `View` of a log (`LogStore`, or a file of text). Positions are indices in the view. The
 cursor, the mark and the top of a held view are kept as lines, so that they stay in place while new and late
@@ -66,7 +66,7 @@ class LogView(LogCanvas, can_focus=True):
         self.replicas_seen: Sequence[str] = ()
         """Names of the replicas that may write; set by the pane."""
 
-    # What is shown
+    # Content
 
     @property
     def cursor(self) -> Line | None:
@@ -83,7 +83,7 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def marked(self) -> bool:
-        """A range has been started."""
+        """Whether a range has been started."""
         return self._mark is not None
 
     def tick(self) -> None:
@@ -105,7 +105,7 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def settled(self) -> bool:
-        """Every line has been scanned and shown."""
+        """Whether every line has been scanned and shown."""
         return self._laying is None
 
     def _lay(self) -> None:
@@ -191,7 +191,7 @@ class LogView(LogCanvas, can_focus=True):
         self._shown = self._numbers()
 
     def pause(self, on: bool) -> None:
-        """Stop showing new lines, or go on; lines deleted meanwhile are removed from the view."""
+        """Stop or resume showing new lines; lines deleted meanwhile leave the view."""
         self.paused = on
         self.tick()
         self._lay()
@@ -258,7 +258,7 @@ class LogView(LogCanvas, can_focus=True):
         self.step(max(1, self.size.height - 1))
 
     def action_page_back(self) -> None:
-        """A page back."""
+        """The previous page."""
         self.step(-max(1, self.size.height - 1))
 
     def action_top(self) -> None:
@@ -335,11 +335,11 @@ class LogView(LogCanvas, can_focus=True):
         self.refresh()
 
     def next_match(self, way: int) -> bool:
-        """To the next match after the cursor, or before it; whether there is one."""
+        """Go to the next match after the cursor, or before it; return whether there is one."""
         return self._jump(self.views.match, way)
 
     def next_error(self, way: int) -> bool | None:
-        """To the next error after the cursor, or before it; whether there is one.
+        """Go to the next error after the cursor, or before it; return whether there is one.
 
         `None`: not known yet. Call it again, which goes on with the search.
         """

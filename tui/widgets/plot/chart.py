@@ -48,11 +48,11 @@ class ChartLine:
     y: tuple[float, ...]
     colour: str
     faint: bool = False
-    """It is drawn behind the others, without a value in the title and outside the range of y."""
+    """Whether it is drawn behind the others, with no value in the title and no effect on the range of y."""
     top: bool = False
-    """It is drawn over the others."""
+    """Whether it is drawn over the others."""
     points: bool = False
-    """It is drawn as points that nothing connects."""
+    """Whether it is drawn as unconnected points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ class ChartFormat:
     x_text: Callable[[float], str] = figure
     y_text: Callable[[float], str] = figure
     x_time: bool = False
-    """x is in seconds."""
+    """Whether x is in seconds."""
     low: float | None = None
     high: float | None = None
     x_view: XView = FULL_VIEW
     log: bool = False
-    """y is drawn by its logarithm; a value that is not above zero is left out."""
+    """Whether y has a log scale; values of zero and below are left out."""
     marks: tuple[Mark, ...] = ()
 
 
@@ -110,7 +110,7 @@ def downsample(
 
 
 def finite_part(line: ChartLine) -> ChartLine:
-    """The line without the points that have no place on an axis: a loss of a run that diverged is NaN."""
+    """The line without NaN and infinity: the loss of a diverged run is NaN."""
     if all(map(math.isfinite, line.y)):
         return line
     points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
@@ -150,7 +150,7 @@ class Chart(VerticalGroup):
         x: float
 
     def on_click(self, event: Click) -> None:
-        """Say the x under the mouse."""
+        """Post the x under the mouse."""
         if self._plot is None:
             return
         canvas = self._plot.query_one("#plot").region
@@ -208,7 +208,7 @@ class Chart(VerticalGroup):
             self.query_one(".chart-text", Static).update(self._ascii_plot(), layout=False)
 
     def _title(self, room: int) -> Content:
-        """The title and each line's value, in `room` cells: the title is cut before a figure is."""
+        """The title and each line's value in `room` cells: the title is cut before the figures."""
         figures = self._title_figures()
         name = self.format.title
         over = len(name) + sum(text.cell_length for text in figures) - room
@@ -223,7 +223,7 @@ class Chart(VerticalGroup):
         return shown
 
     def _title_figures(self) -> list[Content]:
-        """What stands after the title: its unit, the crosshair, the value of each line."""
+        """The texts after the title: its unit, the crosshair, the value of each line."""
         parts: list[Content] = []
         if self.format.unit:
             parts.append(Content.styled(f" {self.format.unit}", "$text-muted"))
@@ -371,7 +371,7 @@ def nice_ticks(low: float, high: float, limit: int, *, time: bool = False) -> li
 
 
 def axis_label(text: str) -> str:
-    """A figure in the room of a label: `0.000265` as `0.00026`, `-1.23e-05` as `-1.2e-5`."""
+    """A figure that fits a label: `0.000265` as `0.00026`, `-1.23e-05` as `-1.2e-5`."""
     if len(text) <= LABEL:
         return text
     try:
@@ -385,7 +385,7 @@ def axis_label(text: str) -> str:
 def distinct_ticks(
     low: float, high: float, limit: int, text: Callable[[float], str], *, time: bool = False
 ) -> list[float]:
-    """`nice_ticks`, as many as their labels tell apart: 0.00026 and 0.000265 may both be 0.00026."""
+    """`nice_ticks` with distinct labels: 0.00026 and 0.000265 may both be shown as 0.00026."""
     for count in range(limit, 1, -1):
         ticks = nice_ticks(low, high, count, time=time)
         if len({text(tick) for tick in ticks}) == len(ticks):

@@ -1,4 +1,4 @@
-"""The columns of a table: which ones fit a width, how wide each is, and where it begins."""
+"""The columns of a table that fit a width, with the width and position of each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Column:
 
     @property
     def min_width(self) -> int:
-        """Its smallest width: the title is never cut."""
+        """The smallest width: the title is never cut."""
         return max(self.width, len(self.title))
 
 
@@ -103,7 +103,7 @@ def place(
 def _take_unfilled(
     column: Column, shown: Sequence[Column], widths: dict[str, int], natural: Mapping[str, int]
 ) -> None:
-    """Give a column that cuts its cells what others have beside their cells and their title with an arrow."""
+    """Give columns that cut their cells the unused width of the others."""
     for other in shown:
         if other is not column:
             short = _wanted(column, natural) - widths[column.key]

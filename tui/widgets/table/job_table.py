@@ -37,7 +37,7 @@ COLUMNS = (
     Column("cost", "COST", 9, max_width=17, rank=5, right=True, whole=True),
 )
 WOULD_COST = replace(COLUMNS[-1], title="WOULD COST")
-"""In the place of the cost where all jobs run on this machine."""
+"""The cost's column where all jobs run on this machine."""
 ID = Column("id", "ID", 6, max_width=20, rank=5, whole=True)
 """Shown where the screen is wide."""
 CONTEXT = Column("context", "CONTEXT", 8, max_width=20, rank=2)
@@ -49,7 +49,7 @@ SORTABLE = (
     "strategy", "step", "cost", "kind",
 )  # fmt: skip
 MOST_FIRST = frozenset({"accelerators", "progress", "step", "duration", "cost"})
-"""Columns whose order has the largest value on top; the others have the smallest there, as A before Z."""
+"""Columns sorted with the largest value on top; the others start with the smallest, as A before Z."""
 BAR = 10
 Usage = Callable[[str], UsageTrend]
 
@@ -58,7 +58,7 @@ _STATE_ORDER = {state: at for at, state in enumerate(JobState)}
 
 
 class ChangingTable(Table):
-    """A table whose columns depend on what is listed, and where."""
+    """A table whose columns depend on the listed jobs and the context."""
 
     def use(self, columns: Sequence[Column]) -> None:
         """Show these columns from now on."""
