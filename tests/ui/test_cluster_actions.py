@@ -113,7 +113,7 @@ async def test_keys_of_a_job_in_a_cluster(tmp_path: Path) -> None:
         assert isinstance(app.screen, JobScreen)
         assert "ends its pods" in await asked(pilot, app, "D")
         await pilot.press("n")
-        assert "its pods start anew" in await asked(pilot, app, "U")
+        assert "its pods start again" in await asked(pilot, app, "U")
         await pilot.press("y")
         await shown(pilot, app, JobState.RUNNING)
         await until(pilot, lambda: "U resume" not in _footer(app), "the keys of a job that runs")

@@ -146,7 +146,7 @@ async def test_an_explanation_is_never_cut(
         await choose(app, pilot, "closed")
         await pilot.press("l")
         await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
-        for hint in ("how it is listed", "where it runs", "Optimizer steps in all",
+        for hint in ("name in the list", "where it runs", "Optimizer steps in all",
                      SPOT, LONG):  # fmt: skip
             field = next(f for f in app.screen.query(LaunchField) if f._hint.plain == hint)
             field.query_one(ValueInput).focus()

@@ -84,7 +84,7 @@ async def test_a_package_is_made_sent_and_launched(folder: Path, monkeypatch: py
         await launch_screen(app, pilot, "packed")
         await pilot.press("enter")
         await until(pilot, lambda: " 49 %" in text(app, "#answer") or " 50 %" in text(app, "#answer"), "half")
-        assert "esc gives it up" in text(app, "#answer") and not backend.created
+        assert "esc cancels it" in text(app, "#answer") and not backend.created
         backend.go.set()
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
@@ -97,7 +97,7 @@ async def test_a_package_is_given_up_by_esc(folder: Path, monkeypatch: pytest.Mo
     async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
         await launch_screen(app, pilot, "packed")
         await pilot.press("enter")
-        await until(pilot, lambda: "esc gives it up" in text(app, "#answer"), "the progress")
+        await until(pilot, lambda: "esc cancels it" in text(app, "#answer"), "the progress")
         await pilot.press("escape")
         await until(pilot, lambda: "Given up" in text(app, "#answer"), "the end of it")
         assert isinstance(app.screen, LaunchScreen) and not backend.created and not backend.files

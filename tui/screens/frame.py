@@ -209,7 +209,7 @@ class FrameScreen(Screen[None]):
         context: Context | None = connection.context if connection is not None else None
         if context is None or context.kind != "group":
             return ""
-        return f"{one_context(context)} :context goes there."
+        return f"{one_context(context)} :context opens it."
 
     def jobs_refusal(self, action: Action, jobs: Sequence[Job]) -> str | None:
         """Why the action is refused for every one of these jobs, as members of a group may be read-only."""

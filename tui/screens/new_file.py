@@ -9,7 +9,7 @@ def unwritable(text: str) -> str:
     """Why no file can be created at this path; "" where one can."""
     path = Path(text).expanduser()
     if not text:
-        return "a path is needed"
+        return "enter a path"
     if path.exists():
         return f"{path} exists already; choose another name"
     if not path.parent.is_dir():

@@ -66,7 +66,7 @@ async def _open(console: ConsoleApp, job: Job, replica: str) -> None:
 
     # The screen draws on a copy of the terminal (`tui.terminal_output`).
     streams = Streams(0, sys.__stderr__.fileno() if sys.__stderr__ else 1)
-    welcome = f"A shell in {plain(replica)} of {plain(job.display_name)}. exit or ctrl+d comes back to vxtui."
+    welcome = f"A shell in {plain(replica)} of {plain(job.display_name)}. exit or ctrl+d returns to vxtui."
     try:
         request = request_for(streams, (), os.environ)
         outcome = await operations.open(

@@ -12,7 +12,7 @@ Column = Sequence[Labelled]
 GAP = 3
 """Cells between two columns."""
 _TWO, _THREE = 110, 180
-"""Screen widths from which facts take two, three, … columns."""
+"""Screen widths from which facts take two and three columns."""
 
 
 def columns_in(width: int) -> int:
@@ -21,7 +21,7 @@ def columns_in(width: int) -> int:
 
 
 def column_width(width: int, columns: int) -> int:
-    """Width of each of `count` columns in `width` cells."""
+    """Width of each of these columns in `width` cells."""
     return (width - GAP * (columns - 1)) // columns
 
 

@@ -29,7 +29,7 @@ class TextScreen(FrameScreen):
     @property
     @abstractmethod
     def heading(self) -> str:
-        """Content, in the first line; no markup."""
+        """The heading in the first line; no markup."""
 
     @property
     @abstractmethod

@@ -68,7 +68,7 @@ class LogsPane(JobPane):
         self._status = Content("")
         self._status_line = Static("", id="log-status", markup=False)
         self._strip = SeverityStrip()
-        self._bar = FilterBar("regular expression; capitals matter only when there are some")
+        self._bar = FilterBar("regular expression; case-sensitive if it has capitals")
 
     def compose(self) -> Iterable[Widget]:
         yield self._status_line
@@ -130,7 +130,7 @@ class LogsPane(JobPane):
         elif len(self.source.buffer):
             notice.show("No line matches.", self._shown().plain, "esc shows all lines")
         elif source.done:
-            notice.show("This job has written nothing.", "", "")
+            notice.show("This job has no log lines.", "", "")
         elif source.read_at is None:
             notice.show("Reading the log…", "", "")
         else:

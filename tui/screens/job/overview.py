@@ -154,7 +154,7 @@ class OverviewPane(JobPane):
         parts = self.console.store.own_parts(job)
         spent = costs.parts_spent_text(parts, now)
         if spent == NOT_MEASURED:
-            why = costs.missing(parts) or "since when it runs is not known"
+            why = costs.missing(parts) or "start time unknown"
             return Content.styled(f"not known: {plain(why)}", "$text-muted")
         rate = costs.total_text(part for part in parts if part.state.active) or costs.rate_text(job)
         hour = "" if rate == NOT_MEASURED else f"   {rate}"
@@ -372,7 +372,7 @@ def _waits_for(job: Job) -> str:
     if job.waiting:
         return ""
     if job.state is JobState.QUEUED:
-        return "in the queue; where the training quota is used up, it stays there"
+        return "in the queue, for as long as the training quota is used up"
     if job.persistent_resource:
         return f"for replicas of the persistent resource {plain(job.persistent_resource)}"
     return f"for {pieces(job.replica_count, kind_of(job).words.machine)}"

@@ -106,7 +106,7 @@ class ReplicasPane(JobPane):
         if self._paused:
             return
         if job is None or not job.replicas:
-            notice.show("No replicas are known.", "The service has not said what this job consists of.")
+            notice.show("No replicas are known.", "The service has not reported this job's replicas.")
             return
         if not self.show_not_reached("metrics", alone=False):
             notice.hide()

@@ -95,7 +95,7 @@ class TasksPane(JobPane):
     def blocked_reason(self, action: Action) -> str | None:
         if self.current is None:
             return "No task is selected."
-        return None if self.current.job else "The service has not said which job runs this task."
+        return None if self.current.job else "The service does not say which job runs this task."
 
     def action_open(self) -> None:
         """The job that runs the task."""

@@ -106,9 +106,9 @@ class CompareScreen(ListScreen):
         elif self._rows is None:
             notice.show("Reading both runs…")
         elif not self._shown and search:
-            notice.show("No line holds this text.", plain(search), "esc clears it")
+            notice.show("No line contains this text.", plain(search), "esc clears it")
         elif not self._shown:
-            notice.show("They do not differ.", "", "a shows what is equal")
+            notice.show("The runs do not differ.", "", "a shows equal lines")
         else:
             notice.hide()
         self.refresh_frame()

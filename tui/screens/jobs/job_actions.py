@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SUSPENSION = {
     "suspend": ("Suspend", "its pods end, and it starts again when it is resumed"),
-    "resume": ("Resume", "its pods start anew"),
+    "resume": ("Resume", "its pods start again"),
 }
 """The verb and the effect of each operation, for its question."""
 DONE = {"Cancel": "Cancelling", "Delete": "Deleted"}

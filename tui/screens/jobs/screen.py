@@ -456,7 +456,7 @@ class JobsScreen(ListScreen):
         by_name = {name: c.key for c in self.table.columns for name in (c.title.casefold(), c.key)}
         key = by_name.get(title, title)
         if key not in SORTABLE:
-            words = f"The list can't be sorted by {plain(column)}. It can by {', '.join(SORTABLE)}."
+            words = f"The list can't be sorted by {plain(column)}. Columns to sort by: {', '.join(SORTABLE)}."
             self.notify(words, severity="warning", markup=False)
             return
         self.rows.order.sort, self.rows.order.reverse = key, False

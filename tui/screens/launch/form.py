@@ -40,7 +40,7 @@ class LaunchForm(VerticalScroll, can_focus=False):
         self._entry = entry
         own = tuple(Choice(region) for region in regions)
         self._regions = Offer(tuple(region_choices(regions)) if word == "region" else own, free=True)
-        self.name_field = LaunchField("job name", "", "how it is listed")
+        self.name_field = LaunchField("job name", "", "name in the list")
         self.region_field = LaunchField(word, region, "where it runs", self._regions)
         offers = entry.offers({}, region)
         self.parameters: dict[str, LaunchField] = {

@@ -346,13 +346,13 @@ class LaunchScreen(FrameScreen):
     def blocked_reason(self, action: Action) -> str | None:
         if action.id == "launch.go":
             if self._waiting:
-                return "It waits for the checks; esc gives it up."
+                return "The launch waits for its checks; esc cancels it."
             if self._under_way:
-                return "It is being launched; one moment."
+                return "The job is being launched; one moment."
             if problems := [*self._wrong_values, *self._problems]:
                 return f"Can't be launched: {problems[0]}"
         if action.id in {"launch.preview", "launch.dry"} and self._prepared is None:
-            return "There is no request as long as the profile is not valid."
+            return "There is no request while the profile is invalid."
         if action.id == "launch.fix" and self._prepared is None:
             return "Errors of the profile are fixed in its form: e on it, then n and F."
         if action.id == "launch.fix" and not self._wrong:
@@ -369,7 +369,7 @@ class LaunchScreen(FrameScreen):
             return
         self._under_way = self._waiting = True
         if not self._known.is_set():
-            self._answer(Content.styled("Waiting for the checks…", "$text-warning"), "esc gives it up")
+            self._answer(Content.styled("Waiting for the checks…", "$text-warning"), "esc cancels it")
             if self._timer is not None:
                 self._timer.stop()
                 self._start_checks()
@@ -385,7 +385,7 @@ class LaunchScreen(FrameScreen):
             self._send(prepared)
             return
         self._under_way = False
-        self._answer(Content.styled("Not launched: a check says that it would fail.", "$text-warning"))
+        self._answer(Content.styled("Not launched: a check predicts a failure.", "$text-warning"))
         question = f"Launch {self._entry.name} anyway?"
         answers = [("y", "launch it", "though it would fail"), ("n", "don't launch it", "")]
         self.app.push_screen(
@@ -434,7 +434,7 @@ class LaunchScreen(FrameScreen):
         except asyncio.CancelledError:
             if not self._given_up:
                 raise
-            self._answer(Content.styled("Given up; nothing was launched.", "bold $text-error"))
+            self._answer(Content.styled("Cancelled; nothing was launched.", "bold $text-error"))
             return
         finally:
             self._packing = None
@@ -459,7 +459,7 @@ class LaunchScreen(FrameScreen):
     def _show_step(self, step: PackagingStep) -> None:
         """Show the package's progress."""
         if self.is_attached:
-            self._answer(Content.styled(plain(step.line), "$text-warning"), "esc gives it up")
+            self._answer(Content.styled(plain(step.line), "$text-warning"), "esc cancels it")
 
     def action_next(self) -> None:
         """Focus the first value."""

@@ -80,7 +80,7 @@ class TaskScreen(ListScreen):
     def reload(self) -> None:
         job, task = self.feed.job, self.shown_task
         if job is None or task is None:
-            self.query_one(Notice).show("This task is not there any more.", "", "esc goes back", bad=True)
+            self.query_one(Notice).show("This task no longer exists.", "", "esc goes back", bad=True)
             return
         origin = same_work(task, job, self.console.store.jobs.values())
         lines = facts(task, {other.id: other for other in job.tasks}, job.name, origin)
@@ -96,7 +96,7 @@ class TaskScreen(ListScreen):
         if self._facts:
             notice.hide()
         elif search:
-            notice.show("No line holds this text.", plain(search), "esc clears it")
+            notice.show("No line contains this text.", plain(search), "esc clears it")
         else:
             notice.show("Nothing is known of this task yet.", "It has not started.")
         self._show_value()

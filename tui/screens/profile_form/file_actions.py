@@ -109,7 +109,7 @@ class FileActions:
             names = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
             self._screen.notify(
                 f"{self._draft.path.name} is open in another console too: {names}. Each keeps its own "
-                "changes; whoever saves second is asked.",
+                "changes; the second to save is asked.",
                 severity="warning",
                 markup=False,
                 timeout=10,
@@ -174,11 +174,11 @@ class FileActions:
 
     def _confirm_over(self, error: FileChanged) -> None:
         answers = [
-            ("o", "overwrite it", "" if error.gone else "u brings back what was there"),
+            ("o", "overwrite it", "" if error.gone else "u restores the old text"),
             ("a", "save as another file", ""),
         ]
         if not error.gone:
-            answers.insert(0, ("r", "read it from disk", "u brings your changes back"))
+            answers.insert(0, ("r", "read it from disk", "u restores your changes"))
 
         def chosen(key: str | None) -> None:
             if key == "o":
@@ -241,7 +241,7 @@ class FileActions:
     def _offer(self, kept: UnsavedCopy) -> None:
         since = age(now() - kept.time)
         changed = "" if kept.base == self._draft.saved else "; the file was changed since"
-        answers = [("g", "go on with them", "u undoes them"), ("d", "discard them", "")]
+        answers = [("g", "continue with them", "u undoes them"), ("d", "discard them", "")]
 
         def chosen(key: str | None) -> None:
             if key == "g":
@@ -253,7 +253,7 @@ class FileActions:
         self._screen.app.push_screen(ChoiceScreen(question, answers), chosen)
 
     async def _take_kept(self, kept: UnsavedCopy) -> None:
-        await self._editor.replace(kept.text, "go on with unsaved changes")
+        await self._editor.replace(kept.text, "continue with unsaved changes")
         # This console keeps them as its own from now on.
         await asyncio.to_thread(self._draft.discard, kept)
 

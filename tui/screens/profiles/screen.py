@@ -219,7 +219,7 @@ class ProfilesScreen(ListScreen):
         if entry is None:
             return
         marked = await asyncio.to_thread(console.profiles.preferences.toggle, entry)
-        words = "is a favourite" if marked else "is no favourite any more"
+        words = "is a favourite" if marked else "is no longer a favourite"
         console.notify(f"{plain(entry.name)} {words}", topic=f"favourite {entry.key}")
         await console.load_profiles()
         self.reload()

@@ -313,7 +313,7 @@ class QuotaGridScreen(ListScreen):
         """Show and copy the link to the page for requesting more."""
         region, session = self.table.cursor or "", self.session
         if session is None or session.backend.info.local:
-            self.console.notify("The emulator's quotas are lines of its config.yaml.", markup=False)
+            self.console.notify("The emulator's quotas are set in its config.yaml.", markup=False)
             return
         name = self._metric_to_request(region)
         link = request_link(session.backend.info.project, name, region.rpartition("/")[2])

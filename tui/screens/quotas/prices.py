@@ -72,7 +72,7 @@ class PricesScreen(ModalScreen[None]):
         lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(ALL_ESTIMATES, "$text-muted"))]
         self.query_one("#text", LabelledLines).show(lines)
         going = costs.reading_since is not None
-        keys = "esc back; the reading goes on" if going else "r reads again   esc back"
+        keys = "esc back; reading continues" if going else "r reads again   esc back"
         self.query_one("#keys", Static).update(Content.styled(keys, "$text-muted"))
 
 
@@ -107,7 +107,7 @@ async def _read(console: ConsoleApp, session: Session) -> None:
     except TimeoutError:
         costs.answer = (False, f"No answer from the catalogue within {READ_SECONDS:.0f} s.\nr tries again.")
     except OSError as error:
-        costs.answer = (False, f"The prices can't be kept: {error}")
+        costs.answer = (False, f"The prices can't be saved: {error}")
     finally:
         costs.reading_since = None
     if not isinstance(console.screen, PricesScreen) and costs.answer is not None:

@@ -144,7 +144,7 @@ class ResourcesScreen(ListScreen):
         if action.method == "jobs" and not jobs_on(resource, self._jobs):
             return f"No job runs on {plain(resource.id)} or waits for it."
         if action.method == "reboot" and resource.state not in {RUNNING, ERROR}:
-            return f"{plain(resource.id)} is {resource.state.lower()}; reboot it once it is not."
+            return f"{plain(resource.id)} is {resource.state.lower()}; reboot it afterwards."
         if action.method == "reboot" and (on := jobs_on(resource, self._jobs)):
             return (
                 f"{pieces(len(on), 'job')} on {plain(resource.id)}: a resource with jobs can't be rebooted."

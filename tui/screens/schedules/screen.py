@@ -200,7 +200,7 @@ class SchedulesScreen(ListScreen):
         if schedule is None or operations is None:
             return
         if schedule.state == ACTIVE:
-            question = f"Pause {schedule.display_name} ({schedule.when})? Runs that have started go on."
+            question = f"Pause {schedule.display_name} ({schedule.when})? Started runs continue."
             self.rows.confirm(question, schedule, lambda: operations.pause(schedule))
             return
         missed = self._missed(schedule)
@@ -219,7 +219,7 @@ class SchedulesScreen(ListScreen):
                 )
 
         options = value_options([
-            ("leave out", f"go on with the next run, without the {count} that were due in the pause"),
+            ("leave out", f"continue with the next run, without the {count} that were due in the pause"),
             ("catch up", f"start the {count} that were due in the pause first"),
         ])  # fmt: skip
         self.app.push_screen(PickScreen(f"Resume {schedule.display_name} ({schedule.when})", options), chosen)

@@ -239,7 +239,7 @@ class ModelsScreen(ListScreen):
             if not name:
                 return "Neither the model nor its labels or artifacts say which job made it."
             if name not in self.console.store.jobs:
-                return f"The job {name.rpartition('/')[2]} that made it is not in the list of jobs any more."
+                return f"The job {name.rpartition('/')[2]} that made it is no longer listed."
         return super().blocked_reason(action)
 
     @property
