@@ -111,9 +111,10 @@ class PickScreen(ModalScreen[str]):
 
     def _fill(self, text: str) -> None:
         matches = [
-            (key, shown) for key, shown in self._options
+            (key, shown)
+            for key, shown in self._options
             if text.lower() in f"{key} {_whole(shown).plain}".lower()
-        ]  # fmt: skip
+        ]
         # A match in the value comes before a match in its description.
         matches.sort(key=lambda option: text.lower() not in option[0].lower())
         if self._free and text and all(key != text for key, _ in matches):

@@ -120,8 +120,14 @@ class CompareScreen(ListScreen):
             name = plain(job.display_name or job.id)
             name = name if self.jobs[0].display_name != self.jobs[1].display_name else plain(job.id)
             since = f" {age(job.age(self.console.clock()))} ago" if job.create_time else ""
-            parts += [(f"{letter} ", "bold $accent"), (clip(name, room), "bold"), " ",
-                      state_content(job.state, word=False), (since, "$text-muted"), SEP]  # fmt: skip
+            parts += [
+                (f"{letter} ", "bold $accent"),
+                (clip(name, room), "bold"),
+                " ",
+                state_content(job.state, word=False),
+                (since, "$text-muted"),
+                SEP,
+            ]
         return Content.assemble(*parts), Content("")
 
     def count_text(self) -> str:

@@ -264,9 +264,12 @@ class LaunchScreen(FrameScreen):
         parent = path.removeprefix("/v1/").lstrip("/").rpartition("/")[0]
         checks = self.query_one(Checks).checks
         shown = document(
-            parent, request_of(request.body, request.custom_job), self._estimate(self._prepared),
-            self._prepared.problems, checks,
-        )  # fmt: skip
+            parent,
+            request_of(request.body, request.custom_job),
+            self._estimate(self._prepared),
+            self._prepared.problems,
+            checks,
+        )
         self.app.push_screen(
             PreviewScreen(
                 f"Dry run of {self._entry.name}", path, shown, as_json=True, secrets=request.secrets
@@ -328,9 +331,10 @@ class LaunchScreen(FrameScreen):
             return shown
         own = {key for a in shown if a.scope == value.SCOPE for key in self._keys(a)}
         return [
-            a for a in shown
+            a
+            for a in shown
             if a.scope == value.SCOPE or not any(len(key) == 1 or key in own for key in self._keys(a))
-        ]  # fmt: skip
+        ]
 
     def _keys(self, action: Action) -> list[str]:
         return key_text(action, self.keymap).split(" ")

@@ -177,9 +177,12 @@ class FormScreen(FrameScreen):
         console, draft = self.console, self.draft
         state = "~ not saved" if draft.changed else "" if self._file.mine else "ready-made"
         left = Content.assemble(
-            ("vxtui", "bold $accent"), SEP, (f"Edit {plain(draft.path.stem)}", "bold"), "  ",
+            ("vxtui", "bold $accent"),
+            SEP,
+            (f"Edit {plain(draft.path.stem)}", "bold"),
+            "  ",
             (state, "$text-accent"),
-        )  # fmt: skip
+        )
         right = Content.assemble((plain(console.context_name), "bold"), f"  {plain(self.editor.region)}")
         if self.read_only:
             right = Content.assemble(("read-only", "bold $text-warning"), SEP, right)

@@ -218,10 +218,12 @@ class SchedulesScreen(ListScreen):
                     partial(operations.resume, schedule, catch_up=key == "catch up"), f"resume {schedule.id}"
                 )
 
-        options = value_options([
-            ("leave out", f"continue with the next run, without the {count} that were due in the pause"),
-            ("catch up", f"start the {count} that were due in the pause first"),
-        ])  # fmt: skip
+        options = value_options(
+            [
+                ("leave out", f"continue with the next run, without the {count} that were due in the pause"),
+                ("catch up", f"start the {count} that were due in the pause first"),
+            ]
+        )
         self.app.push_screen(PickScreen(f"Resume {schedule.display_name} ({schedule.when})", options), chosen)
 
     def action_delete(self) -> None:

@@ -210,8 +210,9 @@ class EndpointChanges:
                 endpoint,
                 f"Deploy {title} to {plain(endpoint.display_name)} with {percent} % of the requests?",
                 lambda operations: operations.deploy(endpoint, model.versioned, machine, percent),
-                details=details, begun=begun,
-            )  # fmt: skip
+                details=details,
+                begun=begun,
+            )
 
         begun = (endpoint.name, model.display_name, model.version)
         first = str(FIRST_SHARE if endpoint.deployed else 100)
@@ -289,6 +290,4 @@ def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
 
 def _about(version: Model, deployed: bool) -> str:
     """The aliases and id of a version, which distinguish it from others."""
-    return "  ".join([
-        *version.aliases, *(["deployed here already"] if deployed else []), f"({version.id})"
-    ])  # fmt: skip
+    return "  ".join([*version.aliases, *(["deployed here already"] if deployed else []), f"({version.id})"])
