@@ -1,7 +1,7 @@
-"""The filters of every service that the emulator speaks: one grammar, one syntax tree, one evaluator.
+"""Filters of all emulated services: one grammar, one syntax tree, one evaluator.
 
-`parser` reads a text, `syntax` has the tree, `fields` the table of a service's fields, `value_types` what
-the operators mean, and `evaluate` answers for a record. The tables are with their services.
+`parser` parses a text, `syntax` defines the tree, `fields` the table of a service's fields, `value_types` the
+operators, and `evaluate` tests records. Each service has its own tables.
 """
 
 from tui.emulator.filters.evaluate import compile_filter, compiled

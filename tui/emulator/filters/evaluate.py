@@ -1,8 +1,7 @@
-"""Whether a record meets a filter, also where only a part of the record is known.
+"""Tests whether a record meets a filter, even if only part of the record is known.
 
-A record that lacks a field meets no comparison with it, not even `!=`, unless the field says otherwise;
-`NOT field=x` is how to include it. A conjunction or disjunction that the known parts do not decide is
-undecided: `None`.
+A record without a field meets no comparison with it, not even `!=`, unless the field says otherwise; `NOT
+field=x` includes it. A conjunction or disjunction that the known parts do not decide is undecided: `None`.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from tui.emulator.filters.value_types import Test, required_text
 
 
 def compile_filter(text: str, table: FieldTable[T]) -> Condition[T]:
-    """A function that decides for one record whether it meets the filter.
+    """Return a function that tests whether a record meets the filter.
 
     Raises:
-        FilterError: for a text that is no filter, or one that speaks of what the table does not know.
+        FilterError: for an invalid filter or a field or function missing in the table.
     """
     return compiled(parse(text, table.max_nesting), table)
 
 
 def compiled(node: Node, table: FieldTable[T]) -> Condition[T]:
-    """The same for a syntax tree."""
+    """Return the test for a syntax tree."""
     if not table.searches:
-        # A condition that is not complete is told before a field that does not exist.
+        # Report an incomplete condition before an unknown field.
         for words in _searches(node):
             table.search(words)
     return _compiled(node, table)
@@ -64,10 +63,10 @@ def _all(parts: list[Condition[T]]) -> Condition[T]:
     def decide(record: T) -> Truth:
         truth: Truth = True
         for part in parts:
-            found = part(record)
-            if found is False:
+            value = part(record)
+            if value is False:
                 return False
-            if found is None:
+            if value is None:
                 truth = None
         return truth
 
@@ -78,10 +77,10 @@ def _any(parts: list[Condition[T]]) -> Condition[T]:
     def decide(record: T) -> Truth:
         truth: Truth = False
         for part in parts:
-            found = part(record)
-            if found:
+            value = part(record)
+            if value:
                 return True
-            if found is None:
+            if value is None:
                 truth = None
         return truth
 
@@ -90,8 +89,8 @@ def _any(parts: list[Condition[T]]) -> Condition[T]:
 
 def _inverted(part: Condition[T]) -> Condition[T]:
     def decide(record: T) -> Truth:
-        found = part(record)
-        return None if found is None else not found
+        value = part(record)
+        return None if value is None else not value
 
     return decide
 
@@ -110,9 +109,9 @@ def _comparison(node: Comparison, field: Field[T]) -> Condition[T]:
     may_contain, text = field.may_contain, required_text(node)
     if may_contain is None or text is None:
         return decide
-    # Bound once more: mypy does not carry the narrowing into a closure.
-    possible, wanted = may_contain, text
-    return lambda record: possible(record, wanted) and decide(record)
+    # Rebound because mypy does not carry the narrowing into a closure.
+    possible, folded = may_contain, text
+    return lambda record: possible(record, folded) and decide(record)
 
 
 def _presence(field: Field[T]) -> Test:

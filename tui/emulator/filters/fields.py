@@ -1,4 +1,4 @@
-"""The table of fields that a service's filters may speak of."""
+"""The table of fields that a service's filters can use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.emulator.filters.value_types import AnyValue, ValueType
 
 T = TypeVar("T")
 Truth = bool | None
-"""`None`: what is known of the record does not decide it."""
+"""`None`: the known part of the record does not decide."""
 Condition = Callable[[T], Truth]
 
 MISSING: Any = object()
@@ -22,37 +22,37 @@ ANY_VALUE = AnyValue()
 
 
 class UnknownField(LookupError):
-    """There is no such field. The message is a sentence for the user."""
+    """The field does not exist; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
-    """One field: how to read it, and what it can be compared with."""
+    """A field: how to read it and what it can be compared with."""
 
     get: Callable[[T], Any]
     """The value, or `MISSING`."""
     values: ValueType = ANY_VALUE
     defaulted: bool = False
-    """Every record has the field, perhaps empty; `field:*` asks whether it is not empty."""
+    """Whether every record has the field; `field:*` then tests that it is not empty."""
     missing_differs: bool = False
-    """A record that lacks the field meets `!=`. Otherwise it meets no comparison, not even that one."""
+    """Whether a record without the field meets `!=`; otherwise it meets no comparison."""
     known: bool = True
-    """Whether `get` can be asked at all. A comparison with a field that is not known is undecided."""
+    """Whether `get` can be called; comparisons with an unknown field are undecided."""
     may_contain: Callable[[T, str], bool] | None = None
-    """Cheaper than `get`: False when no text in the field can contain this one (case folded)."""
+    """Cheap pre-check for `get`: False if no text in the field can contain this one (case folded)."""
 
 
 FieldEntry = Field[T] | Callable[[tuple[str, ...]], Field[T]]
-"""A field, or what makes one of the rest of a path (`labels.KEY`) and raises `UnknownField`."""
+"""A field, or a function that returns one for the rest of a path (`labels.KEY`) and raises `UnknownField`."""
 
 
 class FieldTable(Generic[T]):
     """The fields of one kind of record.
 
-    `hint` ends the sentence about an unknown field. `aliases` maps other spellings of the first name in a
-    path. `search` compiles words that stand without a field, `functions` the calls that stand alone, and
-    `value_functions` those that may stand on the left of an operator; a service without them refuses them.
-    Names of functions are in small letters and found in any. `max_nesting` limits parentheses and negations.
+    `hint` ends the message about an unknown field. `aliases` maps other spellings of the first name in a
+    path. `search` compiles words without a field, `functions` stand-alone calls, and `value_functions` calls
+    left of an operator; a service without them refuses them. Function names are listed in lower case and
+    matched in any case. `max_nesting` limits parentheses and negations.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class FieldTable(Generic[T]):
         return entry
 
     def field(self, comparison: Comparison) -> Field[T]:
-        """The field that a comparison names. Raises FilterError."""
+        """Return the field that a comparison names. Raises FilterError."""
         path = comparison.path
         if isinstance(path, Call):
             name, field = comparison.left, self.value_call(path)
@@ -110,7 +110,7 @@ class FieldTable(Generic[T]):
             raise FilterError(str(error), position) from error
 
     def search(self, words: Search) -> Condition[T]:
-        """Where words without a field are looked for. Raises FilterError."""
+        """Return the condition for words without a field. Raises FilterError."""
         if self._search is None:
             problem = f"{words.text!r} stands alone; an operator (= != : < <= > >=) must follow"
             raise FilterError(problem, words.end)
@@ -122,7 +122,7 @@ class FieldTable(Generic[T]):
         return self._search is not None
 
     def call(self, call: Call) -> Condition[T]:
-        """A function that stands alone. Raises FilterError."""
+        """Return the condition of a stand-alone function. Raises FilterError."""
         function = self._functions.get(call.name.lower())
         if function is not None:
             return function(call, self)
@@ -135,7 +135,8 @@ class FieldTable(Generic[T]):
         raise FilterError(f"{call.name}() can't stand alone{hint}", call.position)
 
     def value_call(self, call: Call) -> Field[T]:
-        """A function on the left of an operator, or inside another one. Raises FilterError."""
+        """Return the field of a function left of an operator or inside another function. Raises
+        FilterError."""
         function = self._value_functions.get(call.name.lower())
         if function is not None:
             return function(call, self)

@@ -1,7 +1,7 @@
-"""Functions over a field of any record: what Cloud Logging's query language has of them.
+"""Functions over a field of any record, as in Cloud Logging's query language.
 
-`cast` and `regexp_extract` make a value of a field, `sample` and `ip_in_net` are conditions. All take the
-path of a field, or another function that makes a value, as their first argument.
+`cast` and `regexp_extract` derive a value from a field, `sample` and `ip_in_net` are conditions. The first
+argument is the path of a field or another function that returns a value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HASHES = 1 << 64
 
 
 def cast(call: Call, table: FieldTable[T]) -> Field[T]:
-    """`cast(field, TYPE)`: the field's value as another type; where it is none, the comparison fails."""
+    """`cast(field, TYPE)`: the field's value as another type; comparisons fail if it has none."""
     if len(call.arguments) not in {2, 3}:
         raise refused(call, "takes a field and a type, e.g. cast(jsonPayload.n, INT64)")
     field = field_of(call, table)
@@ -78,8 +78,8 @@ def regexp_extract(call: Call, table: FieldTable[T]) -> Field[T]:
 
     def read(record: T) -> Any:
         value = get(record)
-        found = pattern.search(value) if isinstance(value, str) else None
-        return MISSING if found is None or found[1] is None else found[1]
+        match = pattern.search(value) if isinstance(value, str) else None
+        return MISSING if match is None or match[1] is None else match[1]
 
     return Field(read, known=field.known)
 
@@ -116,16 +116,16 @@ def ip_in_net(call: Call, table: FieldTable[T]) -> Condition[T]:
         if isinstance(value, list):
             return any(inside(element) for element in value)
         try:
-            found = ipaddress.ip_network(value, strict=False) if isinstance(value, str) else None
+            network = ipaddress.ip_network(value, strict=False) if isinstance(value, str) else None
         except ValueError:
             return False
-        return found is not None and found.version == net.version and found.subnet_of(net)  # type: ignore[arg-type]
+        return network is not None and network.version == net.version and network.subnet_of(net)  # type: ignore[arg-type]
 
     return _condition(field, inside)
 
 
 def field_of(call: Call, table: FieldTable[T]) -> Field[T]:
-    """The field that the first argument names or makes. Raises FilterError."""
+    """Return the field of the first argument. Raises FilterError."""
     first = call.arguments[0]
     if isinstance(first, Call):
         return table.value_call(first)
@@ -133,22 +133,22 @@ def field_of(call: Call, table: FieldTable[T]) -> Field[T]:
 
 
 def refused(call: Call, problem: str) -> FilterError:
-    """The error that names the function and its place."""
+    """Return the error that names the function and its position."""
     return FilterError(f"{call.name}(): {problem}", call.position)
 
 
 def only_text(call: Call, example: str) -> str:
-    """The one argument, a text. Raises FilterError."""
+    """Return the only argument, a text. Raises FilterError."""
     if len(call.arguments) != 1:
         raise refused(call, f"takes one value, e.g. {example}")
     return _text(call, 0)
 
 
 def _text(call: Call, at: int) -> str:
-    given = call.arguments[at]
-    if isinstance(given, Call):
-        raise refused(call, f"takes a text as value {at + 1}, not {given.name}()")
-    return given.text
+    argument = call.arguments[at]
+    if isinstance(argument, Call):
+        raise refused(call, f"takes a text as value {at + 1}, not {argument.name}()")
+    return argument.text
 
 
 def _condition(field: Field[T], test: Callable[[Any], bool]) -> Condition[T]:
@@ -182,7 +182,7 @@ def _zone(call: Call) -> tzinfo:
 def _time_text(nanoseconds: int, zone: tzinfo) -> str:
     seconds, rest = divmod(nanoseconds, 10**9)
     at = datetime.fromtimestamp(seconds, zone)
-    # As protobuf writes times: without a fraction, or with 3, 6 or 9 digits.
+    # Protobuf formats times without a fraction, or with 3, 6 or 9 digits.
     digits = next((count for count in (0, 3, 6) if rest % 10 ** (9 - count) == 0), 9)
     fraction = f".{rest:09}"[: digits + 1] if digits else ""
     offset = at.strftime("%z")

@@ -1,6 +1,6 @@
-"""From text to syntax tree: `grammar.lark` read by lark, and what is wrong with a text told in a sentence.
+"""Parses filters: lark reads `grammar.lark`, and errors become sentences.
 
-lark is imported and the grammar is compiled with the first filter, so that the emulator starts without it.
+lark is imported and the grammar compiled with the first filter, so that the emulator starts without it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 MAX_LENGTH = 20_000
-"""Characters in a filter (docs/facts/vertex.md 5.3)."""
+"""Most characters in a filter (docs/facts/vertex.md 5.3)."""
 MAX_NESTING = 100
-"""Parentheses and negations inside each other. Everything that walks a tree recurses so deep."""
+"""Deepest nesting of parentheses and negations, which bounds the recursion of every tree walk."""
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL)
 _NEGATIONS = frozenset({"_NOT", "_MINUS"})
@@ -42,7 +42,7 @@ _WORDS_PART = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^."'][^."]*"""
 
 
 def parse(text: str, max_nesting: int = MAX_NESTING) -> Node:
-    """The tree of a filter; an empty one lets everything through.
+    """Parse a filter; an empty one matches everything.
 
     Raises:
         FilterError: with a sentence and the position.
@@ -59,7 +59,7 @@ def parse(text: str, max_nesting: int = MAX_NESTING) -> Node:
     try:
         for token in reader.iter_parse():
             nesting.check(token)
-        # The tree builder makes nodes of ours in place of lark's trees.
+        # The tree builder replaces lark's trees with our nodes.
         return cast(Node, reader.feed_eof())
     except UnexpectedInput as error:
         raise _explained(error, reader, text) from None
@@ -97,7 +97,7 @@ class _Nesting:
 
 
 class _TreeBuilder:
-    """What the parser makes of each rule of the grammar, called with the parts of the rule."""
+    """Builds a node for each grammar rule from the rule's parts."""
 
     def start(self, parts: list[Node]) -> Node:
         return parts[0]
@@ -166,7 +166,7 @@ def _names(token: Token) -> tuple[str, ...]:
 
 
 def path_of(text: str) -> tuple[str, ...]:
-    """The names of a field's path: words and strings in quotes, joined by dots."""
+    """Return the names of a field's path: words and quoted strings, joined by dots."""
     return tuple(_unquoted(part) if part[0] in _QUOTES else part for part in _WORDS_PART.findall(text))
 
 
@@ -187,18 +187,18 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _explained(error: UnexpectedInput, reader: InteractiveParser, text: str) -> FilterError:
-    """The sentence and the position for what the parser could not read."""
-    found: Token | None = getattr(error, "token", None)
-    # Of what is on the stack, tokens alone have an end; nodes have not.
+    """Return the error with sentence and position for an unparseable text."""
+    token: Token | None = getattr(error, "token", None)
+    # Only tokens on the stack have an end, nodes have none.
     tokens = [value for value in reader.parser_state.value_stack if hasattr(value, "end_pos")]
-    ended = found is not None and found.type == "$END"
+    ended = token is not None and token.type == "$END"
     at = len(text) if ended else error.pos_in_stream or 0
     if not ended and text[at] == "." and tokens and tokens[-1].end_pos == at:
         after = repr(text[at + 1]) if at + 1 < len(text) else "the end of the filter"
         return FilterError(f"expected a name after the dot, found {after}", at + 1)
-    if found is None:
+    if token is None:
         return FilterError(_stray_character(text[at]), at)
-    here = "the end of the filter" if ended else repr(str(found))
+    here = "the end of the filter" if ended else repr(str(token))
     expected = reader.choices()
     incomplete = "WORDS" in expected and "_CLOSE" not in expected and "$END" not in expected
     operator = next((token for token in reversed(tokens) if token.type == "OPERATOR"), None)
@@ -229,7 +229,7 @@ def _innermost_open(tokens: list[Token]) -> Token | None:
 
 
 def _stray_character(character: str) -> str:
-    """What to say about a character at which no token begins."""
+    """Return the message for a character that starts no token."""
     if character in _QUOTES:
         return "a quote is open and never closed; add the closing one"
     return f"{character!r} has no meaning here; put text with such characters in quotes"

@@ -1,4 +1,4 @@
-"""The syntax tree of a filter, the same for every service, and how it is written down again."""
+"""The syntax tree of filters, shared by all services, and its rendering."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEYWORDS = frozenset({"AND", "OR", "NOT"})
 
 
 class FilterError(ValueError):
-    """The filter means nothing; `position` counts characters from 0."""
+    """The filter is invalid; `position` counts characters from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(f"{message} (at character {position + 1})")
@@ -28,7 +28,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`name("a", "b")`: a condition of its own (`log_id`), or one side of one (`one_of`, `cast`)."""
+    """`name("a", "b")`: a condition (`log_id`), or one side of a comparison (`one_of`, `cast`)."""
 
     name: str
     arguments: tuple[Value | Call, ...]
@@ -36,8 +36,8 @@ class Call:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The arguments as texts; a call is none."""
-        return tuple(given.text for given in self.arguments if isinstance(given, Value))
+        """The text arguments, without calls."""
+        return tuple(argument.text for argument in self.arguments if isinstance(argument, Value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def left(self) -> str:
-        """The left side as it is written."""
+        """The left side as written."""
         if isinstance(self.path, Call):
             return _call(self.path)
         return ".".join(_name(name) for name in self.path)
@@ -67,7 +67,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Words without a field: they may be anywhere in a record. `end` is the position after them."""
+    """Words without a field, which may occur anywhere in a record. `end` is the position after them."""
 
     text: str
     position: int = field(default=0, compare=False)
@@ -76,21 +76,21 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True when every part is; without parts always."""
+    """True if every part is true, also without parts."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True when a part is."""
+    """True if any part is true."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True when the part is not."""
+    """True if the part is false."""
 
     part: Node
 
@@ -100,7 +100,7 @@ EVERYTHING = And(())
 
 
 def render(node: Node) -> str:
-    """A text that parses to the same tree."""
+    """Return a text that parses to the same tree."""
     match node:
         case And(parts):
             return " AND ".join(_enclosed(part) for part in parts)
@@ -118,7 +118,7 @@ def render(node: Node) -> str:
 
 
 def quote(text: str) -> str:
-    """`text` as a string literal of the filter language."""
+    """Return `text` as a string literal of the filter language."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
@@ -128,8 +128,10 @@ def _enclosed(node: Node) -> str:
 
 
 def _call(call: Call) -> str:
-    given = (_call(one) if isinstance(one, Call) else _literal(one) for one in call.arguments)
-    return f"{call.name}({', '.join(given)})"
+    arguments = (
+        _call(argument) if isinstance(argument, Call) else _literal(argument) for argument in call.arguments
+    )
+    return f"{call.name}({', '.join(arguments)})"
 
 
 def _literal(value: Value) -> str:

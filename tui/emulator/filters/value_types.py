@@ -24,7 +24,7 @@ from tui.domain.log.pattern import PatternError, compile_pattern
 from tui.emulator.filters.syntax import Call, Comparison, FilterError, Value, render
 
 Test = Callable[[Any], bool]
-"""Whether a value that is there meets a comparison."""
+"""Tests whether a present value meets a comparison."""
 
 EQUALITY = ("=", "!=")
 ORDER = (*EQUALITY, "<", "<=", ">", ">=")
@@ -47,13 +47,13 @@ class ValueType(Protocol):
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Operators that a comparison with it may have."""
+        """Operators that comparisons with the type support."""
 
     def test(self, comparison: Comparison) -> Test:
-        """What the comparison asks of a value.
+        """Return the test of a comparison.
 
         Raises:
-            FilterError: for a value on the right that the type or the operator can't take.
+            FilterError: for a value that the type or the operator does not accept.
         """
 
 
@@ -70,9 +70,13 @@ class AnyValue:
             return _regex_test(comparison, value, sign == "=~")
         if sign == "!=":
             equal = _leaf_test("=", value)
-            return lambda found: not _some(found, equal)
+            return lambda field_value: not _some(field_value, equal)
         test = _leaf_test(sign, value)
-        return _anywhere(test, value.text.casefold()) if sign == ":" else lambda found: _some(found, test)
+        return (
+            _anywhere(test, value.text.casefold())
+            if sign == ":"
+            else lambda field_value: _some(field_value, test)
+        )
 
 
 class Ordered:
@@ -89,45 +93,45 @@ class Ordered:
     def test(self, comparison: Comparison) -> Test:
         text = _literal(comparison)
         try:
-            wanted = self._read(text)
+            operand = self._read(text)
         except ValueError as error:
             raise FilterError(f"{render(comparison)}: {error}", comparison.position) from error
         compare = _COMPARE[comparison.operator]
-        return lambda found: compare(found, wanted)
+        return lambda field_value: compare(field_value, operand)
 
 
 class WildcardText:
-    """A text compared as it is written, or as a whole with a pattern."""
+    """A text compared exactly, or as a whole with a pattern."""
 
     operators = (*EQUALITY, ":")
 
     def test(self, comparison: Comparison) -> Test:
-        wanted = _literal(comparison)
+        operand = _literal(comparison)
         if comparison.operator == ":":
-            return wildcard(wanted)
+            return wildcard(operand)
         compare = _COMPARE[comparison.operator]
-        return lambda found: compare(found, wanted)
+        return lambda field_value: compare(field_value, operand)
 
 
 class EnumName:
-    """A number that the filter calls by its name. `what` says whose names they are."""
+    """A number that the filter names. `description` says which names are valid."""
 
     operators = EQUALITY
 
-    def __init__(self, what: str, numbers: Mapping[str, int], example: str) -> None:
-        self._what = what
+    def __init__(self, description: str, numbers: Mapping[str, int], example: str) -> None:
+        self._what = description
         self._numbers = numbers
         self._example = example
 
     def test(self, comparison: Comparison) -> Test:
         name = _literal(comparison)
-        wanted = self._numbers.get(name)
-        if wanted is None:
+        number = self._numbers.get(name)
+        if number is None:
             near = difflib.get_close_matches(name, self._numbers, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"it is written like {self._example}"
             raise FilterError(f"{name!r} is not a {self._what}; {hint}", comparison.position)
         compare = _COMPARE[comparison.operator]
-        return lambda found: compare(found, wanted)
+        return lambda field_value: compare(field_value, number)
 
 
 def _literal(comparison: Comparison) -> str:
@@ -139,7 +143,7 @@ def _literal(comparison: Comparison) -> str:
 
 
 def required_text(comparison: Comparison) -> str | None:
-    """Text that an `AnyValue` must contain to meet the comparison, folded; `None` where none is known."""
+    """Return the folded text that an `AnyValue` must contain to meet the comparison, or `None` if unknown."""
     value = comparison.value
     if comparison.operator not in {"=", ":"} or comparison.presence or isinstance(value, Call):
         return None
@@ -148,72 +152,72 @@ def required_text(comparison: Comparison) -> str | None:
     return folded_text(value.text)
 
 
-def _regex_test(comparison: Comparison, value: Value, wanted: bool) -> Test:
+def _regex_test(comparison: Comparison, value: Value, expected: bool) -> Test:
     try:
         search = compile_pattern(value.text).matches
     except PatternError as error:
         problem = f"{value.text!r} is not a regular expression of RE2: {error}"
         raise FilterError(problem, comparison.position) from error
 
-    def matches(found: object) -> bool:
-        return isinstance(found, str) and search(found)
+    def matches(member: object) -> bool:
+        return isinstance(member, str) and search(member)
 
-    if wanted:
-        return lambda found: _some(found, matches)
-    return lambda found: isinstance(found, str | list) and not _some(found, matches)
+    if expected:
+        return lambda field_value: _some(field_value, matches)
+    return lambda field_value: isinstance(field_value, str | list) and not _some(field_value, matches)
 
 
 def _function_test(comparison: Comparison, call: Call) -> Test:
-    """The functions of Monitoring's filters; they keep case."""
-    given = call.texts
+    """Return the test of a Monitoring filter function; these are case-sensitive."""
+    texts = call.texts
     if call.name == _FULL_MATCH:
         return _full_match(comparison, call)
     tests: dict[str, Test] = {
-        "one_of": lambda found: found in given,
-        "starts_with": lambda found: found.startswith(given[0]),
-        "ends_with": lambda found: found.endswith(given[0]),
-        "has_substring": lambda found: given[0] in found,
+        "one_of": lambda text: text in texts,
+        "starts_with": lambda text: text.startswith(texts[0]),
+        "ends_with": lambda text: text.endswith(texts[0]),
+        "has_substring": lambda text: texts[0] in text,
     }
     if call.name not in tests or comparison.operator not in EQUALITY:
         known = ", ".join((*tests, _FULL_MATCH))
         problem = f"{call.name}() can't stand here; the functions after = and != are {known}"
         raise FilterError(problem, call.position)
-    if not given or (call.name != "one_of" and len(given) > 1):
-        raise FilterError(f"{call.name}() takes {'values' if not given else 'one value'}", call.position)
-    test, wanted = tests[call.name], comparison.operator == "="
-    return lambda found: isinstance(found, str) and test(found) is wanted
+    if not texts or (call.name != "one_of" and len(texts) > 1):
+        raise FilterError(f"{call.name}() takes {'values' if not texts else 'one value'}", call.position)
+    test, expected = tests[call.name], comparison.operator == "="
+    return lambda field_value: isinstance(field_value, str) and test(field_value) is expected
 
 
 def _full_match(comparison: Comparison, call: Call) -> Test:
-    """`monitoring.regex.full_match("a.*")`: a regular expression that takes the whole of a text."""
+    """`monitoring.regex.full_match("a.*")`: a regular expression that matches the whole text."""
     if len(call.texts) != 1 or comparison.operator not in EQUALITY:
         raise FilterError(f"{call.name}() takes one regular expression, after = or !=", call.position)
-    matches = _regex_test(comparison, Value(rf"^(?:{call.texts[0]})$"), wanted=True)
-    wanted = comparison.operator == "="
-    return lambda found: isinstance(found, str) and matches(found) is wanted
+    matches = _regex_test(comparison, Value(rf"^(?:{call.texts[0]})$"), expected=True)
+    expected = comparison.operator == "="
+    return lambda field_value: isinstance(field_value, str) and matches(field_value) is expected
 
 
-def _some(found: object, test: Test) -> bool:
-    if isinstance(found, list):
-        return any(_some(element, test) for element in found)
-    return test(found)
+def _some(field_value: object, test: Test) -> bool:
+    if isinstance(field_value, list):
+        return any(_some(element, test) for element in field_value)
+    return test(field_value)
 
 
 def _anywhere(test: Test, folded: str) -> Test:
-    """`:` reaches into structures: the name of a member, or anything in one."""
+    """Return the test of `:`, which also searches member names and values of structures."""
 
-    def anywhere(found: object) -> bool:
-        if isinstance(found, dict):
-            return any(name.casefold() == folded or anywhere(value) for name, value in found.items())
-        if isinstance(found, list):
-            return any(anywhere(element) for element in found)
-        return test(found)
+    def anywhere(field_value: object) -> bool:
+        if isinstance(field_value, dict):
+            return any(name.casefold() == folded or anywhere(value) for name, value in field_value.items())
+        if isinstance(field_value, list):
+            return any(anywhere(element) for element in field_value)
+        return test(field_value)
 
     return anywhere
 
 
 def folded_text(text: str) -> str:
-    """The text as comparisons take it: without regard to case and to forms of one character (NFKC)."""
+    """Return the text for comparison, without case and normalised (NFKC)."""
     return text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -223,43 +227,43 @@ def _leaf_test(sign: str, value: Value) -> Test:
     null = value == _NULL
     compare = _COMPARE[sign]
 
-    def test(found: object) -> bool:
-        if isinstance(found, str):
-            text = folded_text(found)
+    def test(field_value: object) -> bool:
+        if isinstance(field_value, str):
+            text = folded_text(field_value)
             return folded in text if sign == ":" else compare(text, folded)
-        if isinstance(found, bool):
-            return folded in _BOOLEANS and compare(found, _BOOLEANS[folded])
-        if isinstance(found, int | float):
-            return number is not None and compare(found, number)
-        return found is None and null and sign in "=:"
+        if isinstance(field_value, bool):
+            return folded in _BOOLEANS and compare(field_value, _BOOLEANS[folded])
+        if isinstance(field_value, int | float):
+            return number is not None and compare(field_value, number)
+        return field_value is None and null and sign in "=:"
 
     return test
 
 
 def wildcard(pattern: str) -> Test:
-    """Whether the whole of a text fits a pattern with `*`."""
+    """Return the test of a whole text against a pattern with `*`."""
     first, *middle = pattern.split("*")
     if not middle:
         return lambda text: text == first
     *middle, last = middle
 
     def fits(text: str) -> bool:
-        # The leftmost place for each part is always good enough, so this never tries twice.
+        # The leftmost match of each part suffices, so this never backtracks.
         if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
             return False
         at, end = len(first), len(text) - len(last)
         for part in middle:
-            found = text.find(part, at, end)
-            if found < 0:
+            position = text.find(part, at, end)
+            if position < 0:
                 return False
-            at = found + len(part)
+            at = position + len(part)
         return True
 
     return fits
 
 
 def as_number(text: str) -> float | None:
-    """The number that a word stands for, or `None`."""
+    """Return the number that a word denotes, or `None`."""
     try:
         return float(text)
     except ValueError:
@@ -267,7 +271,7 @@ def as_number(text: str) -> float | None:
 
 
 def time_value(text: str) -> int:
-    """Nanoseconds since the epoch of an RFC 3339 time, or of a day's start; without a zone it is UTC.
+    """Return the nanoseconds since the epoch of an RFC 3339 time or the start of a day; UTC without a zone.
 
     Raises:
         ValueError: for anything else, with an example.
@@ -285,7 +289,7 @@ def time_value(text: str) -> int:
 
 
 def duration_value(text: str) -> int:
-    """Nanoseconds of a number with a unit, as `3.2s`.
+    """Return the nanoseconds of a number with a unit, e.g. `3.2s`.
 
     Raises:
         ValueError: for anything else, with an example.
@@ -297,7 +301,7 @@ def duration_value(text: str) -> int:
 
 
 def rfc3339_value(text: str) -> int:
-    """The same for services that want the whole RFC 3339 form, with its zone."""
+    """Return the nanoseconds of a full RFC 3339 time with zone, for services that require it."""
     try:
         if _RFC3339.fullmatch(text) is None:
             raise ValueError

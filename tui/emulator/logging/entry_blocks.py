@@ -82,8 +82,8 @@ def decode(source: int, data: bytes) -> list[EntryRow]:
         ends = list(accumulate(sizes, initial=_SIZES.size))
         times, received, severities, kinds, ids, texts = (whole[a:b] for a, b in pairwise(ends))
         return [
-            (source, at, name.decode(), severity, kind, text if kind == MESSAGE else text.decode(), got)
-            for at, name, severity, kind, text, got in zip(
+            (source, at, name.decode(), severity, kind, text if kind == MESSAGE else text.decode(), received)
+            for at, name, severity, kind, text, received in zip(
                 accumulate(array("q", times)),
                 _split(ids, count),
                 array("i", severities),
@@ -99,18 +99,18 @@ def decode(source: int, data: bytes) -> list[EntryRow]:
 
 def damaged_blocks(db: sqlite3.Connection) -> list[int]:
     """Blocks whose data can't be decoded, by id. Reads all of them."""
-    found = []
+    damaged = []
     for number, source, data in db.execute("SELECT id, source, data FROM blocks"):
         try:
             decode(source, data)
         except DamagedBlock:
-            found.append(number)
-    return found
+            damaged.append(number)
+    return damaged
 
 
 def _deltas(numbers: Iterable[int]) -> bytes:
-    found = list(numbers)
-    return array("q", (b - a for a, b in pairwise((0, *found)))).tobytes()
+    counts = list(numbers)
+    return array("q", (b - a for a, b in pairwise((0, *counts)))).tobytes()
 
 
 def _joined(texts: Sequence[bytes]) -> bytes:
@@ -156,12 +156,12 @@ class BlockTable:
         before = db.execute(
             "SELECT max(first) FROM blocks WHERE source=? AND first<=?", (source, first)
         ).fetchone()[0]
-        found = db.execute(
+        rows = db.execute(
             f"SELECT {', '.join(BlockHead._fields)} FROM blocks WHERE source=? AND first BETWEEN ? AND ?"
             f" ORDER BY first {'DESC' if newest_first else ''}",
             (source, first if before is None else before, last),
         )
-        return (head for head in map(BlockHead._make, found) if head.last >= first)
+        return (head for head in map(BlockHead._make, rows) if head.last >= first)
 
     def rows(self, db: sqlite3.Connection, source: int, number: int) -> list[EntryRow]:
         """The entries of a block. Raises DamagedBlock."""

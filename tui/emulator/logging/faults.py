@@ -30,7 +30,7 @@ class LogFaults:
     """Entries of a response are in random order."""
 
     @classmethod
-    def of(cls, asked: Mapping[str, Any]) -> LogFaults:
+    def of(cls, request: Mapping[str, Any]) -> LogFaults:
         """From the admin's request; faults that it does not name are off.
 
         Raises:
@@ -38,12 +38,12 @@ class LogFaults:
         """
         numbers: dict[str, float] = {}
         for name in _FIELDS[:4]:
-            value = asked.get(name, 0.0)
+            value = request.get(name, 0.0)
             most = 1.0 if name.endswith("_share") else 3600.0
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
                 raise ValueError(f"{name} is a number from 0 to {most:g}, not {value!r}")
             numbers[name] = float(value)
-        return cls(**numbers, shuffle=bool(asked.get("shuffle", False)))
+        return cls(**numbers, shuffle=bool(request.get("shuffle", False)))
 
     def delayed(self, rows: Sequence[EntryRow]) -> Sequence[EntryRow]:
         """The rows; some have a later time of receipt."""

@@ -57,6 +57,6 @@ def hole_end(file: int, offset: int, size: int) -> int:
 
 @lru_cache(maxsize=1)
 def _fallocate() -> Any:
-    found = ctypes.CDLL(None, use_errno=True).fallocate
-    found.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    return found
+    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+    fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    return fallocate

@@ -129,8 +129,8 @@ class Packer:
     def _replace(self, source: int, rows: Sequence[EntryRow], heads: Sequence[BlockHead]) -> None:
         """Put rows into blocks, together with the blocks in between."""
         db, blocks = self._store.database(), self._store.blocks
-        found = {row[1:3]: row for head in heads for row in blocks.rows(db, source, head.id)}
-        merged = sorted(({row[1:3]: row for row in rows} | found).values(), key=lambda row: row[1:3])
+        stored = {row[1:3]: row for head in heads for row in blocks.rows(db, source, head.id)}
+        merged = sorted(({row[1:3]: row for row in rows} | stored).values(), key=lambda row: row[1:3])
         with db:
             db.execute("BEGIN IMMEDIATE")
             blocks.remove(db, heads)

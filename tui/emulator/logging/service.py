@@ -73,19 +73,19 @@ class LoggingService:
     async def list_logs(self, request: Pb) -> Pb:
         """Names of logs with entries, in order; invalid page sizes are ignored, as documented."""
         parents = [*([request.parent] if request.parent else []), *request.resource_names]
-        wanted = set(owners("parent", parents))
-        digest = query_digest("logs", *sorted(wanted))
+        projects = set(owners("parent", parents))
+        digest = query_digest("logs", *sorted(projects))
         key = read_token(request.page_token, digest, (str,))
-        names = await self._store.read(self._log_names, wanted, str(key[0]) if key else "")
+        names = await self._store.read(self._log_names, projects, str(key[0]) if key else "")
         size = request.page_size if 0 < request.page_size <= MAX_LOGS else MAX_LOGS
         token = write_token([names[size - 1]], digest) if len(names) > size else ""
         return LogsResponse(log_names=names[:size], next_page_token=token)
 
-    def _log_names(self, wanted: set[str], after: str) -> list[str]:
+    def _log_names(self, projects: set[str], after: str) -> list[str]:
         by_name: dict[str, bool] = {}
         for source in self._store.sources():
             name = source.log_name
-            if source.project in wanted and name > after and not by_name.get(name):
+            if source.project in projects and name > after and not by_name.get(name):
                 by_name[name] = self._store.has_entries(source)
         return sorted(name for name, there in by_name.items() if there)
 

@@ -253,13 +253,13 @@ class LogStore:
 
     def delete_log(self, project: str, log_name: str) -> int:
         """Delete a log's entries; return their number."""
-        found = [(s.id,) for s in self.sources() if (s.project, s.log_name) == (project, log_name)]
+        ids = [(s.id,) for s in self.sources() if (s.project, s.log_name) == (project, log_name)]
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             before = self._db.total_changes
-            self._db.executemany("DELETE FROM entries WHERE source=?", found)
+            self._db.executemany("DELETE FROM entries WHERE source=?", ids)
             deleted = self._db.total_changes - before
-            for (source,) in found:
+            for (source,) in ids:
                 heads = list(self.blocks.between(self._db, source, FIRST, LAST))
                 deleted += self.blocks.remove(self._db, heads)
         return deleted
@@ -270,8 +270,8 @@ class LogStore:
         One call deletes about `DELETE_BATCH`, because other writers wait for it. Of a block it deletes all
         entries or none.
         """
-        found = self.blocks.between(self._db, source.id, FIRST, timestamp - 1)
-        heads = [head for head in islice(found, max(1, DELETE_BATCH // BLOCK)) if head.last < timestamp]
+        blocks = self.blocks.between(self._db, source.id, FIRST, timestamp - 1)
+        heads = [head for head in islice(blocks, max(1, DELETE_BATCH // BLOCK)) if head.last < timestamp]
         last = heads[-1].last if heads else self._last_row(source, timestamp)
         if last is None:
             return 0
@@ -284,12 +284,12 @@ class LogStore:
 
     def _last_row(self, source: LogSource, timestamp: int) -> int | None:
         """The timestamp up to which one batch of rows before `timestamp` reaches."""
-        found: int | None = self._db.execute(
+        newest: int | None = self._db.execute(
             "SELECT max(timestamp) FROM (SELECT timestamp FROM entries WHERE source=? AND timestamp<?"
             " ORDER BY timestamp LIMIT ?)",
             (source.id, timestamp, DELETE_BATCH),
         ).fetchone()[0]
-        return found
+        return newest
 
     def used(self) -> int:
         """Bytes of the file that are in use."""
@@ -328,8 +328,8 @@ class LogStore:
             "SELECT min(at) FROM (SELECT min(timestamp) AS at FROM entries WHERE source=:id"
             " UNION ALL SELECT min(first) FROM blocks WHERE source=:id)"
         )
-        found = ((self._db.execute(query, {"id": s.id}).fetchone()[0], s) for s in self.sources())
-        return min(((at, s.id, s) for at, s in found if at is not None), default=(0, 0, None))[2]
+        counts = ((self._db.execute(query, {"id": s.id}).fetchone()[0], s) for s in self.sources())
+        return min(((at, s.id, s) for at, s in counts if at is not None), default=(0, 0, None))[2]
 
     def database(self) -> sqlite3.Connection:
         """The writer's connection, for the collector's own table `streams`."""
@@ -367,7 +367,7 @@ class LogStore:
         window = replace(window, received_last=min(window.received_last, self.receipts.time_ns()))
         # One snapshot: an entry that is packed meanwhile would be in both or in neither.
         with self._snapshot() as db:
-            found = [
+            rows_ = [
                 part
                 for source in sources
                 for part in (
@@ -375,7 +375,7 @@ class LogStore:
                     self._packed(db, source, window, newest_first, after),
                 )
             ]
-            yield from heapq.merge(*found, key=key)
+            yield from heapq.merge(*rows_, key=key)
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:

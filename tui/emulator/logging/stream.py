@@ -203,12 +203,12 @@ class OutputFile:
         """A line's kind of payload, severity and own time."""
         if line[:1] == b"{" and len(line) <= MAX_ENTRY:
             try:
-                found = parse_json_line(line.decode("utf-8", "replace"))
+                parsed = parse_json_line(line.decode("utf-8", "replace"))
             except NotAnObject:
                 pass
             else:
-                severity = self._severity if found.severity is None else found.severity
-                return JSON, severity, found.timestamp
+                severity = self._severity if parsed.severity is None else parsed.severity
+                return JSON, severity, parsed.timestamp
         return TEXT, self._severity, None
 
     def _split(self, line: bytes, offset: int, at: int, received: int) -> list[EntryRow]:

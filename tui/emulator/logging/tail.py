@@ -61,18 +61,18 @@ class TailSessions:
         first = await anext(aiter(requests), None)
         if first is None:
             return
-        found = owners("resource_names", first.resource_names)
+        projects = owners("resource_names", first.resource_names)
         window = _window(first)
         plan = filter_plan(first.filter)
-        for name in found:
+        for name in projects:
             if self._open[name] >= MAX_SESSIONS:
                 raise WireError(
                     code_pb2.RESOURCE_EXHAUSTED,
                     f"{MAX_SESSIONS} tails of {name} are open, which is the maximum; close one, or use "
                     "ListLogEntries",
                 )
-        session = TailSession(frozenset(found), plan, window, self._store)
-        self._open.update(found)
+        session = TailSession(frozenset(projects), plan, window, self._store)
+        self._open.update(projects)
         stop = self._store.listen(session.add)
         # Late entries; an entry that is stored at this moment may be sent twice, as in any network.
         session.add(self._store.late())
@@ -82,7 +82,7 @@ class TailSessions:
         finally:
             stop()
             session.close()
-            self._open.subtract(found)
+            self._open.subtract(projects)
 
 
 def _window(request: Pb) -> float:
@@ -138,13 +138,13 @@ class TailSession:
 
     def add(self, records: Sequence[StoredEntry]) -> None:
         """Buffer the entries that match, of those that were just stored."""
-        wanted = [record for record in records if self._wants(record)]
-        if not wanted:
+        matching = [record for record in records if self._wants(record)]
+        if not matching:
             return
         now, clock = time.monotonic(), self._receipts.time_ns()
         double = self._board.current.double_share
         with self._lock:
-            for record in wanted:
+            for record in matching:
                 ahead = record.row[6] - clock
                 if ahead > 0:
                     self._delay(now + ahead / 1e9, record)
@@ -235,16 +235,16 @@ class TailSession:
         self._ready.extend(records)
 
     def _take(self) -> list[StoredEntry]:
-        taken: list[StoredEntry] = []
+        batch: list[StoredEntry] = []
         size = 0
-        while self._ready and len(taken) < MAX_MESSAGE and size < MAX_MESSAGE_BYTES:
-            taken.append(self._ready.popleft())
-            size += len(taken[-1].row[5])
+        while self._ready and len(batch) < MAX_MESSAGE and size < MAX_MESSAGE_BYTES:
+            batch.append(self._ready.popleft())
+            size += len(batch[-1].row[5])
         with self._lock:
             self._waiting_bytes -= size
         if self._board.current.shuffle:
-            random.shuffle(taken)
-        return taken
+            random.shuffle(batch)
+        return batch
 
     def _count_suppressed(self) -> int:
         with self._lock:

@@ -63,9 +63,9 @@ def write_entries(store: LogStore, request: Pb) -> None:
         raise WireError(code_pb2.INVALID_ARGUMENT, first.message, details)
 
 
-def _row(store: LogStore, request: Pb, given: Pb, where: str, now: int) -> EntryRow:
-    entry = type(given)()
-    entry.CopyFrom(given)
+def _row(store: LogStore, request: Pb, log_entry: Pb, where: str, now: int) -> EntryRow:
+    entry = type(log_entry)()
+    entry.CopyFrom(log_entry)
     name = entry.log_name or request.log_name
     project = log_owner(f"{where}.log_name" if entry.log_name or not name else "log_name", name)
     resource = entry.resource if entry.HasField("resource") else request.resource

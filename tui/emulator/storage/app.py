@@ -142,8 +142,8 @@ class BucketApp:
                 return Reply.of(layout_json(self._bucket_json(self._store.bucket(name))))
             case ["storage", "v1", "b", name, "iam", "testPermissions"]:
                 self._store.bucket(name)
-                asked = request.queries.get("permissions", [])
-                return Reply.of({"kind": _PERMISSIONS, "permissions": asked})
+                permissions = request.queries.get("permissions", [])
+                return Reply.of({"kind": _PERMISSIONS, "permissions": permissions})
             case ["storage", "v1", "b", name, "o", *rest]:
                 return await self._objects.answer(request, name, rest)
             case ["download", "storage", "v1", "b", name, "o", what] if request.method in {"GET", "HEAD"}:
@@ -167,8 +167,8 @@ class BucketApp:
             )
         if not self._key:
             return
-        given = request.parts[0].encode("utf-8", "replace") if request.parts else b""
-        if hmac.compare_digest(given, self._key.encode()):
+        sent_key = request.parts[0].encode("utf-8", "replace") if request.parts else b""
+        if hmac.compare_digest(sent_key, self._key.encode()):
             del request.parts[0]
         elif not self._has_token(request):
             raise StoreError(
@@ -179,54 +179,54 @@ class BucketApp:
             )
 
     def _has_token(self, request: Request) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not self._state.token.exists():
             return False
         token = self._state.token.read_bytes().strip()
-        return bool(token) and hmac.compare_digest(given.strip().encode("utf-8", "replace"), token)
+        return bool(token) and hmac.compare_digest(credentials.strip().encode("utf-8", "replace"), token)
 
     async def _buckets(self, request: Request) -> Reply:
         if request.method == "POST":
             body = await request.json()
             kept = {k: v for k, v in body.items() if k in BUCKET_FIELDS}
-            made = self._store.create_bucket(str(body.get("name", "")), kept)
-            return Reply.of(self._bucket_json(made))
+            bucket = self._store.create_bucket(str(body.get("name", "")), kept)
+            return Reply.of(self._bucket_json(bucket))
         if request.method != "GET":
             raise _unserved(request)
         prefix, token = request.query.get("prefix", ""), request.query.get("pageToken", "")
         limit = max(1, min(request.number("maxResults", PAGE) or PAGE, PAGE))
-        found = [b for b in self._store.buckets() if b.name.startswith(prefix) and b.name >= token]
+        buckets = [b for b in self._store.buckets() if b.name.startswith(prefix) and b.name >= token]
         page: dict[str, Any] = {
             "kind": "storage#buckets",
-            "items": [self._bucket_json(b) for b in found[:limit]],
+            "items": [self._bucket_json(b) for b in buckets[:limit]],
         }
-        if len(found) > limit:
-            page["nextPageToken"] = found[limit].name
+        if len(buckets) > limit:
+            page["nextPageToken"] = buckets[limit].name
         return Reply.of(page)
 
     async def _bucket(self, request: Request, name: str) -> Reply:
-        one = self._store.bucket(name)
-        _check_metageneration(request, one.metageneration)
+        bucket = self._store.bucket(name)
+        _check_metageneration(request, bucket.metageneration)
         if request.method == "GET":
-            return Reply.of(self._bucket_json(one))
+            return Reply.of(self._bucket_json(bucket))
         if request.method == "DELETE":
             self._store.delete_bucket(name)
             return Reply(204, kind="")
         if request.method not in {"PATCH", "PUT"}:
             raise _unserved(request)
-        asked = await request.json()
-        fixed = self._bucket_json(one)["location"]
-        if str(asked.get("location", fixed)).upper() != fixed:
+        changes = await request.json()
+        fixed = self._bucket_json(bucket)["location"]
+        if str(changes.get("location", fixed)).upper() != fixed:
             raise StoreError(400, "invalid", "A bucket's location can't be changed.")
-        body = {**(one.body if request.method == "PATCH" else {"location": fixed})}
+        body = {**(bucket.body if request.method == "PATCH" else {"location": fixed})}
         for field in BUCKET_FIELDS:
-            if field in asked:
-                body[field] = _merged(body.get(field), asked[field])
+            if field in changes:
+                body[field] = _merged(body.get(field), changes[field])
         body = {k: v for k, v in body.items() if v is not None}
         return Reply.of(self._bucket_json(self._store.change_bucket(name, body)))
 
-    def _bucket_json(self, one: Any) -> dict[str, Any]:
-        return bucket_json(one, self._base, self._project_number)
+    def _bucket_json(self, bucket: Any) -> dict[str, Any]:
+        return bucket_json(bucket, self._base, self._project_number)
 
 
 def _bucket_of(parts: list[str]) -> str:
@@ -243,9 +243,9 @@ def _merged(old: Any, new: Any) -> Any:
     return new
 
 
-def _check_metageneration(request: Request, found: int) -> None:
-    wanted, unwanted = request.number("ifMetagenerationMatch"), request.number("ifMetagenerationNotMatch")
-    if wanted not in {None, found} or unwanted == found:
+def _check_metageneration(request: Request, current: int) -> None:
+    expected, unwanted = request.number("ifMetagenerationMatch"), request.number("ifMetagenerationNotMatch")
+    if expected not in {None, current} or unwanted == current:
         raise StoreError(
             412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold."
         )

@@ -31,13 +31,13 @@ class BucketFaults:
     """Number of requests that have the faults; 0 for any number."""
 
     @classmethod
-    def of(cls, asked: Mapping[str, Any]) -> BucketFaults:
+    def of(cls, request: Mapping[str, Any]) -> BucketFaults:
         """From the admin's request; faults that it does not name are off.
 
         Raises:
             ValueError: naming the invalid field.
         """
-        kind, bucket = asked.get("kind", ""), asked.get("bucket", "")
+        kind, bucket = request.get("kind", ""), request.get("bucket", "")
         if kind not in KINDS:
             raise ValueError(f"kind is one of {', '.join(k for k in KINDS if k)} or empty, not {kind!r}")
         if not isinstance(bucket, str):
@@ -45,10 +45,10 @@ class BucketFaults:
         return cls(
             kind,
             bucket.removeprefix("gs://").rstrip("/"),
-            delay=_number(asked, "delay", 600.0),
-            cut_after=int(_number(asked, "cut_after", 1e15)),
-            lasts=_number(asked, "lasts", 86400.0),
-            times=int(_number(asked, "times", 1e9)),
+            delay=_number(request, "delay", 600.0),
+            cut_after=int(_number(request, "cut_after", 1e15)),
+            lasts=_number(request, "lasts", 86400.0),
+            times=int(_number(request, "times", 1e9)),
         )
 
 
@@ -100,8 +100,8 @@ def raise_fault(faults: BucketFaults) -> None:
         raise no_bucket()
 
 
-def _number(asked: Mapping[str, Any], name: str, most: float) -> float:
-    value = asked.get(name, 0)
+def _number(request: Mapping[str, Any], name: str, most: float) -> float:
+    value = request.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise ValueError(f"{name} is a number from 0 to {most:g}, not {value!r}")
     return float(value)

@@ -66,12 +66,12 @@ class Request:
 
     async def body(self) -> bytes:
         """The whole body, which must be small. Raises StoreError 413, ClientDisconnected."""
-        found = bytearray()
+        content = bytearray()
         async for piece in self.stream():
-            found += piece
-            if len(found) > JSON_LIMIT:
+            content += piece
+            if len(content) > JSON_LIMIT:
                 raise StoreError(413, "uploadTooLarge", f"This body may have {JSON_LIMIT} bytes at most.")
-        return bytes(found)
+        return bytes(content)
 
     async def json(self) -> dict[str, Any]:
         """Raises StoreError 400."""

@@ -82,8 +82,10 @@ def walk(
     that ends with a slash is an object itself.
     """
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(((e.name + "/" * e.is_dir(follow_symlinks=False), e) for e in found), key=_first)
+        with os.scandir(folder) as listing:
+            entries = sorted(
+                ((e.name + "/" * e.is_dir(follow_symlinks=False), e) for e in listing), key=_first
+            )
     except (FileNotFoundError, NotADirectoryError):  # deleted meanwhile
         return
     for key, entry in entries:

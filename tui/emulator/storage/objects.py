@@ -46,8 +46,8 @@ class Objects:
             case ("PATCH" | "PUT", [name]):
                 return await self._change(request, bucket, name)
             case ("DELETE", [name]):
-                one = self._current(request, bucket, name)
-                conditions_of(request).check(one)
+                obj = self._current(request, bucket, name)
+                conditions_of(request).check(obj)
                 self._store.delete(bucket, name)
                 return Reply(204, kind="")
             case ("POST", [name, "compose"]):
@@ -65,8 +65,8 @@ class Objects:
         self._store.folder(bucket)
         key = request.query.get("upload_id", "")
         if key and request.method == "PUT":
-            made = await self.uploads.resume(bucket, key, request)
-            return made if isinstance(made, Reply) else self._resource(made)
+            created = await self.uploads.resume(bucket, key, request)
+            return created if isinstance(created, Reply) else self._resource(created)
         if key and request.method == "DELETE":
             self.uploads.cancel(bucket, key)
             return Reply(499, kind="")
@@ -85,74 +85,74 @@ class Objects:
 
     async def download(self, request: Request, bucket: str, name: str) -> Reply:
         """The content, or the requested range of it. Raises StoreError 304, 404, 416."""
-        one = await self._read(request, bucket, name)
+        obj = await self._read(request, bucket, name)
         path = self._store.path(bucket, name)
-        headers = media_headers(one)
-        kind = str(one.body.get("contentType", "application/octet-stream"))
+        headers = media_headers(obj)
+        kind = str(obj.body.get("contentType", "application/octet-stream"))
         kind = " ".join(kind.encode("ascii", "replace").decode().split())
-        first, last, partial = _range(request.headers.get("range", ""), one.size)
+        first, last, partial = _range(request.headers.get("range", ""), obj.size)
         if not partial:
-            return Reply(200, headers=headers, kind=kind, file=path, size=one.size)
+            return Reply(200, headers=headers, kind=kind, file=path, size=obj.size)
         if first > last:
-            text = f"The requested range cannot be satisfied: the object has {one.size} bytes."
-            not_satisfiable = {"content-range": f"bytes */{one.size}"}
+            text = f"The requested range cannot be satisfied: the object has {obj.size} bytes."
+            not_satisfiable = {"content-range": f"bytes */{obj.size}"}
             return Reply(416, text.encode(), not_satisfiable, kind="text/html; charset=UTF-8")
-        headers["content-range"] = f"bytes {first}-{last}/{one.size}"
+        headers["content-range"] = f"bytes {first}-{last}/{obj.size}"
         return Reply(206, headers=headers, kind=kind, file=path, offset=first, size=last - first + 1)
 
-    def _resource(self, one: StoredObject) -> Reply:
-        return Reply.of(object_json(one, self._base))
+    def _resource(self, obj: StoredObject) -> Reply:
+        return Reply.of(object_json(obj, self._base))
 
     def _current(self, request: Request, bucket: str, name: str) -> StoredObject:
         """The object, of the requested generation if any: only the newest one is kept."""
-        one = self._store.get(bucket, name)
-        if request.number("generation", one.generation) != one.generation:
+        obj = self._store.get(bucket, name)
+        if request.number("generation", obj.generation) != obj.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
-        return one
+        return obj
 
     async def _read(self, request: Request, bucket: str, name: str) -> StoredObject:
         """The object with its checksums, if the conditions of a read hold."""
-        one = self._current(request, bucket, name)
+        obj = self._current(request, bucket, name)
         conditions = conditions_of(request)
-        replace(conditions, not_generation=None, not_metageneration=None).check(one)
+        replace(conditions, not_generation=None, not_metageneration=None).check(obj)
         same = (conditions.not_generation, conditions.not_metageneration)
-        if one.generation == same[0] or one.metageneration == same[1]:
+        if obj.generation == same[0] or obj.metageneration == same[1]:
             raise StoreError(304, "notModified", "")
-        return await self._summed(one)
+        return await self._summed(obj)
 
-    async def _summed(self, one: StoredObject) -> StoredObject:
+    async def _summed(self, obj: StoredObject) -> StoredObject:
         """The object with checksums, which are computed here for a file that a job wrote."""
-        if one.crc32c or one.name.endswith("/"):
-            return one
-        sums = await asyncio.to_thread(checksums_of, self._store.path(one.bucket, one.name))
-        return self._kept(one, sums)
+        if obj.crc32c or obj.name.endswith("/"):
+            return obj
+        sums = await asyncio.to_thread(checksums_of, self._store.path(obj.bucket, obj.name))
+        return self._kept(obj, sums)
 
     async def _all_summed(self, ones: Sequence[StoredObject]) -> list[StoredObject]:
         """The objects of a page, with checksums up to `LIST_CHECKSUM_BYTES`."""
-        left, asked = LIST_CHECKSUM_BYTES, []
-        for one in ones:
-            if not one.crc32c and not one.name.endswith("/") and one.size <= left:
-                left -= one.size
-                asked.append(one)
+        left, unsummed = LIST_CHECKSUM_BYTES, []
+        for obj in ones:
+            if not obj.crc32c and not obj.name.endswith("/") and obj.size <= left:
+                left -= obj.size
+                unsummed.append(obj)
         # A list follows no links, so a name is the file's path, and no slow check for links is needed.
-        root = self._store.folder(ones[0].bucket) if asked else Path()
-        sums = await asyncio.to_thread(lambda: [_sums_as_listed(root, one) for one in asked])
-        made = {one.name: both for one, both in zip(asked, sums, strict=True)}
-        found = []
+        root = self._store.folder(ones[0].bucket) if unsummed else Path()
+        sums = await asyncio.to_thread(lambda: [_sums_as_listed(root, obj) for obj in unsummed])
+        sums_by_name = {obj.name: both for obj, both in zip(unsummed, sums, strict=True)}
+        summed = []
         with self._store.transaction():
-            for one in ones:
-                both = made.get(one.name, ("", ""))
+            for obj in ones:
+                both = sums_by_name.get(obj.name, ("", ""))
                 if both is None:  # deleted meanwhile
                     continue
-                found.append(self._store.save(replace(one, crc32c=both[0], md5=both[1])) if both[0] else one)
-        return found
+                summed.append(self._store.save(replace(obj, crc32c=both[0], md5=both[1])) if both[0] else obj)
+        return summed
 
-    def _kept(self, one: StoredObject, sums: tuple[str, str]) -> StoredObject:
+    def _kept(self, obj: StoredObject, sums: tuple[str, str]) -> StoredObject:
         """Store the checksums, unless the file was written meanwhile."""
-        now = self._store.find(one.bucket, one.name) or one
-        if (now.size, now.mtime, now.inode) != (one.size, one.mtime, one.inode):
+        now = self._store.find(obj.bucket, obj.name) or obj
+        if (now.size, now.mtime, now.inode) != (obj.size, obj.mtime, obj.inode):
             return now
-        return self._store.save(replace(one, crc32c=sums[0], md5=sums[1]))
+        return self._store.save(replace(obj, crc32c=sums[0], md5=sums[1]))
 
     async def _list(self, request: Request, bucket: str) -> Reply:
         for name in _UNSERVED:
@@ -160,7 +160,7 @@ class Objects:
                 raise StoreError(501, "notImplemented", f"The emulator does not support {name} in lists.")
         query = request.query
         limit = max(1, min(request.number("maxResults", PAGE) or PAGE, PAGE))
-        found = self._store.page(
+        objects = self._store.page(
             bucket,
             prefix=query.get("prefix", ""),
             delimiter=query.get("delimiter") or "\0",
@@ -169,38 +169,42 @@ class Objects:
             limit=limit,
             trailing=request.flag("includeTrailingDelimiter"),
         )
-        items = [object_json(one, self._base) for one in await self._all_summed(found.items)]
-        page: dict[str, Any] = {"kind": "storage#objects", "items": items, "prefixes": list(found.prefixes)}
-        if found.more:
-            page["nextPageToken"] = base64.urlsafe_b64encode(found.more.encode()).decode()
+        items = [object_json(obj, self._base) for obj in await self._all_summed(objects.items)]
+        page: dict[str, Any] = {"kind": "storage#objects", "items": items, "prefixes": list(objects.prefixes)}
+        if objects.more:
+            page["nextPageToken"] = base64.urlsafe_b64encode(objects.more.encode()).decode()
         return Reply.of({key: value for key, value in page.items() if value})
 
     async def _change(self, request: Request, bucket: str, name: str) -> Reply:
-        asked = await request.json()
-        one = await self._read(request, bucket, name)
-        body = {**(one.body if request.method == "PATCH" else {}), **settable(asked)}
-        if request.method == "PATCH" and isinstance(asked.get("metadata"), dict):
-            body["metadata"] = {**one.body.get("metadata", {}), **asked["metadata"]}
+        changes = await request.json()
+        obj = await self._read(request, bucket, name)
+        body = {**(obj.body if request.method == "PATCH" else {}), **settable(changes)}
+        if request.method == "PATCH" and isinstance(changes.get("metadata"), dict):
+            body["metadata"] = {**obj.body.get("metadata", {}), **changes["metadata"]}
             body["metadata"] = {k: v for k, v in body["metadata"].items() if v is not None}
-        body = {k: v for k, v in body.items() if k not in asked or asked[k] is not None}
-        return self._resource(self._store.change(one, body))
+        body = {k: v for k, v in body.items() if k not in changes or changes[k] is not None}
+        return self._resource(self._store.change(obj, body))
 
     async def _compose(self, request: Request, bucket: str, name: str) -> Reply:
-        asked = await request.json()
-        sources = asked.get("sourceObjects")
+        composition = await request.json()
+        sources = composition.get("sourceObjects")
         if not isinstance(sources, list) or not 0 < len(sources) <= MAX_COMPOSE:
             raise StoreError(400, "invalid", f"A compose has 1 to {MAX_COMPOSE} sourceObjects.")
         paths = []
         for source in sources:
-            one = self._store.get(bucket, str(source.get("name", "")) if isinstance(source, dict) else "")
-            wanted = str(source.get("generation") or one.generation)
-            wanted = str((source.get("objectPreconditions") or {}).get("ifGenerationMatch", wanted))
-            if wanted != str(one.generation):
-                raise StoreError(412, "conditionNotMet", f"{one.name} does not have generation {wanted}.")
-            paths.append(self._store.path(bucket, one.name))
+            component = self._store.get(
+                bucket, str(source.get("name", "")) if isinstance(source, dict) else ""
+            )
+            generation = str(source.get("generation") or component.generation)
+            generation = str((source.get("objectPreconditions") or {}).get("ifGenerationMatch", generation))
+            if generation != str(component.generation):
+                raise StoreError(
+                    412, "conditionNotMet", f"{component.name} does not have generation {generation}."
+                )
+            paths.append(self._store.path(bucket, component.name))
         conditions = conditions_of(request)
         conditions.check(self._store.find(bucket, name))
-        body = {"componentCount": len(paths), **settable(asked.get("destination") or {})}
+        body = {"componentCount": len(paths), **settable(composition.get("destination") or {})}
         body.setdefault("contentType", "application/octet-stream")
         target = NewObject(bucket, name, body, conditions)
         with self.uploads.part() as part:
@@ -211,52 +215,52 @@ class Objects:
     async def _copy(
         self, request: Request, source: tuple[str, str], target: tuple[str, str], rewrite: bool
     ) -> Reply:
-        asked = await request.json()
-        one = await self._source(request, *source)
-        made = await self._copied(request, one, target, settable(asked) if asked else {})
-        resource = object_json(made, self._base)
+        body = await request.json()
+        origin = await self._source(request, *source)
+        copied = await self._copied(request, origin, target, settable(body) if body else {})
+        resource = object_json(copied, self._base)
         if not rewrite:
             return Reply.of(resource)
-        size = str(made.size)
+        size = str(copied.size)
         done = {"kind": "storage#rewriteResponse", "totalBytesRewritten": size, "objectSize": size}
         return Reply.of({**done, "done": True, "resource": resource})
 
     async def _move(self, request: Request, bucket: str, name: str, to_name: str) -> Reply:
-        one = await self._source(request, bucket, name)
-        made = await self._copied(request, one, (bucket, to_name), {})
+        origin = await self._source(request, bucket, name)
+        copied = await self._copied(request, origin, (bucket, to_name), {})
         if to_name != name:
             self._store.delete(bucket, name)
-        return self._resource(made)
+        return self._resource(copied)
 
     async def _source(self, request: Request, bucket: str, name: str) -> StoredObject:
-        one = self._store.get(bucket, name)
-        if request.number("sourceGeneration", one.generation) != one.generation:
+        obj = self._store.get(bucket, name)
+        if request.number("sourceGeneration", obj.generation) != obj.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
-        conditions_of(request, source=True).check(one)
-        return await self._summed(one)
+        conditions_of(request, source=True).check(obj)
+        return await self._summed(obj)
 
     async def _copied(
-        self, request: Request, one: StoredObject, target: tuple[str, str], body: dict[str, Any]
+        self, request: Request, origin: StoredObject, target: tuple[str, str], body: dict[str, Any]
     ) -> StoredObject:
         conditions = conditions_of(request)
         conditions.check(self._store.find(*target))
         with self.uploads.part() as part:
-            await asyncio.to_thread(_join, part, [self._store.path(one.bucket, one.name)])
-            if part.stat().st_size != one.size:
-                raise StoreError(503, "backendError", f"{one.name} was written meanwhile; try again.")
-            wanted = NewObject(*target, {**one.body, **body}, conditions)
-            return self._store.put(wanted, part, (one.crc32c, one.md5))
+            await asyncio.to_thread(_join, part, [self._store.path(origin.bucket, origin.name)])
+            if part.stat().st_size != origin.size:
+                raise StoreError(503, "backendError", f"{origin.name} was written meanwhile; try again.")
+            copy = NewObject(*target, {**origin.body, **body}, conditions)
+            return self._store.put(copy, part, (origin.crc32c, origin.md5))
 
 
-def _sums_as_listed(root: Path, one: StoredObject) -> tuple[str, str] | None:
+def _sums_as_listed(root: Path, obj: StoredObject) -> tuple[str, str] | None:
     """Checksums; None for a deleted file, empty ones for a file that was written meanwhile."""
-    path = root / one.name
+    path = root / obj.name
     try:
         sums, now = checksums_of(path), path.lstat()
     except OSError:
         return None
     return (
-        sums if (now.st_size, now.st_mtime_ns, now.st_ino) == (one.size, one.mtime, one.inode) else ("", "")
+        sums if (now.st_size, now.st_mtime_ns, now.st_ino) == (obj.size, obj.mtime, obj.inode) else ("", "")
     )
 
 

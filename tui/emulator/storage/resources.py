@@ -20,25 +20,25 @@ BUCKET_FIELDS = (
 """Fields of a bucket that a client may set; all but location and class are only stored."""
 
 
-def bucket_json(one: Bucket, base: str, project_number: str) -> dict[str, Any]:
-    location = str(one.body.get("location") or LOCATION).upper()
+def bucket_json(bucket: Bucket, base: str, project_number: str) -> dict[str, Any]:
+    location = str(bucket.body.get("location") or LOCATION).upper()
     kind = "dual-region" if "+" in location else MULTI.get(location, "region")
-    found = {
+    resource = {
         "kind": "storage#bucket",
-        "id": one.name,
-        "name": one.name,
-        "selfLink": f"{base}/storage/v1/b/{one.name}",
+        "id": bucket.name,
+        "name": bucket.name,
+        "selfLink": f"{base}/storage/v1/b/{bucket.name}",
         "projectNumber": project_number,
-        "generation": str(one.created),
-        "metageneration": str(one.metageneration),
+        "generation": str(bucket.created),
+        "metageneration": str(bucket.metageneration),
         "location": location,
         "locationType": kind,
-        "storageClass": str(one.body.get("storageClass") or "STANDARD"),
-        "timeCreated": _time(one.created),
-        "updated": _time(one.updated),
-        "etag": _etag(one.metageneration),
+        "storageClass": str(bucket.body.get("storageClass") or "STANDARD"),
+        "timeCreated": _time(bucket.created),
+        "updated": _time(bucket.updated),
+        "etag": _etag(bucket.metageneration),
     }
-    return found | {k: v for k, v in one.body.items() if k in BUCKET_FIELDS and k not in found}
+    return resource | {k: v for k, v in bucket.body.items() if k in BUCKET_FIELDS and k not in resource}
 
 
 def layout_json(bucket: dict[str, Any]) -> dict[str, Any]:
@@ -55,52 +55,52 @@ def layout_json(bucket: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def object_json(one: StoredObject, base: str) -> dict[str, Any]:
-    where = f"b/{one.bucket}/o/{quote(one.name, safe='')}"
-    made: dict[str, Any] = {
+def object_json(obj: StoredObject, base: str) -> dict[str, Any]:
+    where = f"b/{obj.bucket}/o/{quote(obj.name, safe='')}"
+    resource: dict[str, Any] = {
         "kind": "storage#object",
-        "id": f"{one.bucket}/{one.name}/{one.generation}",
+        "id": f"{obj.bucket}/{obj.name}/{obj.generation}",
         "selfLink": f"{base}/storage/v1/{where}",
-        "mediaLink": f"{base}/download/storage/v1/{where}?generation={one.generation}&alt=media",
-        "name": one.name,
-        "bucket": one.bucket,
-        "generation": str(one.generation),
-        "metageneration": str(one.metageneration),
+        "mediaLink": f"{base}/download/storage/v1/{where}?generation={obj.generation}&alt=media",
+        "name": obj.name,
+        "bucket": obj.bucket,
+        "generation": str(obj.generation),
+        "metageneration": str(obj.metageneration),
         "storageClass": "STANDARD",
-        "size": str(one.size),
-        "timeCreated": _time(one.created),
-        "updated": _time(one.updated),
-        "timeStorageClassUpdated": _time(one.created),
-        "etag": _etag(one.generation + one.metageneration),
+        "size": str(obj.size),
+        "timeCreated": _time(obj.created),
+        "updated": _time(obj.updated),
+        "timeStorageClassUpdated": _time(obj.created),
+        "etag": _etag(obj.generation + obj.metageneration),
     }
-    if one.crc32c:
-        made["crc32c"] = one.crc32c
-    if one.md5:
-        made["md5Hash"] = one.md5
-    return made | dict(one.body)
+    if obj.crc32c:
+        resource["crc32c"] = obj.crc32c
+    if obj.md5:
+        resource["md5Hash"] = obj.md5
+    return resource | dict(obj.body)
 
 
-def media_headers(one: StoredObject) -> dict[str, str]:
+def media_headers(obj: StoredObject) -> dict[str, str]:
     """Headers of a download that describe the object."""
-    sums = [f"crc32c={one.crc32c}"] * bool(one.crc32c) + [f"md5={one.md5}"] * bool(one.md5)
-    found = {
+    sums = [f"crc32c={obj.crc32c}"] * bool(obj.crc32c) + [f"md5={obj.md5}"] * bool(obj.md5)
+    headers = {
         "accept-ranges": "bytes",
-        "etag": _etag(one.generation + one.metageneration),
-        "last-modified": datetime.fromtimestamp(one.updated / 1e6, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT"),
-        "x-goog-generation": str(one.generation),
-        "x-goog-metageneration": str(one.metageneration),
-        "x-goog-storage-class": str(one.body.get("storageClass", "STANDARD")),
-        "x-goog-stored-content-encoding": str(one.body.get("contentEncoding", "identity")),
-        "x-goog-stored-content-length": str(one.size),
+        "etag": _etag(obj.generation + obj.metageneration),
+        "last-modified": datetime.fromtimestamp(obj.updated / 1e6, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        "x-goog-generation": str(obj.generation),
+        "x-goog-metageneration": str(obj.metageneration),
+        "x-goog-storage-class": str(obj.body.get("storageClass", "STANDARD")),
+        "x-goog-stored-content-encoding": str(obj.body.get("contentEncoding", "identity")),
+        "x-goog-stored-content-length": str(obj.size),
     }
     if sums:
-        found["x-goog-hash"] = ",".join(sums)
+        headers["x-goog-hash"] = ",".join(sums)
     for key in ("contentEncoding", "contentDisposition", "contentLanguage"):
-        if key in one.body:
+        if key in obj.body:
             # A header can't contain line breaks or other than ASCII characters.
-            text = str(one.body[key]).encode("ascii", "replace").decode()
-            found["content-" + key.removeprefix("content").lower()] = " ".join(text.split())
-    return found
+            text = str(obj.body[key]).encode("ascii", "replace").decode()
+            headers["content-" + key.removeprefix("content").lower()] = " ".join(text.split())
+    return headers
 
 
 def _etag(number: int) -> str:

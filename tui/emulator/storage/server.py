@@ -54,11 +54,11 @@ class BucketServer:
         """
         check_file(self._state.bucket_database)
         path = self._state.bucket_address
-        wanted, key = self._state.bucket_port_and_key() or (0, secrets.token_urlsafe(24))
-        self._listener = listen(wanted)
+        stored_port, key = self._state.bucket_port_and_key() or (0, secrets.token_urlsafe(24))
+        self._listener = listen(stored_port)
         port = self._listener.getsockname()[1]
-        if wanted and port != wanted:
-            log.warning("port %d of the buckets is taken; running jobs can't reach the buckets", wanted)
+        if stored_port and port != stored_port:
+            log.warning("port %d of the buckets is taken; running jobs can't reach the buckets", stored_port)
         self.url = url_of_buckets(port, key)
         try:
             path.touch(mode=0o600)

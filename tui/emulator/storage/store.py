@@ -89,10 +89,10 @@ class Preconditions:
     metageneration: int | None = None
     not_metageneration: int | None = None
 
-    def check(self, found: StoredObject | None) -> None:
+    def check(self, current: StoredObject | None) -> None:
         """Raises StoreError 412."""
-        generation = found.generation if found else 0
-        metageneration = found.metageneration if found else 0
+        generation = current.generation if current else 0
+        metageneration = current.metageneration if current else 0
         wrong = (
             self.generation not in {None, generation}
             or self.not_generation == generation
@@ -170,8 +170,8 @@ class BucketStore:
         row = self._db.execute("SELECT * FROM buckets WHERE name = ?", [name]).fetchone()
         if row:
             return bucket_of(row)
-        made = status.st_mtime_ns // 1000
-        return Bucket(name, made, made)
+        created = status.st_mtime_ns // 1000
+        return Bucket(name, created, created)
 
     def folder(self, bucket: str) -> Path:
         """Folder of an existing bucket. Raises StoreError 404, BadName."""
@@ -195,8 +195,8 @@ class BucketStore:
 
     def change_bucket(self, name: str, body: Mapping[str, Any]) -> Bucket:
         """Replace the bucket's `body`. Raises StoreError 404."""
-        found = self.bucket(name)
-        changed = replace(found, body=dict(body), updated=_now(), metageneration=found.metageneration + 1)
+        stored = self.bucket(name)
+        changed = replace(stored, body=dict(body), updated=_now(), metageneration=stored.metageneration + 1)
         return self._save_bucket(changed)
 
     def delete_bucket(self, name: str) -> None:
@@ -208,12 +208,12 @@ class BucketStore:
         self._db.execute("DELETE FROM buckets WHERE name = ?", [name])
         self._db.execute("DELETE FROM objects WHERE bucket = ?", [name])
 
-    def _save_bucket(self, one: Bucket) -> Bucket:
+    def _save_bucket(self, stored: Bucket) -> Bucket:
         self._db.execute(
             "REPLACE INTO buckets VALUES (?, ?, ?, ?, ?)",
-            [one.name, one.created, one.updated, one.metageneration, json.dumps(one.body)],
+            [stored.name, stored.created, stored.updated, stored.metageneration, json.dumps(stored.body)],
         )
-        return one
+        return stored
 
     # -- objects
 
@@ -243,22 +243,22 @@ class BucketStore:
 
     def get(self, bucket: str, name: str) -> StoredObject:
         """Raises StoreError 404."""
-        found = self.find(bucket, name)
-        if found is None:
+        obj = self.find(bucket, name)
+        if obj is None:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
-        return found
+        return obj
 
-    def put(self, wanted: NewObject, part: Path, checksums: tuple[str, str]) -> StoredObject:
+    def put(self, new: NewObject, part: Path, checksums: tuple[str, str]) -> StoredObject:
         """Move the file `part` to the object's file, so that the old object is replaced atomically.
 
         Raises:
             StoreError: 404 for the bucket, 412, 409 where one name would be a file and a folder.
             OSError: for a full disk.
         """
-        bucket, name = wanted.bucket, wanted.name
+        bucket, name = new.bucket, new.name
         path = self.path(bucket, name)
         old = self.find(bucket, name)
-        wanted.conditions.check(old)
+        new.conditions.check(old)
         self._prepare_path(path, bucket, name)
         if name.endswith("/"):
             path.mkdir(exist_ok=True)
@@ -271,7 +271,7 @@ class BucketStore:
         size = 0 if name.endswith("/") else status.st_size
         known = (size, status.st_mtime_ns, status.st_ino)
         crc32c, md5 = checksums
-        body = dict(wanted.body)
+        body = dict(new.body)
         return self.save(StoredObject(bucket, name, generation, 1, *known, crc32c, md5, now, now, body))
 
     @contextlib.contextmanager
@@ -283,16 +283,16 @@ class BucketStore:
         finally:
             self._db.execute("COMMIT")
 
-    def change(self, one: StoredObject, body: Mapping[str, Any]) -> StoredObject:
+    def change(self, obj: StoredObject, body: Mapping[str, Any]) -> StoredObject:
         """Replace the object's `body`."""
-        return self.save(replace(one, body=dict(body), updated=_now(), metageneration=one.metageneration + 1))
+        return self.save(replace(obj, body=dict(body), updated=_now(), metageneration=obj.metageneration + 1))
 
-    def save(self, one: StoredObject) -> StoredObject:
+    def save(self, obj: StoredObject) -> StoredObject:
         """Store an object's row."""
-        values = [getattr(one, column) for column in _COLUMNS[:-1]]
+        values = [getattr(obj, column) for column in _COLUMNS[:-1]]
         marks = ", ".join("?" * len(_COLUMNS))
-        self._db.execute(f"REPLACE INTO objects VALUES ({marks})", [*values, json.dumps(one.body)])
-        return one
+        self._db.execute(f"REPLACE INTO objects VALUES ({marks})", [*values, json.dumps(obj.body)])
+        return obj
 
     def delete(self, bucket: str, name: str) -> None:
         """Delete an existing object. Raises OSError."""
@@ -378,12 +378,12 @@ def object_of(row: Sequence[Any]) -> StoredObject:
 def _checked(row: Sequence[Any], types: Sequence[type]) -> list[Any]:
     """The row's values, of these types. SQLite notices no damage within a value."""
     try:
-        found = [*row[:-1], json.loads(row[-1])]
+        values = [*row[:-1], json.loads(row[-1])]
     except (TypeError, ValueError):
-        found = []
-    if len(found) != len(types) or not all(map(isinstance, found, types)):
+        values = []
+    if len(values) != len(types) or not all(map(isinstance, values, types)):
         raise sqlite3.DatabaseError(f"the row of {'/'.join(map(repr, row[:2]))} is malformed")
-    return found
+    return values
 
 
 def no_bucket() -> StoreError:

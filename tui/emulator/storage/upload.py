@@ -46,10 +46,10 @@ def settable(body: Mapping[str, Any]) -> dict[str, Any]:
         isinstance(metadata, dict) and all(v is None or isinstance(v, str) for v in metadata.values())
     ):
         raise StoreError(400, "invalid", "An object's metadata is a map of strings.")
-    found = {name: body[name] for name in _SETTABLE if body.get(name) is not None}
+    fields = {name: body[name] for name in _SETTABLE if body.get(name) is not None}
     if metadata:
-        found["metadata"] = {k: v for k, v in metadata.items() if v is not None}
-    return found
+        fields["metadata"] = {k: v for k, v in metadata.items() if v is not None}
+    return fields
 
 
 def conditions_of(request: Request, source: bool = False) -> Preconditions:
@@ -73,8 +73,8 @@ class Uploads:
         body = {"contentType": request.headers.get("content-type", "application/octet-stream")}
         with self.part() as part:
             await write_all(part, request.stream())
-            wanted = NewObject(bucket, name, body, conditions_of(request))
-            return await self._finish(wanted, part, _client_checksums(request, {}))
+            new = NewObject(bucket, name, body, conditions_of(request))
+            return await self._finish(new, part, _client_checksums(request, {}))
 
     async def multipart(self, bucket: str, request: Request) -> StoredObject:
         """`uploadType=multipart`: the object's resource, then its content."""
@@ -85,8 +85,8 @@ class Uploads:
         body = {"contentType": pieces.kind, **settable(resource)}
         with self.part() as part:
             await write_all(part, pieces.content())
-            wanted = NewObject(bucket, name, body, conditions_of(request))
-            return await self._finish(wanted, part, _client_checksums(request, resource))
+            new = NewObject(bucket, name, body, conditions_of(request))
+            return await self._finish(new, part, _client_checksums(request, resource))
 
     async def start_session(self, bucket: str, request: Request) -> str:
         """`uploadType=resumable`: the id of a new session."""
@@ -125,10 +125,10 @@ class Uploads:
                 return _incomplete(have)
             if have > total:
                 raise StoreError(400, "invalid", f"The upload has {have} bytes, but {total} were declared.")
-            given = {**session["given"], **_client_checksums(request, {})}
+            checksums = {**session["given"], **_client_checksums(request, {})}
             conditions = Preconditions(**session["conditions"])
-            wanted = NewObject(bucket, session["name"], session["body"], conditions)
-            created = await self._finish(wanted, part, given)
+            new = NewObject(bucket, session["name"], session["body"], conditions)
+            created = await self._finish(new, part, checksums)
             self._write(key, {**session, "done": created.generation})
             self._locks.pop(key, None)
             return created
@@ -139,22 +139,19 @@ class Uploads:
         self._file(key, "json").unlink(missing_ok=True)
         self._file(key, "part").unlink(missing_ok=True)
 
-    async def _finish(self, wanted: NewObject, part: Path, given: Mapping[str, str]) -> StoredObject:
+    async def _finish(self, new: NewObject, part: Path, checksums: Mapping[str, str]) -> StoredObject:
         """Compare the part with the client's checksums, and make it an object.
 
         Raises:
             StoreError: 400 for a checksum that does not match; then nothing changes.
         """
         sums = await asyncio.to_thread(checksums_of, part)
-        for (label, key), found in zip((("CRC32C", "crc32c"), ("MD5", "md5")), sums, strict=True):
-            expected = given.get(key)
-            if expected and expected != found:
-                raise StoreError(
-                    400,
-                    "invalid",
-                    f'Provided {label} hash "{expected}" doesn\'t match calculated {label} hash "{found}".',
-                )
-        return self._store.put(wanted, part, sums)
+        for (label, key), computed in zip((("CRC32C", "crc32c"), ("MD5", "md5")), sums, strict=True):
+            expected = checksums.get(key)
+            if expected and expected != computed:
+                match = f'doesn\'t match calculated {label} hash "{computed}".'
+                raise StoreError(400, "invalid", f'Provided {label} hash "{expected}" {match}')
+        return self._store.put(new, part, sums)
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Path]:
@@ -270,13 +267,13 @@ class _Multipart:
             self._newline = b"\n"
         self._buffer = self._newline + self._buffer
         await self._until(2 * self._newline)
-        found = await self._until(self._newline + self._line)
+        head = await self._until(self._newline + self._line)
         headers = (await self._until(2 * self._newline)).decode("latin-1").lower()
         for line in headers.splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "content-type":
                 self.kind = value.strip()
-        return found
+        return head
 
     async def content(self) -> AsyncIterator[bytes]:
         """The second part. Raises StoreError 400 when its end is missing."""
@@ -288,8 +285,8 @@ class _Multipart:
             if len(buffer) > keep:
                 yield buffer[:-keep]
                 buffer = buffer[-keep:]
-        content, found, rest = buffer.rpartition(closing)
-        if not found or not rest.startswith(b"--"):
+        content, boundary, rest = buffer.rpartition(closing)
+        if not boundary or not rest.startswith(b"--"):
             raise StoreError(400, "badContent", "The multipart body ends without its closing boundary.")
         yield content
 
@@ -301,8 +298,8 @@ class _Multipart:
                 raise StoreError(400, "badContent", "The multipart body does not have two parts.") from None
             if len(self._buffer) > 2 * JSON_LIMIT and mark not in self._buffer:
                 raise StoreError(400, "badContent", "The multipart body's first part is too large.")
-        found, _, self._buffer = self._buffer.partition(mark)
-        return found
+        line, _, self._buffer = self._buffer.partition(mark)
+        return line
 
 
 def _boundary(kind: str) -> bytes:
@@ -315,13 +312,13 @@ def _boundary(kind: str) -> bytes:
 
 def _client_checksums(request: Request, resource: Mapping[str, Any]) -> dict[str, str]:
     """The client's checksums in base64, by `crc32c` and `md5`."""
-    found = {"crc32c": str(resource.get("crc32c") or ""), "md5": str(resource.get("md5Hash") or "")}
-    found["md5"] = request.headers.get("content-md5", found["md5"])
+    checksums = {"crc32c": str(resource.get("crc32c") or ""), "md5": str(resource.get("md5Hash") or "")}
+    checksums["md5"] = request.headers.get("content-md5", checksums["md5"])
     for part in request.headers.get("x-goog-hash", "").split(","):
         name, _, value = part.strip().partition("=")
-        if name in found and value:
-            found[name] = value
-    return {name: value for name, value in found.items() if value}
+        if name in checksums and value:
+            checksums[name] = value
+    return {name: value for name, value in checksums.items() if value}
 
 
 def _incomplete(have: int) -> Reply:

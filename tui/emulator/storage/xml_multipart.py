@@ -76,10 +76,10 @@ class XmlMultipartUploads:
             raise StoreError(
                 501, "NotImplemented", "The emulator supports single uploads with the JSON API only."
             )
-        one = self._store.get(bucket, name)
-        kind = str(one.body.get("contentType", "application/octet-stream"))
+        obj = self._store.get(bucket, name)
+        kind = str(obj.body.get("contentType", "application/octet-stream"))
         path = self._store.path(bucket, name)
-        return Reply(200, headers=media_headers(one), kind=kind, file=path, size=one.size)
+        return Reply(200, headers=media_headers(obj), kind=kind, file=path, size=obj.size)
 
     def _begin(self, request: Request, bucket: str, name: str) -> Reply:
         key = "x" + secrets.token_urlsafe(24)
@@ -123,9 +123,9 @@ class XmlMultipartUploads:
             await asyncio.to_thread(_join, part, paths)
             crc32c, _ = await asyncio.to_thread(checksums_of, part)
             body = {"componentCount": len(paths), **session["body"]}
-            made = self._store.put(NewObject(bucket, name, body), part, (crc32c, ""))
+            created = self._store.put(NewObject(bucket, name, body), part, (crc32c, ""))
         self._delete_files(key)
-        inner = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><ETag>{made.generation}</ETag>"
+        inner = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><ETag>{created.generation}</ETag>"
         reply = _xml("CompleteMultipartUploadResult", inner)
         return Reply(reply.status, reply.body, {"x-goog-hash": f"crc32c={crc32c}"}, reply.kind)
 
@@ -152,16 +152,16 @@ def _requested_parts(body: bytes) -> list[tuple[int, str]]:
         if b"<!" in body:
             raise ValueError
         root = ElementTree.fromstring(body)
-        found = []
+        parts = []
         for part in root:
             fields = {child.tag.rpartition("}")[2]: child.text or "" for child in part}
-            found.append((int(fields["PartNumber"]), fields["ETag"]))
+            parts.append((int(fields["PartNumber"]), fields["ETag"]))
     except (ElementTree.ParseError, KeyError, ValueError):
         raise StoreError(400, "MalformedXML", "The list of parts is malformed.") from None
-    numbers = [number for number, _ in found]
-    if not found or numbers != sorted(set(numbers)):
+    numbers = [number for number, _ in parts]
+    if not parts or numbers != sorted(set(numbers)):
         raise StoreError(400, "InvalidPartOrder", "The parts must be listed by ascending number.")
-    return found
+    return parts
 
 
 def _join(part: Path, sources: list[Path]) -> None:

@@ -40,19 +40,19 @@ def owners(field: str, names: Iterable[str]) -> list[str]:
     Raises:
         WireError: INVALID_ARGUMENT for none, too many, or a name of another form.
     """
-    found = []
+    matches = []
     for index, name in enumerate(names):
         match = _PARENT.fullmatch(name)
         if match is None:
             raise invalid(
                 (f"{field}[{index}]", f"{name!r} is not a resource name; write projects/PROJECT_ID")
             )
-        found.append(owner(match["parent"]))
-    if not found:
+        matches.append(owner(match["parent"]))
+    if not matches:
         raise invalid((field, "at least one is needed, e.g. projects/PROJECT_ID"))
-    if len(found) > MAX_RESOURCES:
-        raise invalid((field, f"has {len(found)} names; the maximum is {MAX_RESOURCES}"))
-    return list(dict.fromkeys(found))
+    if len(matches) > MAX_RESOURCES:
+        raise invalid((field, f"has {len(matches)} names; the maximum is {MAX_RESOURCES}"))
+    return list(dict.fromkeys(matches))
 
 
 def filter_plan(text: str) -> QueryPlan:
@@ -79,17 +79,17 @@ class EntryQuery:
         cls, names: Sequence[str], text: str, order_by: str, page_size: int, page_token: str
     ) -> EntryQuery:
         """Raises WireError: INVALID_ARGUMENT for an invalid request."""
-        found = frozenset(owners("resource_names", names))
+        projects = frozenset(owners("resource_names", names))
         order = " ".join(order_by.lower().split())
         if order not in _ORDERS:
             raise invalid(("order_by", f'{order_by!r}: write "timestamp asc" or "timestamp desc"'))
         if not 0 <= page_size <= MAX_PAGE:
             raise invalid(("page_size", f"{page_size} is not between 0 and {MAX_PAGE}"))
         newest_first = _ORDERS[order]
-        digest = query_digest("entries", *sorted(found), text, str(newest_first))
+        digest = query_digest("entries", *sorted(projects), text, str(newest_first))
         key = read_token(page_token, digest, (int, str, int))
         after = None if key is None else (int(key[0]), str(key[1]), int(key[2]))
-        return cls(found, filter_plan(text), newest_first, page_size or DEFAULT_PAGE, digest, after)
+        return cls(projects, filter_plan(text), newest_first, page_size or DEFAULT_PAGE, digest, after)
 
     def read(self, store: LogStore) -> tuple[list[StoredEntry], str]:
         """The page and the token of the next page, empty after the last one (reader's thread)."""
@@ -104,11 +104,11 @@ class EntryQuery:
         deadline = time.monotonic() + SCAN_SECONDS
         page: list[StoredEntry] = []
         last: StoredEntry | None = None
-        wanted = self.plan.entry
+        meets = self.plan.entry
         for count, record in enumerate(rows):
             if count % 1000 == 999 and last is not None and (time.monotonic() > deadline or store.closed):
                 return page, write_token(last.key, self.digest)
-            if wanted(record) and not _same(page[-1] if page else None, record):
+            if meets(record) and not _same(page[-1] if page else None, record):
                 if len(page) == self.size:
                     assert last is not None
                     return page, write_token(last.key, self.digest)

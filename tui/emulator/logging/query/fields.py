@@ -88,8 +88,8 @@ def _resource(rest: tuple[str, ...]) -> Field[LogSource]:
 
 
 def _log_id(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
-    wanted = only_text(call, 'log_id("app")')
-    return lambda source: source.log_id == wanted
+    log_id = only_text(call, 'log_id("app")')
+    return lambda source: source.log_id == log_id
 
 
 def _source(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
@@ -97,16 +97,16 @@ def _source(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
     name = only_text(call, "source(projects/my-project)")
     if _SOURCE.fullmatch(name) is None:
         raise refused(call, f"{name!r} is not projects/ID, folders/ID or organizations/ID")
-    wanted = name.removeprefix("projects/")
-    return lambda source: source.project == wanted
+    project = name.removeprefix("projects/")
+    return lambda source: source.project == project
 
 
 def _in_source(folded: str) -> Callable[[LogSource], bool]:
-    def found(source: LogSource) -> bool:
+    def meets(source: LogSource) -> bool:
         texts = (source.log_name, source.resource_type, *source.resource_labels.values())
         return any(folded in text.casefold() for text in texts)
 
-    return found
+    return meets
 
 
 _LOG_NAME: Field[LogSource] = Field(lambda source: source.log_name, defaulted=True)
@@ -124,8 +124,8 @@ def _by_source(
     make: Callable[[Call, FieldTable[LogSource]], Condition[LogSource]],
 ) -> Callable[[Call, FieldTable[StoredEntry]], Condition[StoredEntry]]:
     def condition(call: Call, _table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
-        wanted = make(call, SOURCE_FIELDS)
-        return lambda record: wanted(record.source)
+        condition = make(call, SOURCE_FIELDS)
+        return lambda record: condition(record.source)
 
     return condition
 
@@ -136,7 +136,7 @@ def _search_entry(text: str) -> Condition[StoredEntry]:
     # A number may be written in many ways.
     is_number = as_number(text) is not None
 
-    def found(record: StoredEntry) -> bool:
+    def meets(record: StoredEntry) -> bool:
         if folded in record.text.casefold():
             return True
         if (is_number or _may_contain(record, folded)) and _contains(record.json, folded):
@@ -144,13 +144,13 @@ def _search_entry(text: str) -> Condition[StoredEntry]:
         extra = record.extra
         return bool(extra and _contains(extra.get("labels"), folded)) or in_source(record.source)
 
-    return found
+    return meets
 
 
 def _json_payload(rest: tuple[str, ...]) -> Field[StoredEntry]:
     def get(record: StoredEntry) -> Any:
-        found = record.json
-        return MISSING if found is None else _walk(found, rest)
+        payload = record.json
+        return MISSING if payload is None else _walk(payload, rest)
 
     return Field(get, may_contain=_may_contain)
 
@@ -186,11 +186,11 @@ def _member(field: FieldDescriptor, path: tuple[str, ...]) -> FieldDescriptor:
     """The declared field of this path. Raises UnknownField."""
     for part in path[1:]:
         members = field.message_type.fields if field.message_type is not None else ()
-        found = next((member for member in members if member.json_name == part), None)
-        if found is None:
+        member_field = next((member for member in members if member.json_name == part), None)
+        if member_field is None:
             names = ", ".join(member.json_name for member in members) or "no parts"
             raise UnknownField(f"{'.'.join(path)!r} is not a field to filter by; {path[0]} has {names}")
-        field = found
+        field = member_field
     return field
 
 
@@ -209,8 +209,8 @@ def _declared(field: FieldDescriptor, path: tuple[str, ...]) -> Field[StoredEntr
 
 
 def _walk_or(extra: dict[str, Any], path: Sequence[str], default: Any) -> Any:
-    found = _walk(extra, path)
-    return default if found is MISSING else found
+    value = _walk(extra, path)
+    return default if value is MISSING else value
 
 
 def _walk(value: Any, path: Sequence[str]) -> Any:
@@ -289,8 +289,8 @@ def _undecided(name: str) -> Callable[[tuple[str, ...]], Field[LogSource]]:
 
 
 def _search_source(text: str) -> Condition[LogSource]:
-    found = _in_source(text.casefold())
-    return lambda source: found(source) or None
+    meets = _in_source(text.casefold())
+    return lambda source: meets(source) or None
 
 
 SOURCE_FIELDS: FieldTable[LogSource] = FieldTable(

@@ -40,25 +40,25 @@ def window(node: Node) -> RowRange:
     """The narrowest bounds that no entry which meets the filter lies outside of."""
     match node:
         case And(parts):
-            found = [window(part) for part in parts]
+            windows = [window(part) for part in parts]
             return RowRange(
-                max((w.first for w in found), default=FIRST),
-                min((w.last for w in found), default=LAST),
-                max((w.severity for w in found), default=0),
-                max((w.received for w in found), default=FIRST),
-                min((w.received_last for w in found), default=LAST),
-                max((w.either for w in found), default=(FIRST, FIRST)),
+                max((w.first for w in windows), default=FIRST),
+                min((w.last for w in windows), default=LAST),
+                max((w.severity for w in windows), default=0),
+                max((w.received for w in windows), default=FIRST),
+                min((w.received_last for w in windows), default=LAST),
+                max((w.either for w in windows), default=(FIRST, FIRST)),
             )
         case Or(parts) if (either := _either(node)) is not None:
             return RowRange(either=either)
         case Or(parts):
-            found = [window(part) for part in parts]
+            windows = [window(part) for part in parts]
             return RowRange(
-                min(w.first for w in found),
-                max(w.last for w in found),
-                min(w.severity for w in found),
-                min(w.received for w in found),
-                max(w.received_last for w in found),
+                min(w.first for w in windows),
+                max(w.last for w in windows),
+                min(w.severity for w in windows),
+                min(w.received for w in windows),
+                max(w.received_last for w in windows),
             )
         case Comparison(tuple(path), operator, Value(text)) if not node.presence:
             return _bounds(canonical(path), operator, text)

@@ -29,7 +29,7 @@ class TextQuery:
     """What is looked for: words that stand anywhere, and phrases."""
 
     def __init__(self, text: str) -> None:
-        self.phrases = [found for phrase in _PHRASE.findall(text) if (found := words(phrase))]
+        self.phrases = [phrase_words for phrase in _PHRASE.findall(text) if (phrase_words := words(phrase))]
         self.words = frozenset(words(_PHRASE.sub(" ", text)))
 
     @property
@@ -39,28 +39,28 @@ class TextQuery:
 
     def missing(self, texts: Iterator[str]) -> bool:
         """Whether a word or a phrase is in none of the texts; a phrase is within one."""
-        wanted, phrases = set(self.words), list(self.phrases)
+        missing, phrases = set(self.words), list(self.phrases)
         for text in texts:
-            if not wanted and not phrases:
+            if not missing and not phrases:
                 break
-            found = words(text)
-            wanted.difference_update(found)
-            phrases = [phrase for phrase in phrases if not _within(phrase, found)]
-        return bool(wanted or phrases)
+            text_words = words(text)
+            missing.difference_update(text_words)
+            phrases = [phrase for phrase in phrases if not _within(phrase, text_words)]
+        return bool(missing or phrases)
 
 
-def _within(phrase: list[str], found: list[str]) -> bool:
+def _within(phrase: list[str], text_words: list[str]) -> bool:
     size = len(phrase)
-    return any(found[at : at + size] == phrase for at in range(len(found) - size + 1))
+    return any(text_words[at : at + size] == phrase for at in range(len(text_words) - size + 1))
 
 
 def _query(call: Call, at: int) -> TextQuery:
-    given = call.arguments[at]
-    if isinstance(given, Call) or not given.quoted:
+    argument = call.arguments[at]
+    if isinstance(argument, Call) or not argument.quoted:
         raise refused(call, 'takes its words in quotes, e.g. SEARCH("hello world")')
-    query = TextQuery(given.text)
+    query = TextQuery(argument.text)
     if query.empty:
-        raise refused(call, f"{given.text!r} has no word to look for")
+        raise refused(call, f"{argument.text!r} has no word to look for")
     return query
 
 
