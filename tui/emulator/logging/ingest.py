@@ -25,7 +25,7 @@ from tui.emulator.paths import AttemptDir, StateDir
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
-"""Between two reads of the files, while there are jobs to watch."""
+"""Interval between reads of the files while there are jobs to watch."""
 ROUND_SECONDS = 0.1
 """Longest time of a round, so that other writers do not wait longer."""
 RETRY_MIN, RETRY_MAX = 0.5, 10.0
@@ -133,7 +133,7 @@ class LogCollector:
         try:
             await self._store.write(self._finish, keys)
         except sqlite3.Error as error:
-            # Its files are deleted, so a later start finds nothing to read either.
+            # The job's files are deleted, so a later start finds nothing to read either.
             log.warning("the log of %s: %s", job.name, error)
         async with self._ended:
             self._ended.notify_all()
@@ -187,7 +187,7 @@ class LogCollector:
     # -- in the writer's thread
 
     def _round(self, streams: Sequence[OutputFile]) -> bool:
-        """Read each file further; return whether there is more to read at once."""
+        """Read the next part of each file; return whether more can be read at once."""
         self._store_messages()
         until = time.monotonic() + ROUND_SECONDS
         more = False
@@ -211,7 +211,7 @@ class LogCollector:
     def _advance(self, stream: OutputFile) -> bool:
         if not stream.ready:
             self._open_source(stream)
-        # Read before the file: an end in between is handled in the next round.
+        # Read the status before the file: an end in between is handled in the next round.
         ended = stream.ended
         chunk = stream.read(ended, self._store.receipts.time_ns())
         if chunk is None:

@@ -21,16 +21,16 @@ from tui.emulator.logging.store import COLUMNS, FIRST, LAST, LogStore
 log = logging.getLogger(__name__)
 
 PACK_SECONDS = 2.0
-"""Between two looks for rows to pack."""
+"""Interval of the search for rows to pack."""
 IDLE_SECONDS = 60.0
-"""After it, a source that got no entries is packed to its end."""
+"""Idle time after which all rows of a source are packed."""
 STEP_ROWS = 2 * BLOCK
 """Rows that one step packs, because other writers wait for it."""
 STEP_BYTES = 1 << 24
 STEP_BLOCKS = 4
-"""Blocks that one step writes anew with rows that came late."""
+"""Blocks that one step rewrites with late rows."""
 LEAST = BLOCK // 4
-"""Fewer rows are left until more have come: their block would be small, or others be rewritten for them."""
+"""Fewest rows to pack: fewer would make a small block or rewrite others."""
 
 
 async def run_packing(store: LogStore) -> None:
@@ -50,20 +50,20 @@ class Packer:
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._left: dict[int, int] = {}
-        """Rows that the last look at a source left."""
+        """Source → rows left by the last check."""
 
     async def pack(self) -> None:
-        """Pack the sources that have got many rows since the last look, and all rows of idle ones.
+        """Pack the sources with many new rows since the last check, and all rows of idle ones.
 
         Raises:
-            sqlite3.Error: the rest is packed by a later call.
+            sqlite3.Error: a later call packs the rest.
         """
         now = time.monotonic()
         for source in self._store.sources():
             added, at = self._store.added.get(source.id, (0, 0.0))
             idle = now - at > IDLE_SECONDS
             left = self._left.get(source.id)
-            # Rows that can't be packed yet are not looked at again for each new one.
+            # Don't check rows that can't be packed yet again for each new one.
             if left is not None and not (idle and added) and added < max(BLOCK, left // 4):
                 continue
             position: int | None = FIRST
@@ -90,14 +90,14 @@ class Packer:
             return None
         whole = _whole(rows)
         if not whole:
-            # So many entries of one timestamp stay rows: they would be one block.
+            # That many entries of one timestamp stay rows: they would be one block.
             return rows[-1][1]
         heads = list(islice(blocks.between(db, source, whole[0][1], whole[-1][1]), STEP_BLOCKS + 1))
         if len(heads) > STEP_BLOCKS:
             heads.pop()
             whole = [row for row in whole if row[1] <= heads[-1].last]
         if len(whole) >= LEAST:
-            # Beside a block that can't be decoded they stay rows.
+            # Rows beside an undecodable block stay rows.
             with contextlib.suppress(DamagedBlock):
                 self._replace(source, whole, heads)
         return whole[-1][1]
@@ -122,7 +122,7 @@ class Packer:
                 break
         else:
             if len(rows) <= STEP_ROWS:
-                # A row of another timestamp: the last ones are all there are.
+                # With a row of another timestamp, all rows of the last one are present.
                 rows.append((source, limit, "", 0, 0, "", 0))
         return rows if len(rows) > 1 else None
 

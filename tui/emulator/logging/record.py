@@ -33,13 +33,13 @@ EntryRow = tuple[int, int, str, int, int, str | bytes, int]
 
 
 class ReceiptClock:
-    """The time of receipt, which never goes back: a reader asks for what came after the newest that it has.
+    """A monotonic clock for receive times, so that readers can ask for entries newer than the last one.
 
-    Where the time of day is set back, this one stands still until it is reached again. Any thread may ask.
+    If the time of day is set back, the clock stands still until it catches up. Thread-safe.
     """
 
     def __init__(self, database: Path) -> None:
-        """No earlier than the last change of the database, by an earlier server."""
+        """Start no earlier than the last change of the database by an earlier server."""
         self._lock = threading.Lock()
         self._latest = 0
         for path in (database, database.with_name(f"{database.name}-wal")):
@@ -100,7 +100,7 @@ class StoredEntry:
 
     @property
     def text(self) -> str:
-        """The textPayload, empty where there is none."""
+        """The textPayload, or ""."""
         payload = self.row[5]
         if self.row[4] == TEXT and isinstance(payload, str):
             return payload
@@ -118,7 +118,7 @@ class StoredEntry:
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The whole entry in REST form if a client wrote it; else empty."""
+        """The whole entry in REST form if a client wrote it, else empty."""
         if self._extra is None:
             self._extra = {}
             if self.row[4] == MESSAGE:
@@ -126,7 +126,7 @@ class StoredEntry:
                 try:
                     self._extra = json_format.MessageToDict(entry)
                 except TypeError:
-                    # A protoPayload of an unknown type can be passed on but not read.
+                    # A protoPayload of an unknown type can be forwarded but not parsed.
                     entry.ClearField("proto_payload")
                     self._extra = json_format.MessageToDict(entry)
         return self._extra
@@ -161,7 +161,7 @@ def _set_time(field: Timestamp, nanoseconds: int) -> None:
 
 def fill_struct(target: struct_pb2.Struct, values: Mapping[str, Any]) -> None:
     """Copy a JSON object to an empty Struct; much faster than `json_format.ParseDict`."""
-    # Without this an empty object would leave the field unset.
+    # Otherwise an empty object would leave the field unset.
     target.SetInParent()
     fields = target.fields
     for name, value in values.items():

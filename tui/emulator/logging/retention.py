@@ -17,15 +17,15 @@ log = logging.getLogger(__name__)
 RETENTION_SECONDS = 30 * 86_400
 """Retention after an entry's timestamp, as in the `_Default` bucket (docs/facts/vertex.md 5)."""
 INTERVAL_SECONDS = 6 * 3600.0
-"""Between two deletions of what is too old."""
+"""Interval between deletions of old entries."""
 SIZE_SECONDS = 5.0
-"""Between two looks at the size."""
+"""Interval between checks of the size."""
 _ROOM_SHARE = 16
-"""Above the bound, this share of it becomes free, so that not each look deletes."""
+"""Share of the bound to free at once, so that not every check deletes."""
 
 
 async def run_retention(store: LogStore, max_bytes: int) -> None:
-    """Delete what is too old or too much, until cancelled; retry after a disk error."""
+    """Delete entries above the age or size limit until cancelled; retry after a disk error."""
     due = time.monotonic()
     while True:
         try:
@@ -54,7 +54,7 @@ async def delete_older(store: LogStore, before: int) -> int:
 async def delete_job(store: LogStore, job: JobRecord) -> int:
     """Delete all entries of a deleted job; return their number.
 
-    What can't be deleted now goes when it is too old.
+    Entries that can't be deleted now are deleted when too old.
     """
     labels = {"project_id": job.project, "job_id": job.id}.items()
     try:

@@ -37,15 +37,15 @@ P = ParamSpec("P")
 
 VERSION = 2
 _WITHOUT_BLOCKS = 1
-"""The version before, which had rows only."""
+"""Previous layout version, with rows only."""
 READERS = 3
 _BUSY_SECONDS = 10
 _INCREMENTAL = 2
-"""SQLite's number of the mode in which a file is shortened on request."""
+"""SQLite's number of the incremental vacuum mode."""
 _FREE_PAGES = 256
-"""Unused pages that stay in the file for new entries."""
+"""Unused pages kept in the file for new entries."""
 _PAGES_PER_STEP = 2000
-"""Pages that one step gives back, because other writers wait for it."""
+"""Pages freed per step, because other writers wait for it."""
 DELETE_BATCH = 5_000
 """Maximum number of entries deleted in one transaction."""
 FIRST, LAST = 0, 2**63 - 1
@@ -84,7 +84,7 @@ class RowRange:
     received_last: int = LAST
     """Earliest and latest time of receipt."""
     either: tuple[int, int] = (FIRST, FIRST)
-    """Earliest timestamp, or else earliest time of receipt: one of the two is reached."""
+    """Earliest timestamp and earliest receive time; an entry has to reach one of them."""
 
     def holds(self, timestamp: int, severity: int, received: int) -> bool:
         """Whether an entry lies within."""
@@ -136,7 +136,8 @@ class LogStore:
         self._closed = threading.Event()
         self.blocks = BlockTable()
         self.added: dict[int, tuple[int, float]] = {}
-        """Of each source, new entries not yet considered for blocks, and when the last came (monotonic)."""
+        """Source → number of new entries not considered for blocks yet, and when the last arrived
+        (monotonic)."""
         try:
             self._db = self._open()
         except sqlite3.Error as error:
@@ -160,7 +161,7 @@ class LogStore:
         return self._closed.is_set()
 
     async def write(self, work: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
-        """Run `work` in the writer's thread, as the methods below that write need."""
+        """Run `work` in the writer's thread, as the writing methods below require."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, lambda: work(*args, **kw))
 
     async def read(self, work: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
@@ -292,28 +293,28 @@ class LogStore:
         return newest
 
     def used(self) -> int:
-        """Bytes of the file that are in use."""
+        """Return the number of used bytes of the file."""
         pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
         return (pages - free) * size
 
     def give_back_room(self) -> bool:
-        """Shorten the file by some of the room of deleted entries; return whether more can be given back."""
+        """Free some space of deleted entries; return whether more can be freed."""
         free = self._pragma("freelist_count")
         if free <= _FREE_PAGES:
             return False
         if self._pragma("auto_vacuum") == _INCREMENTAL:
-            # Not by `execute`, which takes only the first of the statement's steps.
+            # `execute` would run only the first step of the statement.
             self._db.executescript(f"PRAGMA incremental_vacuum({min(_PAGES_PER_STEP, free - _FREE_PAGES)})")
         elif free < self._pragma("page_count") // 2:
             return False
         else:
-            # Once for a file of an earlier version: it is written anew.
+            # Rewrite a file of an earlier version once.
             self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             self._db.execute("VACUUM")
         more = self._pragma("freelist_count") > _FREE_PAGES
         if not more:
-            # Else the write-ahead log keeps the size that the deletion took. It waits for readers; writers
-            # must not wait for as long.
+            # Otherwise the write-ahead log keeps the size of the deletion. Truncation waits for readers;
+            # writers must not wait that long.
             self._db.execute("PRAGMA busy_timeout = 200")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._db.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
@@ -466,7 +467,7 @@ class LogStore:
 
     def _open(self) -> sqlite3.Connection:
         db = self._connect()
-        # Before anything is written: only a new file takes it.
+        # Set before anything is written: only a new file accepts it.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         # Entries lost in a power failure are read again from the output files: their offsets are lost too.

@@ -35,7 +35,7 @@ MAX_LINE = 4 * 1024 * 1024
 REWRITE_SECONDS = 2.0
 """A line that rewrites itself with carriage returns, as bars do, is stored in parts, one each this often."""
 STALE_SECONDS = 2.0
-"""After it, output without a stamp has the file's modification time: its runner has ended."""
+"""Age after which output without a stamp gets the file's modification time, since its runner has ended."""
 MICROSECOND = 1000
 STAMP = 16
 SLACK = 10**9
@@ -66,21 +66,21 @@ class OutputFile:
         self.last = 0
         self.done = False
         self.ready = False
-        """Its source and offset in the store are known."""
+        """Whether source and offset in the store are known."""
         self.fresh = True
-        """None of its entries after the offset are in the store."""
+        """Whether no entry after the offset is in the store."""
         self.ended = False
-        """The attempt has ended: the file does not grow any more."""
+        """Whether the attempt has ended, so that the file no longer grows."""
         self._path = attempt.output(replica, stream)
         self._severity = DEFAULT_SEVERITY[stream]
         self._stamps = _Stamps(attempt.stamps(replica, stream), attempt.plan)
         self._waiting_since: float | None = None
         self._positioned = False
-        """The read position is known to be behind any hole."""
+        """Whether the read position is known to be behind any hole."""
         self._missing = 0
-        """Bytes of a hole that the read position was in, until the entry that says so."""
+        """Bytes of a hole around the read position, until an entry reports them."""
         self._released = 0
-        """Bytes at the file's start that take no room any more."""
+        """Freed bytes at the file's start."""
         self._rewritten_at = time.monotonic()
         mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
         self._insert_id = f"{attempt.number:02x}%012x{mark}"
@@ -129,25 +129,25 @@ class OutputFile:
             start = hole_end(file.fileno(), self.offset, size)
             if start > self.offset:
                 file.seek(start)
-                # A line that begins in the hole is of no use.
+                # A line that starts in the hole is unusable.
                 line = file.readline(MAX_LINE)
                 end = start + len(line) if line.endswith(b"\n") else start
                 self._missing, self.offset = end - self.offset, end
         self._positioned = True
 
     def release(self, kept: int) -> None:
-        """Give the room of the stored output back to the disk, but for its last `kept` bytes."""
+        """Free the disk space of the stored output except its last `kept` bytes."""
         if self._released < 0 or self.offset - kept - self._released < CHUNK:
             return
         try:
             self._released = punch_hole(self._path, self.offset - kept)
         except OSError as error:
-            # It stays on the disk, which loses nothing.
+            # The output stays on disk, and nothing is lost.
             log.warning("%s keeps its room: %s", self._path, error.strerror)
             self._released = -1
 
     def _rewritten(self, data: bytes) -> int:
-        """How much of an unfinished line to store: up to its last rewriting, and not too often."""
+        """Return how much of an unfinished line to store: up to its last rewriting, and not too often."""
         now = time.monotonic()
         if now - self._rewritten_at < REWRITE_SECONDS:
             return 0
@@ -264,7 +264,7 @@ class _Stamps:
         self._path = path
         self._plan = plan
         self.before = 0
-        """A time (ns) after which what follows the read position was written; 0 where it is not known."""
+        """Time (ns) after which the output behind the read position was written; 0 if unknown."""
         self._read = 0
         self._sizes = array("q")
         self._times = array("q")

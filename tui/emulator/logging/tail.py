@@ -36,7 +36,7 @@ MAX_BUFFERED = 200_000
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024
 """Limits of a session's buffer; further entries are only counted (NOT_CONSUMED)."""
 BATCH_SECONDS = 0.05
-"""Time that the first entry after an idle period waits for others, also with a window of 0."""
+"""Delay of the first entry after an idle period to batch others, also with a window of 0."""
 DUPLICATE_SECONDS = 2.0
 """Maximum delay of a duplicate entry."""
 

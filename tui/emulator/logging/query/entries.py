@@ -1,4 +1,4 @@
-"""What a client asks for: whose entries, which of them, in which order, from where on."""
+"""Queries of entries: owners, filter, order and start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_RESOURCES = 100
 DEFAULT_PAGE, MAX_PAGE = 50, 1000
 """Limits of entries.list (docs/facts/vertex.md 5.3)."""
 SCAN_SECONDS = 10.0
-"""After it a list returns the entries found so far and a token, as the API allows."""
+"""Longest scan in seconds; then a list returns the entries found so far and a token, as the API allows."""
 
 _PARENT = re.compile(
     r"(?P<parent>(?:projects|organizations|folders|billingAccounts)/[^/\s]+)"

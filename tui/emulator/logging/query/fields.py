@@ -1,7 +1,7 @@
-"""What a filter over log entries may speak of.
+"""Fields and functions of filters over log entries.
 
-Words without a field are looked for in the payload, the labels, the log's name and the resource; not in
-insert ids and times, where they would match by accident.
+Words without a field are searched in the payload, the labels, the log's name and the resource; insert ids and
+times would match by accident.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tui.emulator.logging.record import JSON, LogEntryPb, LogSource, StoredEntry
 
 _NAMES = [field.json_name for field in LogEntryPb.DESCRIPTOR.fields]
 _SNAKE = {field.name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields if "_" in field.name}
-"""Both `text_payload` and `textPayload` are understood."""
+"""Field names; both `text_payload` and `textPayload` are accepted."""
 _HINT = (
     "use one of resource, labels, severity, timestamp, textPayload, jsonPayload, logName or insertId, "
     "or put text to search for in quotes"
@@ -49,11 +49,11 @@ _HINT = (
 SOURCE_NAMES = frozenset({"resource", "logName"})
 """Fields that all entries of a source have in common."""
 SOURCE_FUNCTIONS = frozenset({"log_id", "source"})
-"""Functions that ask for nothing else."""
+"""Functions that test only these fields."""
 
 _SOURCE = re.compile(r"(?:projects|folders|organizations|billingAccounts)/[^/\s]+")
 _NEVER_ESCAPED = re.compile(r"[a-z0-9 _.,:;=@#%()\[\]-]*")
-"""Text that JSON writes as it is, unless all of it is written as \\u escapes."""
+r"""Text that JSON does not escape, unless all of it is written as \u escapes."""
 
 
 def canonical(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def severity_value(text: str) -> int:
     return int(text) if text.isdecimal() else int(Severity.parse(text))
 
 
-# What a source answers.
+# Fields of a source.
 
 
 def _resource(rest: tuple[str, ...]) -> Field[LogSource]:
@@ -93,7 +93,7 @@ def _log_id(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
 
 
 def _source(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
-    """Of this very project, folder or organization, not of what is below it."""
+    """Match this project, folder or organization only, not its descendants."""
     name = only_text(call, "source(projects/my-project)")
     if _SOURCE.fullmatch(name) is None:
         raise refused(call, f"{name!r} is not projects/ID, folders/ID or organizations/ID")
@@ -112,7 +112,7 @@ def _in_source(folded: str) -> Callable[[LogSource], bool]:
 _LOG_NAME: Field[LogSource] = Field(lambda source: source.log_name, defaulted=True)
 
 
-# What an entry answers.
+# Fields of an entry.
 
 
 def _of_entry(field: Field[LogSource]) -> Field[StoredEntry]:
@@ -161,9 +161,9 @@ def _labels(rest: tuple[str, ...]) -> Field[StoredEntry]:
 
 
 def _other(name: str) -> FieldEntry[StoredEntry]:
-    """A part of an entry that only a client writes; it is read from the entry's REST form.
+    """Return a field that only clients write, read from the entry's REST form.
 
-    A part that the API declares is there with its default where a client left it out.
+    A field that the API declares has its default if a client left it out.
     """
     declared = next(field for field in LogEntryPb.DESCRIPTOR.fields if field.json_name == name)
     known = declared.message_type is not None and declared.message_type.full_name.startswith(
@@ -277,7 +277,7 @@ ENTRY_FIELDS: FieldTable[StoredEntry] = FieldTable(
 )
 
 
-# A source decides what it can; everything else about its entries stays open.
+# The source decides what it can; the rest of its entries stays undecided.
 
 
 def _undecided(name: str) -> Callable[[tuple[str, ...]], Field[LogSource]]:

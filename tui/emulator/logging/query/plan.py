@@ -1,4 +1,4 @@
-"""How a filter over log entries is answered: how much of it the sources and SQLite decide beforehand."""
+"""Query plans: how much of a filter the sources and SQLite decide beforehand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIME, _SEVERITY, _RECEIVED = ("timestamp",), ("severity",), ("receiveTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """Which sources are read, which of their rows, and what is asked of each row."""
+    """The sources to read, the range of rows, and the test of each row."""
 
     source: Condition[LogSource]
     window: RowRange
@@ -29,7 +29,7 @@ class QueryPlan:
 
 
 def query_plan(node: Node) -> QueryPlan:
-    """Raises FilterError for a filter that means nothing for log entries."""
+    """Plan a query. Raises FilterError for an invalid filter of log entries."""
     compiled(node, ENTRY_FIELDS)
     parts = node.parts if isinstance(node, And) else (node,)
     rest = And(tuple(part for part in parts if not _settled(part)))
@@ -37,7 +37,7 @@ def query_plan(node: Node) -> QueryPlan:
 
 
 def window(node: Node) -> RowRange:
-    """The narrowest bounds that no entry which meets the filter lies outside of."""
+    """Return the narrowest bounds that contain all matching entries."""
     match node:
         case And(parts):
             windows = [window(part) for part in parts]
@@ -82,7 +82,7 @@ def _bounds(path: tuple[str, ...], operator: str, text: str) -> RowRange:
 
 
 def _either(node: Or) -> tuple[int, int] | None:
-    """The bounds of `timestamp>=A OR receiveTimestamp>=B`; `None` for any other disjunction."""
+    """Return the bounds of `timestamp>=A OR receiveTimestamp>=B`, or `None` for other disjunctions."""
     bounds: dict[tuple[str, ...], int] = {}
     for part in node.parts:
         match part:
@@ -94,7 +94,7 @@ def _either(node: Or) -> tuple[int, int] | None:
 
 
 def _settled(node: Node) -> bool:
-    """Whether the choice of sources and the window decide this part of a conjunction altogether."""
+    """Whether sources and window fully decide this part of a conjunction."""
     match node:
         case And(parts) | Or(parts):
             return all(_of_source(part) for part in parts)

@@ -16,17 +16,17 @@ from tui.emulator.logging.record import LogSource, StoredEntry
 _DELIMITERS = re.compile(
     r"(?:%(?:2[16BbCc0589]|25(?:26|20)|3[BbDdAa]|7[Cc]|5[DdBb]|0[Aa])|[\[\]<>(){}|!;,'\"*&?+/:=@.\-$%\\_\s])+"
 )
-"""What separates words: signs, blanks, and signs as an address encodes them."""
+"""Separators of words: punctuation, blanks, and their URL-encoded forms."""
 _PHRASE = re.compile(r"`([^`]*)`")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in small letters."""
+    """Return the words of a text in lower case."""
     return [word for word in _DELIMITERS.split(text.casefold()) if word]
 
 
 class TextQuery:
-    """What is looked for: words that stand anywhere, and phrases."""
+    """The query: words that may stand anywhere, and phrases."""
 
     def __init__(self, text: str) -> None:
         self.phrases = [phrase_words for phrase in _PHRASE.findall(text) if (phrase_words := words(phrase))]
@@ -34,11 +34,11 @@ class TextQuery:
 
     @property
     def empty(self) -> bool:
-        """Whether it asks for nothing."""
+        """Whether the query has no words."""
         return not self.words and not self.phrases
 
     def missing(self, texts: Iterator[str]) -> bool:
-        """Whether a word or a phrase is in none of the texts; a phrase is within one."""
+        """Whether some word or phrase is in none of the texts; a phrase must be within one."""
         missing, phrases = set(self.words), list(self.phrases)
         for text in texts:
             if not missing and not phrases:
@@ -65,7 +65,7 @@ def _query(call: Call, at: int) -> TextQuery:
 
 
 def search_entry(call: Call, table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
-    """`SEARCH("words")` in all of an entry, `SEARCH(field, "words")` in one field."""
+    """Return the condition of `SEARCH("words")` over an entry, or `SEARCH(field, "words")` over a field."""
     if len(call.arguments) not in {1, 2}:
         raise refused(call, "takes words, or a field and words")
     query = _query(call, len(call.arguments) - 1)
@@ -81,7 +81,7 @@ def search_entry(call: Call, table: FieldTable[StoredEntry]) -> Condition[Stored
 
 
 def search_source(call: Call, table: FieldTable[LogSource]) -> Condition[LogSource]:
-    """The same where only the source of entries is known: what it lacks an entry may have."""
+    """Return the condition if only the source is known; missing words may be in the entry."""
     search_entry(call, table)  # type: ignore[arg-type]
     return lambda source: None
 
