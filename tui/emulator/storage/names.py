@@ -20,7 +20,7 @@ _TOP = "\U0010ffff"
 
 
 class BadName(ValueError):
-    """The name can't be used; the message says why."""
+    """The name is invalid; the message says why."""
 
 
 def check_bucket(name: str) -> str:
@@ -63,7 +63,7 @@ def check_object(name: str) -> str:
 
 
 def file_of(root: Path, name: str) -> Path:
-    """The file of an object in the bucket's folder `root`, never outside it, not through a link either.
+    """Return the file of an object in the bucket's folder `root`, never outside it, not even through a link.
 
     Raises BadName.
     """
@@ -76,10 +76,10 @@ def file_of(root: Path, name: str) -> Path:
 def walk(
     folder: str, prefix: str, start: str, placeholder: Callable[[str], bool], at: str = ""
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Objects whose names begin with `prefix` and are not before `start`, in the order of their names.
+    """Yield objects with this name prefix from `start` on, in order of name.
 
-    Folders without such objects are skipped. Links are not objects. `placeholder` returns whether a name
-    that ends with a slash is an object itself.
+    Folders without such objects are skipped. Links are not objects. `placeholder` tells whether a name that
+    ends with a slash is an object itself.
     """
     try:
         with os.scandir(folder) as listing:
@@ -102,7 +102,7 @@ def walk(
 
 
 def after_prefix(prefix: str) -> str:
-    """The first text in order after all texts that begin with `prefix`."""
+    """Return the first text that sorts after all texts with this prefix."""
     last = prefix[-1:]
     return prefix[:-1] + chr(ord(last) + 1) if last and last < _TOP else prefix + _TOP
 

@@ -1,4 +1,4 @@
-"""Objects over the JSON API: resource, list, upload, download, compose, copy, rewrite, delete."""
+"""The JSON API of objects: resource, list, upload, download, compose, copy, rewrite, delete."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Objects:
         raise StoreError(400, "invalid", f"uploadType is media, multipart or resumable, not {kind[:40]!r}.")
 
     async def download(self, request: Request, bucket: str, name: str) -> Reply:
-        """The content, or the requested range of it. Raises StoreError 304, 404, 416."""
+        """Answer with the content or the requested range. Raises StoreError 304, 404, 416."""
         obj = await self._read(request, bucket, name)
         path = self._store.path(bucket, name)
         headers = media_headers(obj)
@@ -104,14 +104,14 @@ class Objects:
         return Reply.of(object_json(obj, self._base))
 
     def _current(self, request: Request, bucket: str, name: str) -> StoredObject:
-        """The object, of the requested generation if any: only the newest one is kept."""
+        """Return the object, of the requested generation if any; only the newest one is kept."""
         obj = self._store.get(bucket, name)
         if request.number("generation", obj.generation) != obj.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
         return obj
 
     async def _read(self, request: Request, bucket: str, name: str) -> StoredObject:
-        """The object with its checksums, if the conditions of a read hold."""
+        """Return the object with checksums if the conditions of the read hold."""
         obj = self._current(request, bucket, name)
         conditions = conditions_of(request)
         replace(conditions, not_generation=None, not_metageneration=None).check(obj)
@@ -121,14 +121,14 @@ class Objects:
         return await self._summed(obj)
 
     async def _summed(self, obj: StoredObject) -> StoredObject:
-        """The object with checksums, which are computed here for a file that a job wrote."""
+        """Return the object with checksums, computed here for a file that a job wrote."""
         if obj.crc32c or obj.name.endswith("/"):
             return obj
         sums = await asyncio.to_thread(checksums_of, self._store.path(obj.bucket, obj.name))
         return self._kept(obj, sums)
 
     async def _all_summed(self, ones: Sequence[StoredObject]) -> list[StoredObject]:
-        """The objects of a page, with checksums up to `LIST_CHECKSUM_BYTES`."""
+        """Return the objects of a page, with checksums up to `LIST_CHECKSUM_BYTES`."""
         left, unsummed = LIST_CHECKSUM_BYTES, []
         for obj in ones:
             if not obj.crc32c and not obj.name.endswith("/") and obj.size <= left:
@@ -253,7 +253,7 @@ class Objects:
 
 
 def _sums_as_listed(root: Path, obj: StoredObject) -> tuple[str, str] | None:
-    """Checksums; None for a deleted file, empty ones for a file that was written meanwhile."""
+    """Return the checksums; None for a deleted file, empty ones for a file written meanwhile."""
     path = root / obj.name
     try:
         sums, now = checksums_of(path), path.lstat()
@@ -274,9 +274,9 @@ def _join(part: Path, sources: Sequence[Path]) -> None:
 
 
 def _range(text: str, size: int) -> tuple[int, int, bool]:
-    """First and last byte, and whether a range was requested; first > last if it can't be satisfied.
+    """Return first and last byte and whether a range was requested; first > last if it can't be satisfied.
 
-    An invalid range, or several ranges, count as none: the service replies with the whole content then.
+    An invalid range or several ranges count as no range: the service then replies with the whole content.
     """
     match = _RANGE.fullmatch(text.strip())
     if match is None or not (match[1] or match[2]):
@@ -289,7 +289,7 @@ def _range(text: str, size: int) -> tuple[int, int, bool]:
 
 
 def _position(token: str) -> str:
-    """Name at which a page begins. Raises StoreError 400."""
+    """Return the name at which a page begins. Raises StoreError 400."""
     try:
         return base64.b64decode(token, altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Resources of buckets and objects in the JSON API's form."""
+"""Resources of buckets and objects in JSON API format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUCKET_FIELDS = (
     "hierarchicalNamespace", "autoclass", "customPlacementConfig", "rpo", "encryption",
     "defaultEventBasedHold",
 )  # fmt: skip
-"""Fields of a bucket that a client may set; all but location and class are only stored."""
+"""Fields of a bucket that a client may set; all except location and class are only stored."""
 
 
 def bucket_json(bucket: Bucket, base: str, project_number: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def bucket_json(bucket: Bucket, base: str, project_number: str) -> dict[str, Any
 
 
 def layout_json(bucket: dict[str, Any]) -> dict[str, Any]:
-    """The storage layout of a bucket of `bucket_json`; gcloud asks for it before it lists or copies.
+    """Return the storage layout of a bucket of `bucket_json`; gcloud requests it before it lists or copies.
 
     https://docs.cloud.google.com/storage/docs/json_api/v1/buckets/getStorageLayout
     """
@@ -81,7 +81,7 @@ def object_json(obj: StoredObject, base: str) -> dict[str, Any]:
 
 
 def media_headers(obj: StoredObject) -> dict[str, str]:
-    """Headers of a download that describe the object."""
+    """Return the download headers that describe the object."""
     sums = [f"crc32c={obj.crc32c}"] * bool(obj.crc32c) + [f"md5={obj.md5}"] * bool(obj.md5)
     headers = {
         "accept-ranges": "bytes",
@@ -97,7 +97,7 @@ def media_headers(obj: StoredObject) -> dict[str, str]:
         headers["x-goog-hash"] = ",".join(sums)
     for key in ("contentEncoding", "contentDisposition", "contentLanguage"):
         if key in obj.body:
-            # A header can't contain line breaks or other than ASCII characters.
+            # Headers can't contain line breaks or non-ASCII characters.
             text = str(obj.body[key]).encode("ascii", "replace").decode()
             headers["content-" + key.removeprefix("content").lower()] = " ".join(text.split())
     return headers

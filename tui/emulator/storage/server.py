@@ -42,7 +42,7 @@ class BucketServer:
         self.wrap: Callable[[Any], Any] = lambda app: app
         """Applied to the ASGI application, for faults. Set it before the first connection."""
         self.url = ""
-        """Base address for clients, with the secret that gives access to every bucket."""
+        """Base address for clients, including the secret that gives access to every bucket."""
 
     def open(self) -> None:
         """Bind the port and store the address.
@@ -81,7 +81,7 @@ class BucketServer:
 
     @property
     def faults(self) -> ActiveBucketFaults:
-        """The board, created at the first access."""
+        """The active faults, created on first access."""
         if self._faults is None:
             from tui.emulator.storage.faults import ActiveBucketFaults  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ class _ServerThread:
     async def _serve(self) -> None:
         import uvicorn  # noqa: PLC0415
 
-        # In this thread, as the application opens a database, which belongs to its thread.
+        # Create the application here: its database belongs to this thread.
         served, app = self._make()
         try:
             config = uvicorn.Config(
@@ -139,7 +139,7 @@ class _ServerThread:
             # The emulator handles the signals.
             self._server.capture_signals = contextlib.nullcontext
             if not self._stopping.is_set():
-                # A copy of the socket: the server closes its own.
+                # Pass a copy of the socket, since the server closes its own.
                 await self._server.serve(sockets=[self._listener.dup()])
         finally:
             app.close()

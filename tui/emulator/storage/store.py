@@ -24,7 +24,7 @@ import google_crc32c
 from tui.emulator.storage.names import after_prefix, check_bucket, file_of, is_bucket, walk
 
 PART_FOLDER = ".uploads"
-"""Below the buckets' folder, so on the same file system; no bucket's name begins with a dot."""
+"""Folder of part files on the buckets' file system; no bucket's name begins with a dot."""
 BLOCK = 1024 * 1024
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS buckets (
@@ -82,7 +82,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """Conditions on the present object; generation 0 means that there is none."""
+    """Conditions on the current object; generation 0 means that none exists."""
 
     generation: int | None = None
     not_generation: int | None = None
@@ -157,7 +157,7 @@ class BucketStore:
     # -- buckets
 
     def buckets(self) -> Iterator[Bucket]:
-        """All buckets by name."""
+        """Yield all buckets by name."""
         for name in sorted(p.name for p in self.root.iterdir() if is_bucket(p.name) and p.is_dir()):
             yield self.bucket(name)
 
@@ -174,7 +174,7 @@ class BucketStore:
         return Bucket(name, created, created)
 
     def folder(self, bucket: str) -> Path:
-        """Folder of an existing bucket. Raises StoreError 404, BadName."""
+        """Return the folder of an existing bucket. Raises StoreError 404, BadName."""
         path = self.root / check_bucket(bucket)
         if not path.is_dir():
             raise no_bucket()
@@ -218,11 +218,11 @@ class BucketStore:
     # -- objects
 
     def path(self, bucket: str, name: str) -> Path:
-        """The file of an object that may exist. Raises StoreError 404 for the bucket, BadName."""
+        """Return the file of an object that may exist. Raises StoreError 404 for the bucket, BadName."""
         return file_of(self.folder(bucket), name)
 
     def find(self, bucket: str, name: str) -> StoredObject | None:
-        """The object as it is now. Raises StoreError 404 for the bucket, BadName."""
+        """Return the current object, if it exists. Raises StoreError 404 for the bucket, BadName."""
         path = self.path(bucket, name)
         row = self._row(bucket, name)
         try:
@@ -276,7 +276,7 @@ class BucketStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything within it in one transaction."""
+        """Run the enclosed writes in one transaction."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -366,17 +366,17 @@ class BucketStore:
 
 
 def bucket_of(row: Sequence[Any]) -> Bucket:
-    """The bucket of a row. Raises sqlite3.DatabaseError for a damaged one."""
+    """Return the bucket of a row. Raises sqlite3.DatabaseError for a damaged one."""
     return Bucket(*_checked(row, _BUCKET_TYPES))
 
 
 def object_of(row: Sequence[Any]) -> StoredObject:
-    """The object of a row. Raises sqlite3.DatabaseError for a damaged one."""
+    """Return the object of a row. Raises sqlite3.DatabaseError for a damaged one."""
     return StoredObject(*_checked(row, _OBJECT_TYPES))
 
 
 def _checked(row: Sequence[Any], types: Sequence[type]) -> list[Any]:
-    """The row's values, of these types. SQLite notices no damage within a value."""
+    """Check the types of a row's values: SQLite does not notice damage within a value."""
     try:
         values = [*row[:-1], json.loads(row[-1])]
     except (TypeError, ValueError):
@@ -391,7 +391,7 @@ def no_bucket() -> StoreError:
 
 
 def checksums_of(path: Path) -> tuple[str, str]:
-    """CRC32C and MD5 of a file in base64, as the service returns them. Raises OSError."""
+    """Return CRC32C and MD5 of a file in base64, as the service does. Raises OSError."""
     crc, md5 = google_crc32c.Checksum(), hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(BLOCK):
@@ -401,7 +401,7 @@ def checksums_of(path: Path) -> tuple[str, str]:
 
 
 def _current(bucket: str, name: str, status: os.stat_result, row: StoredObject | None) -> StoredObject:
-    """The database's row if it is of this file; else the file as a new object."""
+    """Return the database's row if it describes this file, else the file as a new object."""
     known = (status.st_size, status.st_mtime_ns, status.st_ino)
     if row is not None and known == (row.size, row.mtime, row.inode):
         return row
@@ -412,7 +412,7 @@ def _current(bucket: str, name: str, status: os.stat_result, row: StoredObject |
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a tree of empty folders. Raises OSError where one is not empty."""
+    """Remove a tree of empty folders. Raises OSError if a folder is not empty."""
     for above, _folders, _files in os.walk(folder, topdown=False):
         Path(above).rmdir()
 

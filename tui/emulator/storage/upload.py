@@ -40,7 +40,7 @@ _SETTABLE = (
 
 
 def settable(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an object's resource that a client may set. Raises StoreError 400."""
+    """Return the client-settable fields of an object's resource. Raises StoreError 400."""
     metadata = body.get("metadata")
     if metadata is not None and not (
         isinstance(metadata, dict) and all(v is None or isinstance(v, str) for v in metadata.values())
@@ -140,10 +140,10 @@ class Uploads:
         self._file(key, "part").unlink(missing_ok=True)
 
     async def _finish(self, new: NewObject, part: Path, checksums: Mapping[str, str]) -> StoredObject:
-        """Compare the part with the client's checksums, and make it an object.
+        """Verify the part against the client's checksums and make it an object.
 
         Raises:
-            StoreError: 400 for a checksum that does not match; then nothing changes.
+            StoreError: 400 for a checksum mismatch; nothing changes then.
         """
         sums = await asyncio.to_thread(checksums_of, part)
         for (label, key), computed in zip((("CRC32C", "crc32c"), ("MD5", "md5")), sums, strict=True):
@@ -155,7 +155,7 @@ class Uploads:
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Path]:
-        """A file for the body of one request; it is removed afterwards unless it has become an object."""
+        """A file for the body of one request, removed afterwards unless it became an object."""
         path = self._store.parts / f"{secrets.token_urlsafe(24)}.part"
         try:
             yield path
@@ -172,7 +172,7 @@ class Uploads:
     def _chunk_range(
         self, session: dict[str, Any], part: Path, request: Request
     ) -> tuple[int | None, int | None]:
-        """Offset of the body's bytes (`None` for no bytes), and the total size if it is known."""
+        """Return the offset of the body's bytes (`None` without bytes) and the total size if known."""
         text = request.headers.get("content-range")
         have = part.stat().st_size
         if text is None:
@@ -238,7 +238,7 @@ async def append(path: Path, start: int, pieces: AsyncIterator[bytes]) -> None:
 
     Raises ClientDisconnected, ConnectionCut, OSError.
     """
-    # Not buffered: the next server resumes the session after everything that was received.
+    # Unbuffered, so that the next server can resume after all received bytes.
     with path.open("r+b", buffering=0) as file:
         file.seek(start)
         async for piece in pieces:
@@ -260,9 +260,9 @@ class _Multipart:
         """Content type of the second part."""
 
     async def resource(self) -> bytes:
-        """The first part."""
+        """Return the first part."""
         await self._until(self._line)
-        # The padding that may follow a boundary on its line is not a part of its end.
+        # Padding may follow a boundary on its line; it is not part of the end marker.
         if not (await self._until(b"\n")).endswith(b"\r"):
             self._newline = b"\n"
         self._buffer = self._newline + self._buffer
@@ -276,7 +276,7 @@ class _Multipart:
         return head
 
     async def content(self) -> AsyncIterator[bytes]:
-        """The second part. Raises StoreError 400 when its end is missing."""
+        """Yield the second part. Raises StoreError 400 if its end is missing."""
         closing = self._newline + self._line
         keep = len(closing) + 8
         buffer = self._buffer
@@ -303,7 +303,7 @@ class _Multipart:
 
 
 def _boundary(kind: str) -> bytes:
-    """The boundary without its quotes; gcloud's are single ones."""
+    """Return the boundary without quotes; gcloud uses single ones."""
     match = re.search(r"""boundary=(?:"([^"]+)"|'([^']+)'|([^";,]+))""", kind, re.IGNORECASE)
     if match is None or not kind.lower().startswith("multipart/"):
         raise StoreError(400, "badContent", "A multipart upload has a Content-Type with its boundary.")
@@ -311,7 +311,7 @@ def _boundary(kind: str) -> bytes:
 
 
 def _client_checksums(request: Request, resource: Mapping[str, Any]) -> dict[str, str]:
-    """The client's checksums in base64, by `crc32c` and `md5`."""
+    """Return the client's checksums in base64, by `crc32c` and `md5`."""
     checksums = {"crc32c": str(resource.get("crc32c") or ""), "md5": str(resource.get("md5Hash") or "")}
     checksums["md5"] = request.headers.get("content-md5", checksums["md5"])
     for part in request.headers.get("x-goog-hash", "").split(","):

@@ -1,4 +1,4 @@
-"""The part of the XML API that Google's client uses: multipart uploads, and GET and HEAD of an object.
+"""The part of the XML API used by Google's client: multipart uploads, and GET and HEAD of objects.
 
 The client's transfer manager uploads the parts of a large file in parallel.
 """
@@ -147,7 +147,7 @@ class XmlMultipartUploads:
 
 
 def _requested_parts(body: bytes) -> list[tuple[int, str]]:
-    """Number and tag of each part, in ascending order. Raises StoreError 400."""
+    """Return number and tag of each part in ascending order. Raises StoreError 400."""
     try:
         if b"<!" in body:
             raise ValueError
