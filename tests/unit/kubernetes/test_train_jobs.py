@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.unit.kubernetes.cluster import Cluster, Obj, conditions, environment
 from tests.unit.kubernetes.train_jobs_support import GROUP, TRAINER, train_job
 from tui.emulator.kubernetes.operators.controllers import controllers
-from tui.emulator.kubernetes.operators.merge import merged
 from tui.emulator.kubernetes.operators.resources import render
 from tui.emulator.kubernetes.operators.seed import create_missing, ready_made_runtimes
+from tui.emulator.kubernetes.operators.trainjob.runtime import merged
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from tui.emulator.kubernetes.operators.metadata import Obj, is_terminating, name_of, phase_of, seconds_until
-from tui.emulator.kubernetes.operators.training.abnormal_pods import abnormal
 from tui.emulator.kubernetes.operators.training.gang import pod_group, policy_of
 from tui.emulator.kubernetes.operators.training.kinds import JobKind
 from tui.emulator.kubernetes.operators.training.pods import of_type
@@ -204,6 +204,39 @@ def fail(seen: TrainingJobObjects, plan: TrainingJobPlan, message: str) -> None:
     expire(seen, plan)
 
 
+def _abnormal(pods: Iterable[Obj]) -> Iterator[tuple[str, str]]:
+    """Yield reason and message of each container that failed or can't start, and of pods without
+    containers."""
+    for pod in pods:
+        status = pod.get("status") or {}
+        if status.get("phase") in ("Failed", "Succeeded") or is_terminating(pod):
+            continue
+        containers = status.get("containerStatuses") or status.get("initContainerStatuses")
+        if containers:
+            for container in containers:
+                yield from _of_container(pod, container)
+        else:
+            yield from _of_condition(pod, status.get("conditions") or [])
+
+
+def _of_container(pod: Obj, container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    state = container.get("state") or {}
+    which = f"Error pod {name_of(pod)} container {container.get('name')}"
+    ended, waiting = state.get("terminated"), state.get("waiting")
+    if ended and ended.get("exitCode"):
+        text = f"{which} exitCode: {ended['exitCode']} terminated message: {ended.get('message', '')}"
+        yield ended.get("reason") or "Error", text
+    if waiting and waiting.get("message"):
+        yield waiting.get("reason") or "Waiting", f"{which} waiting message: {waiting['message']}"
+
+
+def _of_condition(pod: Obj, conditions: list[Obj]) -> Iterator[tuple[str, str]]:
+    latest = max(conditions, key=lambda condition: condition.get("lastTransitionTime") or "", default=None)
+    if latest is not None and latest.get("status") != "True" and latest.get("reason"):
+        text = f"Error pod {name_of(pod)} condition message: {latest.get('message', '')}"
+        yield str(latest["reason"]), text
+
+
 def plan_job(seen: TrainingJobObjects, reconcile: Step, conclude: Step) -> TrainingJobPlan:
     """Plan the next actions: `reconcile` maintains the objects, `conclude` derives the state."""
     plan = begin(seen)
@@ -218,7 +251,7 @@ def plan_job(seen: TrainingJobObjects, reconcile: Step, conclude: Step) -> Train
         return plan
     if plan.status.has("Suspended"):
         resume(seen, plan)
-    plan.events += [OperatorEvent(reason, text, warning=True) for reason, text in abnormal(seen.pods)]
+    plan.events += [OperatorEvent(reason, text, warning=True) for reason, text in _abnormal(seen.pods)]
     if message := limit_reached(seen, plan):
         fail(seen, plan, message)
         return plan
