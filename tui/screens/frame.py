@@ -161,7 +161,7 @@ class FrameScreen(Screen[None]):
         return False
 
     def note_switched_away(self) -> None:
-        """The user has switched to another list; this screen stays open in its own."""
+        """Note that the user has switched to another list; this screen stays open in its own list."""
 
     @property
     def keymap(self) -> dict[str, str]:

@@ -46,7 +46,7 @@ class Checks(LabelledLines):
         self._paint()
 
     def end(self) -> None:
-        """All results are in: remove the outdated ones."""
+        """End the checks: remove outdated results."""
         self._known = {id: check for id, check in self._known.items() if id in self._fresh}
         self.running, self.waiting = False, ""
         self._paint()

@@ -40,13 +40,13 @@ _REPORTED = {
     "restarts": Column("restarts", "RST", 3, max_width=5, rank=7, right=True),
     "reason": Column("reason", "REASON", 24, max_width=44, rank=1),
 }
-"""Columns that are there where the service reports this of any replica."""
+"""Columns shown where the service reports the value for any replica."""
 NODE = Column("machine", "NODE", 8, max_width=40, rank=1, ends=True)
 """In the place of the machine where the service tells which node a replica is on: one looks for it when a
 replica fails or lags."""
 SORTABLE = ("replica", "state", "exit", "cpu", "memory", "gpu", "step", "lag", "net")
 MOST_FIRST = frozenset({"exit", "lag", "net"})
-"""Columns whose order has the largest value on top: others begin with the replica that does least."""
+"""Columns sorted with the largest value on top; others start with the least busy replica."""
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
 """Groups with more replicas than this start folded."""
@@ -55,14 +55,14 @@ _STATE_PRIORITY = (
     JobState.SUSPENDED, JobState.QUEUED, JobState.PENDING, JobState.CANCELLED, JobState.SKIPPED,
     JobState.RUNNING, JobState.SUCCEEDED,
 )  # fmt: skip
-"""States of a folded group, the one to show first."""
+"""States in the order in which a folded group shows one of them."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _DASH = Content.styled("–", "$text-muted")
 
 
 @dataclass(frozen=True, slots=True)
 class TreeData:
-    """What the cells are drawn from at one refresh."""
+    """The data of the cells at one refresh."""
 
     series: SeriesStore
     newest: JobFigures
@@ -84,7 +84,7 @@ class ReplicaTree(Table):
         self._folded: set[str] = set()
         self._seen: set[str] = set()
         self.words: tuple[str, ...] = ()
-        """The filter: each must be in a replica's name, role or state."""
+        """The words of the filter: each must be in a replica's name, role or state."""
         self.found = 0
         """Replicas that match the filter."""
 
@@ -93,7 +93,7 @@ class ReplicaTree(Table):
         self._folded ^= {group}
 
     def folded(self, group: str) -> bool:
-        """The group's replicas are not shown."""
+        """Whether the group's replicas are hidden."""
         return group in self._folded
 
     def display_job(self, job: Job, data: TreeData) -> None:
@@ -120,7 +120,7 @@ class ReplicaTree(Table):
         self.show(list(rows), rows)
 
     def _show_columns(self, replicas: Sequence[Replica]) -> None:
-        """The usual ones, and after the exit code what the service reports."""
+        """The usual columns, with those that the service reports after the exit code."""
         reported = {
             "restarts": any(replica.restarts is not None for replica in replicas),
             "reason": any(replica.reason for replica in replicas),
@@ -139,7 +139,7 @@ class ReplicaTree(Table):
         return all(word in text for word in self.words)
 
     def _in_order(self, replicas: Sequence[Replica], data: TreeData) -> list[Replica]:
-        """By the sorted column; those without a figure come last."""
+        """Sort by the chosen column; replicas without a figure come last."""
         column, most_first = self.sorted_by, self.reverse
         if column in {"", "replica"}:
             return list(reversed(replicas)) if most_first else list(replicas)
@@ -150,7 +150,7 @@ class ReplicaTree(Table):
 
 
 def _sort_value(column: str, replica: Replica, data: TreeData) -> float | None:
-    """What a replica is sorted by; None where it is not measured."""
+    """The sort value of a replica; None where it is not measured."""
     match column:
         case "state":
             return _STATE_PRIORITY.index(replica.state)
@@ -172,7 +172,7 @@ def _sort_value(column: str, replica: Replica, data: TreeData) -> float | None:
 
 
 def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData, folded: bool) -> Cells:
-    """One group: its replicas and machines; of a folded one also its worst state and mean usage."""
+    """One group: its replicas and machines; a folded group also shows its worst state and mean usage."""
     kind = [plain(group.machine_type)] if group.machine_type else []
     if group.accelerator_count:
         short = ACCELERATOR_SHORT.get(group.accelerator_type, group.accelerator_type)
@@ -196,7 +196,7 @@ def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData,
 
 
 def _states(members: Sequence[Replica]) -> Content:
-    """As for a group of jobs: `63 ● running`; of several states the most important: `2/63 ✗ failed`."""
+    """`63 ● running`; with several states, the most important one: `2/63 ✗ failed`."""
     counts = Counter(r.state for r in members)
     state = min(counts, key=_STATE_PRIORITY.index)
     many = str(counts[state]) if len(counts) == 1 else f"{counts[state]}/{len(members)}"

@@ -1,4 +1,4 @@
-"""A state as glyph, word and colour; each alone is enough to tell it."""
+"""A state as glyph, word and colour; each of them identifies it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ToastApp(App[Result]):
     """
 
     WHOLE_TEXT: ClassVar[str] = ""
-    """Where a cut toast can be read as a whole, as words after it."""
+    """Words after a cut toast that tell where the whole text is."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class ToastApp(App[Result]):
             self.remove_toast(toast)
 
     def remove_toast(self, notification: Notification) -> None:
-        """Remove a toast now, from every screen that shows it; one that is not shown yet never is."""
+        """Remove a toast now from every screen; a toast that is not shown yet stays hidden."""
         notification.timeout = 0
         self._unnotify(notification, refresh=False)
         for screen in self.screen_stack:

@@ -86,8 +86,8 @@ class StandingCosts:
         """`~$318/h serving, resources`; "" where nothing costs, or no price is known."""
         rates = {"serving": self._serving(), "resources": self._machines()}
         costs = self._console.costs
-        words = costs.rates_text(rate for found in rates.values() for rate in found)
-        return f"{words} {', '.join(name for name, found in rates.items() if found)}" if words else ""
+        words = costs.rates_text(rate for values in rates.values() for rate in values)
+        return f"{words} {', '.join(name for name, values in rates.items() if values)}" if words else ""
 
     def _serving(self) -> list[Range | None]:
         rate = self._console.costs.serving_rate

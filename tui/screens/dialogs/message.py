@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 8_192
-"""Characters of a line that are shown: to lay out more takes longer than a key may."""
+"""Characters shown of a line: laying out more takes too long for a key."""
 
 
 class MessageScreen(ModalScreen[None]):
@@ -63,6 +63,6 @@ def show_trouble(console: ConsoleApp) -> None:
 
 
 def show_unread(app: App[Any], failing: Iterable[tuple[str, BackendError]]) -> None:
-    """Show what could not be read, and why, each with its fix."""
+    """Show each source that could not be read, with the error and its fix."""
     blocks = ["\n".join(x for x in (f"{name}: {error.message}", error.fix) if x) for name, error in failing]
     app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))

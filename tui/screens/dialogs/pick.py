@@ -20,18 +20,18 @@ from tui.widgets.labelled_lines import Labelled, hanging_indent
 PADDING = 1
 """Cells beside an option."""
 LONGEST = 40
-"""Cells of a name beside its meaning. What is typed is looked for in all of it."""
+"""Cells of a name beside its meaning. The typed text is searched in the whole name."""
 Shown = Content | Labelled
-"""An option: a text, or a value and what it means, which is wrapped beside the value."""
+"""An option: a text, or a value and its meaning, which is wrapped beside the value."""
 
 
 def value_options(values: Iterable[tuple[str, str]]) -> list[tuple[str, Shown]]:
-    """Options of (value, what it means), the meanings in a column."""
+    """Options of (value, meaning), the meanings in a column."""
     return named_options((value, value or "none", meaning) for value, meaning in values)
 
 
 def named_options(options: Iterable[tuple[str, str, str]]) -> list[tuple[str, Shown]]:
-    """Options of (key, name, what it means), the meanings in a column; a long name is cut beside one."""
+    """Options of (key, name, meaning), the meanings in a column; a long name is cut beside its meaning."""
     rows = [
         (key, clip(plain(name), LONGEST) if meaning else plain(name), plain(meaning))
         for key, name, meaning in options

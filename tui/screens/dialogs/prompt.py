@@ -17,7 +17,7 @@ from tui.domain.core.text import plain
 
 
 class PromptScreen(ModalScreen[str]):
-    """Returns the text, or None on esc. `check` returns what is wrong with it, or ""."""
+    """Returns the text, or None on esc. `check` returns the text's problem, or ""."""
 
     CSS_PATH = "prompt.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]

@@ -94,7 +94,7 @@ class FleetScreen(FrameScreen):
             background(self, self.feed.run, "fleet")
 
     def jobs(self) -> list[Job]:
-        """Jobs to show: all active ones, or the one."""
+        """Jobs to show: all active ones, or only `job_name`."""
         known = self.console.store.jobs
         if self.job_name:
             return [known[self.job_name]] if self.job_name in known else []
@@ -239,7 +239,7 @@ class FleetScreen(FrameScreen):
         self.action_open()
 
     def action_open(self) -> None:
-        """The job, at the replica under the cursor."""
+        """Open the job, at the replica under the cursor."""
         spot = self.current_cell()
         if spot is None:
             return

@@ -32,7 +32,7 @@ def why_not(action: Action, feed: JobFeed, kind: Kind, target: object = None) ->
     if action.id == "job.why" and feed.trouble is None:
         return "Everything could be read."
     tab = action.method.removeprefix("tab_")
-    if tab != action.method and tab not in {each.key for each in kind.tabs}:
+    if tab != action.method and tab not in {other.key for other in kind.tabs}:
         return f"A {kind.words.noun} has no {action.label}."
     if job is None:
         return None

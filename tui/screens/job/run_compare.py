@@ -31,12 +31,12 @@ def smoothed(line: ChartLine, weight: float) -> ChartLine:
     """
     if not weight:
         return line
-    average, seen, found = 0.0, 1.0, []
+    average, seen, averages = 0.0, 1.0, []
     for y in line.y:
         average = weight * average + (1 - weight) * y
         seen *= weight
-        found.append(average / (1 - seen))
-    return replace(line, y=tuple(found))
+        averages.append(average / (1 - seen))
+    return replace(line, y=tuple(averages))
 
 
 def marks_of(events: Iterable[JobEvent]) -> list[tuple[datetime, str]]:

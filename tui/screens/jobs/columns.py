@@ -17,7 +17,7 @@ from tui.widgets.table.job_table import JobTable
 
 
 class ColumnsScreen(ModalScreen[None]):
-    """Space shows or hides the column under the cursor; a shown one has room at any width."""
+    """Space shows or hides the column under the cursor; a column shown here keeps its room at any width."""
 
     CSS_PATH = "columns.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,7 +66,7 @@ class ColumnsScreen(ModalScreen[None]):
             hidden.discard(column.key)
             kept.add(column.key)
         elif at:
-            # The first column names the state, and always stays.
+            # The first column, the state, always stays.
             hidden.add(column.key)
             kept.discard(column.key)
         table.set_columns(hidden, kept)

@@ -1,4 +1,4 @@
-"""Two runs of one kind side by side: only what differs, or all."""
+"""Two runs of one kind side by side: the differing lines, or all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies the gcloud command that creates a job; of a job in a cluster the YAML for `kubectl apply -f`."""
+"""Copies the gcloud command that creates a job; for a cluster's job, the YAML for `kubectl apply -f`."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ async def _copy(console: ConsoleApp, jobs: Sequence[Job]) -> None:
     noun = "gcloud command" if forms == {GCLOUD} else "manifest" if forms == {KUBECTL} else "text"
     label = f"the {noun}" if len(exports) == 1 else pieces(len(exports), noun)
     between = "\n---\n" if forms == {KUBECTL} else "\n"
-    console.send_copy(between.join(each.text.rstrip("\n") for each in exports), label)
+    console.send_copy(between.join(export.text.rstrip("\n") for export in exports), label)
     for text in dict.fromkeys(note for export in exports for note in export.notes):
         console.notify(f"Note: {text}.", markup=False)
 
 
 def _form(job: Job) -> str:
-    """In what form a job is copied: what the command line of its service takes."""
+    """The form in which a job is copied: that of its service's command line."""
     body = kind_of(job).body
     return KUBECTL if body and format_of(body).family == "kubernetes" else GCLOUD
 

@@ -1,4 +1,4 @@
-"""Cancel, delete and what only the emulator does: the question that names the target, then the operation."""
+"""Cancels, deletes, suspends and preempts jobs: a question that names the target, then the operation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Then = Callable[[], None] | None
 
 
 def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
-    """Cancel these running or waiting jobs after a yes. A part ends with the job that it is a part of."""
+    """Cancel these running or waiting jobs after a yes. A part ends with the job above it."""
     names = {job.name for job in jobs}
     jobs = [job for job in jobs if names.isdisjoint(above(job.name, console.store.parents))]
     operations = console.operations.jobs()
@@ -49,7 +49,7 @@ def _cancelled_too(console: ConsoleApp, job: Job) -> str:
     parts = sum(part.state.active for part in console.store.parts_of(job)) if job.composite else 0
     if kind_of(job).cancel_suspends:
         return "which suspends it: its pods end, the job stays"
-    # Its own tasks are in the question already.
+    # The question names its own tasks already.
     words = [f"with {pieces(parts, 'running job')} in all"] if parts > job.running_tasks else []
     parent = console.store.parent_of(job)
     if parent is not None and parent.state.active and not parent.composite:
@@ -75,7 +75,7 @@ def _not_deleted(console: ConsoleApp, job: Job) -> str:
 def confirm_change(
     console: ConsoleApp, verb: str, job: Job, operation: Callable[[Job], Awaitable[Outcome[Any]]], effect: str
 ) -> None:
-    """Change one job after a yes, e.g. suspend it; `effect` is what follows from it."""
+    """Change one job after a yes, e.g. suspend it; `effect` describes the result."""
     _confirm(console, verb, [job], operation, also=lambda _: effect)
 
 
@@ -145,7 +145,7 @@ def _confirm(
 
 
 def choices(jobs: Iterable[Job], now: datetime) -> list[tuple[str, Content]]:
-    """(resource name, words) of each job to choose from: what tells jobs of one name apart."""
+    """(resource name, words) of each job to choose from; the words distinguish jobs of one name."""
     return [
         (
             job.name,
@@ -158,7 +158,7 @@ def choices(jobs: Iterable[Job], now: datetime) -> list[tuple[str, Content]]:
 
 
 def _titles(jobs: Sequence[Job]) -> list[str]:
-    """Their names, each with the resource's id, and with its region and context where also that repeats."""
+    """The jobs' names, with the id where a name repeats, and region and context where the id repeats."""
     names = Counter(job.display_name for job in jobs)
     ids = Counter(job.id for job in jobs)
     titles = []
@@ -173,7 +173,7 @@ def _titles(jobs: Sequence[Job]) -> list[str]:
 
 
 def _together(verb: str, jobs: Sequence[Job], outcomes: Sequence[Outcome[Any]]) -> Outcome[None]:
-    """One outcome of several: how many went well, and each failure by the job's name."""
+    """Combine outcomes: the number of successes, and each failure by the job's name."""
     done = DONE[verb]
     failed = [
         (title, outcome) for title, outcome in zip(_titles(jobs), outcomes, strict=True) if not outcome.ok

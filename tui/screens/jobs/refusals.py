@@ -13,7 +13,7 @@ from tui.session import Session
 
 
 def offered(session: Session | None, need: str, jobs: Sequence[Job]) -> list[Job]:
-    """Those of the jobs whose kind has this operation, e.g. `jobs.cancel`."""
+    """The jobs whose kind has this operation, e.g. `jobs.cancel`."""
     return [job for job in jobs if session is None or session.backend.offers(need, job.kind)]
 
 

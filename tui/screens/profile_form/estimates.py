@@ -41,13 +41,13 @@ class RequestCost:
 
 def request_cost(job: Mapping[str, Any], region: str, prices: Prices | None) -> RequestCost:
     """Cost of a request at these prices; None means the built-in ones."""
-    found, proposal = estimate(job, region, prices), propose(job, region)
-    rate = found.reducers
+    cost, proposal = estimate(job, region, prices), propose(job, region)
+    rate = cost.reducers
     if rate is None and proposal.pool is not None:
         spec = job.get("jobSpec") or {}
         alone = {"jobSpec": {"workerPoolSpecs": [proposal.pool], "scheduling": spec.get("scheduling") or {}}}
         rate = estimate(alone, region, prices).hour
-    return RequestCost(found, money(rate, "/h") if rate is not None else "")
+    return RequestCost(cost, money(rate, "/h") if rate is not None else "")
 
 
 class Estimates:

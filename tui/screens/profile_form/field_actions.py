@@ -162,9 +162,9 @@ class FieldActions:
 
     # Choices
 
-    def _pick(self, row: Row, found: Sequence[Choice]) -> None:
+    def _pick(self, row: Row, known: Sequence[Choice]) -> None:
         name = row.field.name if row.field else ""
-        options = value_options((c.value, c.help) for c in found)
+        options = value_options((c.value, c.help) for c in known)
         if name == "machineType":
             options.append((ALL, Content.styled("… every machine", "$text-muted")))
 

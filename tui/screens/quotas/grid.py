@@ -134,7 +134,7 @@ class QuotaGridScreen(ListScreen):
         return {word for word in words() if any(metric(word, preemptible=kind) in lines for kind in kinds)}
 
     def _used(self, word: str) -> bool:
-        """Some region has a limit or a use of it."""
+        """Whether some region has a limit or a use of it."""
         cells = (self._grid.cell(region, word) for region in self._grid.regions)
         return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
 
@@ -182,7 +182,7 @@ class QuotaGridScreen(ListScreen):
         spot, standard = (
             fits_in(as_strategy(job, strategy), regions, quotas) for strategy in ("SPOT", "STANDARD")
         )
-        self._fits = {one.region: (one, other) for one, other in zip(spot, standard, strict=True)}
+        self._fits = {fit.region: (fit, other) for fit, other in zip(spot, standard, strict=True)}
 
     def count_text(self) -> str:
         kind = "preemptible" if self._spot else "standard"
@@ -254,7 +254,7 @@ class QuotaGridScreen(ListScreen):
             self.reload()
 
     def action_open(self) -> None:
-        """Show what uses the quotas of this region, and the age of each figure."""
+        """Show the jobs that use the quotas of this region, and the age of each figure."""
         region = self.table.cursor or ""
         self.app.push_screen(MessageScreen(f"Quotas of {region}", self._details(region)))
 
@@ -277,7 +277,7 @@ class QuotaGridScreen(ListScreen):
         return "\n".join(lines)
 
     def _users(self, region: str, chosen: Sequence[str]) -> list[tuple[Job, str]]:
-        """Active jobs that use what is chosen there, and how much of it."""
+        """Active jobs that use the chosen quotas in a region, and how much."""
         active = self.console.store.active.values()
         if region in self._grid.clusters:
             # Pods of any namespace are on the cluster's nodes.

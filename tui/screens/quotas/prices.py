@@ -29,7 +29,7 @@ LABEL = 9
 
 
 class PricesScreen(ModalScreen[None]):
-    """Reads when it opens, unless a reading is in progress; after esc the reading goes on."""
+    """Reads when it opens, unless a reading is in progress; esc does not stop the reading."""
 
     CSS_PATH = "prices.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [

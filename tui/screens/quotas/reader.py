@@ -23,7 +23,7 @@ class QuotaReader:
         regions: Callable[[], Sequence[str]] = lambda: (),
         before_show: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`regions` are those to read, none for those of the context; `before_show` runs before a reload."""
+        """`regions` returns the regions to read, none for the context's; `before_show` runs first."""
         self._screen = screen
         self._regions = regions
         self._before_show = before_show

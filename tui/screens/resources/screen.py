@@ -1,4 +1,4 @@
-"""Persistent resources: state, replicas in use, what they cost while idle, and the jobs on them."""
+"""Persistent resources: state, replicas in use, cost while idle, and the jobs on them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WHILE_CHANGING = 2.0
 
 
 class ResourcesScreen(ListScreen):
-    """Machines that stay, and what they cost while nobody uses them."""
+    """Machines that stay, with their cost while nobody uses them."""
 
     SCOPE = "resources"
     HEADING = "Persistent resources"
@@ -162,7 +162,7 @@ class ResourcesScreen(ListScreen):
         self.rows.copy_name()
 
     def action_open(self) -> None:
-        """Everything about it."""
+        """Show all its details."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415 - most looks are at the list
 
         resource = self.rows.chosen
@@ -213,7 +213,7 @@ class ResourcesScreen(ListScreen):
 
 
 def state_words(resource: PersistentResource) -> Content:
-    """Glyph and word; one that runs and is used by no job stands out as idle."""
+    """Glyph and word; a running resource without jobs stands out as idle."""
     if resource.state == ERROR:
         return Content.styled("✗ error", "$text-error")
     if resource.changing:

@@ -9,7 +9,7 @@ from tui.domain.core.formatting import age
 from tui.domain.schedules.schedule import PAUSED, Schedule
 
 SOON = timedelta(days=6)
-"""Within these a weekday says which day it is."""
+"""Span in which a weekday names the day."""
 
 
 def detail_lines(schedule: Schedule, now: datetime) -> Iterator[str]:
@@ -69,5 +69,5 @@ def _limit(schedule: Schedule) -> str:
 
 
 def _at(moment: datetime | None) -> str:
-    """In this machine's zone, with its offset."""
+    """The time in this machine's zone, with its offset."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M %z}" if moment else "not known"

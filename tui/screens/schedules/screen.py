@@ -1,4 +1,4 @@
-"""Schedules: when each runs next, how often it has, and what its last run came to."""
+"""Schedules: next run, number of runs, and the state of the last run."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class SchedulesScreen(ListScreen):
         self.rows.copy_name()
 
     def action_open(self) -> None:
-        """Its newest run; where that is not known, the list of them."""
+        """Open the newest run; without a known one, list the runs."""
         schedule = self.rows.chosen
         if schedule is not None and schedule.last_run is not None:
             self.console.open_job(schedule.last_run.name, job=schedule.last_run)
@@ -186,7 +186,7 @@ class SchedulesScreen(ListScreen):
             self.app.push_screen(PickScreen(title, options, no_match=none), chosen)
 
     def action_details(self) -> None:
-        """Everything about it."""
+        """Show all its details."""
         from tui.screens.dialogs.message import MessageScreen  # noqa: PLC0415
 
         schedule = self.rows.chosen
@@ -195,7 +195,7 @@ class SchedulesScreen(ListScreen):
             self.app.push_screen(MessageScreen(f"Schedule {schedule.display_name}", "\n".join(lines)))
 
     def action_pause(self) -> None:
-        """Pause it after a yes; resume a paused one, with the runs that it missed or without."""
+        """Pause it after a yes; resume a paused schedule, with or without its missed runs."""
         schedule, operations = self.rows.chosen, self._operations()
         if schedule is None or operations is None:
             return
@@ -234,7 +234,7 @@ class SchedulesScreen(ListScreen):
             self.rows.confirm(question, schedule, lambda: operations.delete(schedule))
 
     def _missed(self, schedule: Schedule) -> int:
-        """How many runs were due since it was paused."""
+        """The number of runs due since the schedule was paused."""
         cron, now = schedule.read, self.console.clock()
         if cron is None or schedule.last_pause_time is None:
             return 0

@@ -1,4 +1,4 @@
-"""What the screens of models and endpoints share."""
+"""Shared by the screens of models and endpoints."""
 
 from __future__ import annotations
 

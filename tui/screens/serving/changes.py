@@ -57,7 +57,7 @@ class EndpointChanges:
         self._confirmed(endpoint, question, lambda operations: operations.split(endpoint, percents))
 
     def ask_percent(self, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
-        """Ask for the percentage first."""
+        """Ask for the percentage, then split."""
         if deployed is None:
             return
 
@@ -71,7 +71,7 @@ class EndpointChanges:
         self._screen.app.push_screen(PromptScreen(question, str(deployed.percent), check=check), answered)
 
     def roll_back(self, endpoint: ServingEndpoint) -> None:
-        """Ask with the split that comes back, then set it."""
+        """Ask with the earlier split, then restore it."""
         operations = self._screen.console.operations.endpoints()
         if operations is None:
             return
@@ -127,7 +127,7 @@ class EndpointChanges:
         background(self._screen, read, "read models", exclusive=True)
 
     def deploy_model(self, model: Model) -> None:
-        """Ask for the endpoint first."""
+        """Ask for the endpoint, then the machine and the share; then deploy."""
         session = self._screen.session
         if session is None:
             return
@@ -190,7 +190,7 @@ class EndpointChanges:
         self._screen.app.push_screen(PickScreen(title, options, free=True), picked)
 
     def _an_hour(self, machine: str, endpoint: ServingEndpoint) -> str:
-        """What one machine costs, in words."""
+        """The cost of one machine, in words."""
         kind, count = catalog.built_in_accelerator(machine)
         costs = self._screen.console.costs
         text = costs.rate_words(costs.machine_rate(machine, endpoint.region, accelerator=(kind, count)))
@@ -275,7 +275,7 @@ async def _versions(session: Session, models: Sequence[Model]) -> list[Sequence[
 
 
 def _serves(endpoint: ServingEndpoint) -> str:
-    """What is deployed to an endpoint, in words."""
+    """The deployed versions of an endpoint, in words."""
     texts = [
         f"{deployed.percent} % {deployed.display_name} version {deployed.version}"
         for deployed in endpoint.deployed
@@ -284,7 +284,7 @@ def _serves(endpoint: ServingEndpoint) -> str:
 
 
 def _beside(model: Model, endpoint: ServingEndpoint) -> bool:
-    """Both are in the same project and region, as a deployment needs."""
+    """Whether both are in the same project and region, as a deployment needs."""
     return model.name.rpartition("/models/")[0] == endpoint.name.rpartition("/endpoints/")[0]
 
 

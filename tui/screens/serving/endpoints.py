@@ -1,4 +1,4 @@
-"""Endpoints: what is deployed to them, how the requests are split, and what it costs."""
+"""Endpoints: their deployed versions, the split of the requests, and the cost."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ COLUMNS = (
     Column("age", "AGE", 5, max_width=6, right=True, rank=2),
 )
 BARS = ((180, 30), (0, 9))
-"""Width of the screen from which a bar of traffic is so wide."""
+"""Width of the screen, and cells of a traffic bar from that width."""
 BAD = 0.05
-"""Share of errors from which it is red."""
+"""Share of errors from which the figure is red."""
 _ON_VERSION = {"endpoints.open", "endpoints.step", "endpoints.percent", "endpoints.undeploy"}
 _ON_ENDPOINT = {"endpoints.log", "endpoints.deploy", "endpoints.roll_back", "endpoints.copy"}
 
@@ -191,7 +191,7 @@ class EndpointsScreen(ListScreen):
         would = "would cost " if free else ""
         return Content.assemble((would + rate, "$text-muted" if free else ""), SEP, figures)
 
-    # What the cursor is on
+    # The row under the cursor
 
     @property
     def current(self) -> tuple[ServingEndpoint, Deployed | None] | None:
@@ -254,7 +254,7 @@ class EndpointsScreen(ListScreen):
             self.changes.move(endpoint, deployed, step)
 
     def action_percent(self) -> None:
-        """Ask for a percentage, and send this version so many of the requests."""
+        """Ask for a percentage, and send this version that share of the requests."""
         if self.current is not None and self.current[1] is not None:
             self.changes.ask_percent(*self.current)
 
@@ -275,7 +275,7 @@ class EndpointsScreen(ListScreen):
 
 
 def _figures(load: Load | None) -> Cells:
-    """Requests, errors and latency of a version; each is a dot where it was not measured."""
+    """Requests, errors and latency of a version; a dot where a figure was not measured."""
     none = muted(NOT_MEASURED)
     if load is None:
         return dict.fromkeys(("rate", "errors", "p50", "p95"), none)

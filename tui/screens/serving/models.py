@@ -49,10 +49,10 @@ COLUMNS = (
     Column("region", "REGION", 10, max_width=20, rank=2, whole=True),
 )
 MOST_OPEN = 5
-"""Versions of a model that are not folded at first."""
+"""Most versions of a model that start unfolded."""
 OPEN, CLOSED = "▾ ", "▸ "
 MOST_JOBS = 20
-"""Jobs that are asked for their output folder to find the one that made a version."""
+"""Jobs whose output folders are read to find the one that made a version."""
 
 
 class ModelsScreen(ListScreen):
@@ -86,7 +86,7 @@ class ModelsScreen(ListScreen):
         self._folded: set[str] = set()
         """Names of models of which only the newest version is shown."""
         self._known: set[str] = set()
-        """Names of models that were folded if they have many versions: what the user opens stays open."""
+        """Names of models that were folded once: a model that the user opens stays open."""
         self._wanted = ""
         """The version to put the cursor on once it is read."""
 
@@ -132,7 +132,7 @@ class ModelsScreen(ListScreen):
         return errors
 
     async def _read_outputs(self, session: Session) -> None:
-        """Read the output folders of the jobs that may have made versions which do not say by whom."""
+        """Read the output folders of jobs that may have made versions without a recorded job."""
         jobs = self.console.store.jobs
         names = {
             job.name
@@ -145,7 +145,7 @@ class ModelsScreen(ListScreen):
 
         async def read(name: str) -> None:
             async with gate:
-                # A job that is gone has made nothing that could be opened.
+                # A deleted job can't be opened.
                 with suppress(BackendError):
                     spec = await session.backend.job_service(name).spec(name)
                     self._outputs[name] = output_folder(spec)
@@ -166,7 +166,7 @@ class ModelsScreen(ListScreen):
         now = self.console.clock()
         cells: dict[str, Cells] = {}
         for name, fits in self._fitting.items():
-            # A filter shows all that fits.
+            # A filter shows every match.
             folded = name in self._folded and not words
             for at, version in enumerate(fits[:1] if folded else fits):
                 self._shown[version.versioned] = version
@@ -187,7 +187,7 @@ class ModelsScreen(ListScreen):
         return all(word in text for word in words)
 
     def _job(self, model: Model) -> str:
-        """Name of the job that made it, "" where nothing says which."""
+        """Name of the job that made the version, or ""."""
         return made_by(model, self.console.store.jobs, self._outputs)
 
     def _cells(self, model: Model, now: datetime, mark: str, hidden: Sequence[Model]) -> Cells:

@@ -1,4 +1,4 @@
-"""The last lines of model servers, in a dialog: why a deployment failed, or what an error was."""
+"""The last log lines of model servers, in a dialog."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tui.session import BackendError
 
 
 def show(screen: FrameScreen, endpoint: ServingEndpoint, deployed: Deployed | None) -> None:
-    """Read them in the background, then show them, the newest at the end."""
+    """Read the lines in the background, then show them, the newest at the end."""
     session = screen.session
     if session is None:
         return

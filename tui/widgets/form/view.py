@@ -273,11 +273,11 @@ class FormView(ScrollView, can_focus=True):
 
     def _fore(self, name: str) -> Style:
         """A component's colour and weight, without its background."""
-        found = self._styles.get(name)
-        if found is None:
+        cached = self._styles.get(name)
+        if cached is None:
             style = self.get_visual_style(name)
-            found = self._styles[name] = Style(foreground=style.foreground, bold=style.bold, dim=style.dim)
-        return found
+            cached = self._styles[name] = Style(foreground=style.foreground, bold=style.bold, dim=style.dim)
+        return cached
 
     def _parts(self, row: Row) -> list[Part]:
         mark, tone = _MARK[row.severity] if row.severity else (" ", "")

@@ -149,17 +149,17 @@ def _title(
     return Content.assemble(*parts)
 
 
-def _summary(found: Sequence[tuple[float, HeatCell]], measure: Measure) -> Content:
+def _summary(measured: Sequence[tuple[float, HeatCell]], measure: Measure) -> Content:
     """The mean, and the worst cell if there is one."""
-    values = [value for value, _ in found]
+    values = [value for value, _ in measured]
     if measure is Measure.LAG:
-        value, spot = max(found, key=lambda each: each[0])
+        value, spot = max(measured, key=lambda each: each[0])
         if not value:
             return Content.styled("all level", "$text-muted")
         return Content.assemble(
             f"furthest behind {value:,.0f} ", (f"at {short_replica(spot.replica)}", "$text-muted")
         )
-    value, spot = min(found, key=lambda each: each[0])
+    value, spot = min(measured, key=lambda each: each[0])
     where = short_replica(spot.replica) + (f":{plain(spot.accelerator)}" if spot.accelerator else "")
     mean = sum(values) / len(values)
     if max(values) - value < 0.005:

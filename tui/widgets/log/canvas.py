@@ -142,11 +142,11 @@ class LogCanvas(ScrollView):
             strips = [strip.crop(left, right) for strip in strips]
         return strips
 
-    def _paint_rows(self, wanted: Iterable[int], *, offsets: bool = False) -> list[Strip]:
+    def _paint_rows(self, shown: Iterable[int], *, offsets: bool = False) -> list[Strip]:
         rows, view, selection = self._visible(), self.view, self.text_selection
         extra_style, strips = self._extra_styles(), []
         blank: Strip | None = None
-        for y in wanted:
+        for y in shown:
             if y >= len(rows) or rows[y][0] >= len(view):
                 if blank is None:
                     blank = Strip.blank(self.size.width, self._component_style("base"))

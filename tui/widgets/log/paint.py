@@ -190,11 +190,11 @@ class LinePainter:
 
     def _segments(self, parts: Iterable[Part], base: Style) -> list[Segment]:
         styles = self._styles
-        found = []
+        pieces = []
         for text, name in parts:
             style = styles.get((base, name))
-            found.append(Segment(text, self._style(base, name) if style is None else style))
-        return found
+            pieces.append(Segment(text, self._style(base, name) if style is None else style))
+        return pieces
 
     def _style(self, base: Style, name: str) -> Style:
         key = (base, name)
@@ -247,13 +247,13 @@ def _bounded(parts: list[Part]) -> list[Part]:
     """The parts that fit."""
     if sum(len(text) for text, _ in parts) <= 2 * SHOWN:
         return parts
-    found, left = [], 2 * SHOWN
+    drawn, left = [], 2 * SHOWN
     for text, style in parts:
-        found.append((text[:left], style))
+        drawn.append((text[:left], style))
         left -= len(text)
         if left <= 0:
             break
-    return [*found, (" …", "dim")]
+    return [*drawn, (" …", "dim")]
 
 
 def _split(parts: list[Part], lengths: Iterable[int]) -> list[list[Part]]:
@@ -274,14 +274,14 @@ def _split(parts: list[Part], lengths: Iterable[int]) -> list[list[Part]]:
 
 def _as_wide(parts: list[Part], cells: int) -> list[Part]:
     """The first parts, at least so many cells wide: the rest is not in view, and its width takes long."""
-    found, wide = [], 0
+    start, wide = [], 0
     for text, style in parts:
         shown = start_of(text, cells - wide)
-        found.append((shown, style))
+        start.append((shown, style))
         wide += cell_len(shown)
         if wide > cells:
             break
-    return found
+    return start
 
 
 def start_of(text: str, cells: int) -> str:

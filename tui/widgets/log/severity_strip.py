@@ -41,8 +41,8 @@ class SeverityStrip(Static):
         marks = _ASCII if wants_ascii(self) else _BARS
         highest = max((bin_.total for bin_ in histogram.bins), default=0)
         parts: list[tuple[str, str]] = [(f"{histogram.start.astimezone():%H:%M:%S} ", "$text-muted")]
-        for each in histogram.bins:
-            parts.append((_mark(each, highest, marks), _style(each)))
+        for bin_ in histogram.bins:
+            parts.append((_mark(bin_, highest, marks), _style(bin_)))
         parts.append((f" {histogram.end.astimezone():%H:%M:%S}", "$text-muted"))
         text = Content.assemble(*parts)
         if text != self._text:

@@ -271,10 +271,10 @@ class LogView(LogCanvas, can_focus=True):
 
     def action_side(self, way: int) -> None:
         """Scroll long lines to the side."""
-        wanted, half = self.paint.left + way * SIDE, self.paint.room // 2
+        target, half = self.paint.left + way * SIDE, self.paint.room // 2
         texts = (self.paint.text(self.view[at]) for at, _ in self._visible())
-        longest = max((cell_len(start_of(text, wanted + half)) for text in texts), default=0)
-        left = max(0, min(wanted, longest - half))
+        longest = max((cell_len(start_of(text, target + half)) for text in texts), default=0)
+        left = max(0, min(target, longest - half))
         if left != self.paint.left and not self.paint.wrapped:
             self.paint.left = left
             self._repaint()

@@ -32,7 +32,7 @@ class Column:
     flex: bool = False
     fold: bool = True
     whole: bool = False
-    """Never cut, but left out: a figure without its last digits would be wrong, and a name like another."""
+    """Whether it is left out rather than cut: a cut figure is wrong, and a cut name may equal another."""
     ends: bool = False
     """Cells differ at their ends, as names with a number do: a long one gets the room that others leave, and
     is cut in its middle."""
@@ -72,11 +72,11 @@ def place(
             break
         shown.remove(out)
     widths = {c.key: needed[c.key] for c in shown}
-    wanted = {c.key: _wanted(c, natural) for c in shown}
+    room_for = {c.key: _wanted(c, natural) for c in shown}
     left = room - sum(width + GAP for width in widths.values())
     # Narrow columns first: a count is shown whole before a long text takes the rest.
-    for column in sorted(shown, key=lambda c: wanted[c.key] - widths[c.key]):
-        more = max(0, min(left, wanted[column.key] - widths[column.key]))
+    for column in sorted(shown, key=lambda c: room_for[c.key] - widths[c.key]):
+        more = max(0, min(left, room_for[column.key] - widths[column.key]))
         widths[column.key] += more
         left -= more
     flexible = next((c for c in shown if c.flex), None)
@@ -85,7 +85,7 @@ def place(
         more = max(0, min(left, max_width - widths[flexible.key]))
         widths[flexible.key] += more
         left -= more
-    # Nothing is cut where there is room beside it.
+    # Use free room before cutting.
     for column in sorted(shown, key=lambda c: natural.get(c.key, 0) - widths[c.key]):
         more = max(0, min(left, natural.get(column.key, 0) - widths[column.key]))
         widths[column.key] += more

@@ -39,11 +39,11 @@ COLUMNS = (
 WOULD_COST = replace(COLUMNS[-1], title="WOULD COST")
 """The cost's column where all jobs run on this machine."""
 ID = Column("id", "ID", 6, max_width=20, rank=5, whole=True)
-"""Shown where the screen is wide."""
+"""The id's column, shown on a wide screen."""
 CONTEXT = Column("context", "CONTEXT", 8, max_width=20, rank=2)
-"""Shown while several contexts are open as one."""
+"""The context's column, shown in a group of contexts."""
 KIND = Column("kind", "KIND", 8, max_width=10, rank=2)
-"""Shown while jobs of several kinds are listed."""
+"""The kind's column, shown while jobs of several kinds are listed."""
 SORTABLE = (
     "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
     "strategy", "step", "cost", "kind",
@@ -151,7 +151,7 @@ def job_cells(
         "kind": Content.styled(kind.words.short or kind.words.noun, "$text-muted"),
         "state": state_content(job.state),
         "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
-        # A job of a cluster has no other id than its name.
+        # A cluster's job has no id besides its name.
         "id": Content.styled("" if job.id == job.display_name else plain(job.id), "$text-muted"),
         "context": Content(plain(job.context)),
         "region": Content.styled(plain(job.region), "$text-muted"),
@@ -184,18 +184,18 @@ _UNDER_WAY = frozenset({JobState.QUEUED, JobState.PENDING, JobState.RESTARTING})
 
 
 def progress_content(job: Job, now: datetime) -> Content:
-    """A bar with percent, or what matters more: what it waits for, why it failed or was restarted."""
+    """A bar with percent, or the reason of a wait, a failure or a restart."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
         return Content.styled(plain(short_error(job)), "$text-error")
     if job.diagnosis is not None and job.diagnosis.short and job.state in _UNDER_WAY:
-        # It waits, or comes back from a failure: why says more than how far it had come.
+        # For a job that waits or recovers, the reason matters more than its progress.
         waited = f", {age(job.wait(now))}" if job.waiting else ""
         return Content.styled(plain(job.diagnosis.short) + waited, "$text-warning")
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
         words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
         if job.state is JobState.PENDING and job.persistent_resource:
-            # Its machines are there: it waits for other jobs on them.
+            # The machines exist: the job waits for other jobs on them.
             words = f"waits for {plain(job.persistent_resource)}"
         return Content.styled(f"{words}, {age(job.wait(now))}", "$text-muted")
     fraction = progress.fraction
@@ -217,7 +217,7 @@ def progress_content(job: Job, now: datetime) -> Content:
 
 
 def _again(job: Job) -> str:
-    """Beside the percent of a job that runs: why replicas were started again, or how often they were."""
+    """For a running job: why, or how often, replicas were restarted."""
     if job.state is not JobState.RUNNING:
         return ""
     if job.diagnosis is not None and job.diagnosis.short:

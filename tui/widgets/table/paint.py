@@ -34,7 +34,7 @@ class RowPainter:
         self._blank = None
 
     def blank(self) -> Strip:
-        """A line without a row."""
+        """An empty line."""
         width = self._table.size.width
         if self._blank is None or self._blank.cell_length != width:
             self._blank = self._finished([(" " * width, self._table.visual_style)], width)
@@ -46,7 +46,7 @@ class RowPainter:
         """The titles with an arrow at the sorted column, and a + before them if columns are hidden."""
         table = self._table
         base = table.get_visual_style("table--header")
-        # In the mark's cells, which the header does not need.
+        # The header does not need the mark's cells.
         note = "+" if folded else ""
         parts: list[tuple[str, Style]] = [(note.ljust(GAP), base)]
         for column, width, _ in placed:
@@ -137,7 +137,7 @@ class RowPainter:
 
 
 def cut_middle(cell: Content, width: int) -> Content:
-    """The cell in so many cells, with an ellipsis in the place of its middle.
+    """The text in `width` cells, with an ellipsis in place of its middle.
 
     A note after it is cut first; where that does not do, it stays whole or goes.
     """
@@ -162,7 +162,7 @@ def _without_note(cell: Content) -> tuple[Content, Content]:
 
 
 def same_cell(old: Cell | None, new: Cell | None) -> bool:
-    """Both cells are painted the same."""
+    """Whether both cells are painted the same."""
     if old is new:
         return True
     if isinstance(old, Content) and isinstance(new, Content):

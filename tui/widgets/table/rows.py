@@ -95,7 +95,7 @@ class Rows:
         return key if key in self._heads else self.parents.get(key)
 
     def close(self, group: str, closed: bool) -> bool:
-        """Close or open a group; returns whether that changed anything."""
+        """Close or open a group; return whether that changed anything."""
         if (group in self.closed) == closed:
             return False
         (self.closed.add if closed else self.closed.discard)(group)
@@ -109,7 +109,7 @@ class Rows:
             shown = []
             for key in self.everything:
                 parent = parents.get(key)
-                # A parent comes before its rows: what hides it hides them.
+                # A parent precedes its rows; a hidden parent hides them.
                 if parent is not None and (parent in closed or parent in hidden):
                     hidden.add(key)
                 else:

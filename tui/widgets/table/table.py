@@ -177,7 +177,7 @@ class Table(ScrollView, can_focus=True):
         self._prepare()
 
     def change(self, keys: Iterable[str]) -> None:
-        """These rows of `show_lazily` have changed: those in view are made again now, the others later."""
+        """Note changed rows of `show_lazily`: rows in view are made again now, the others later."""
         if self._make is None:
             return
         sight = set(self.in_view)
@@ -240,7 +240,7 @@ class Table(ScrollView, can_focus=True):
         return self._shown.group(key) if key is not None else None
 
     def is_open(self, group: str) -> bool:
-        """The rows of this group are shown."""
+        """Whether the rows of this group are shown."""
         return group not in self._shown.closed
 
     def open_group(self, group: str, on: bool) -> None:
@@ -291,7 +291,7 @@ class Table(ScrollView, can_focus=True):
         self._choose_column(1)
 
     def action_column_left(self) -> None:
-        """Choose the column before."""
+        """Choose the previous column."""
         self._choose_column(-1)
 
     def _choose_column(self, by: int) -> None:
@@ -341,7 +341,7 @@ class Table(ScrollView, can_focus=True):
         return folded_in(self.app, f"{type(self).__name__} {' '.join(c.key for c in self.columns)}")
 
     def _measure(self, rows: Iterable[Cells]) -> bool:
-        """Measure these rows; returns whether a column has to be wider."""
+        """Measure these rows; return whether a column has to be wider."""
         grown, natural = False, self._natural
         for row in rows:
             for key, cell in row.items():
@@ -388,11 +388,11 @@ class Table(ScrollView, can_focus=True):
         self._order_changed(old_at, seen)
 
     def _order_changed(self, old_at: int | None, seen: Sequence[str]) -> None:
-        """The order has changed: keep the cursor's line where it was on the screen.
+        """Keep the cursor's line at its place on the screen after a change of order.
 
         `old_at` is the cursor's old index, `seen` the keys that were in view; paints only if they differ.
         """
-        # The width does not matter: nothing scrolls sideways.
+        # Nothing scrolls sideways, so the width does not matter.
         self.virtual_size = Size(1, len(self.keys) + 1)
         if not self.size and len(self.keys) > self.app.size.height:
             # Set before the first layout, which saves a second one.
