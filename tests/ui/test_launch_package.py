@@ -99,7 +99,7 @@ async def test_a_package_is_given_up_by_esc(folder: Path, monkeypatch: pytest.Mo
         await pilot.press("enter")
         await until(pilot, lambda: "esc cancels it" in text(app, "#answer"), "the progress")
         await pilot.press("escape")
-        await until(pilot, lambda: "Given up" in text(app, "#answer"), "the end of it")
+        await until(pilot, lambda: "Cancelled" in text(app, "#answer"), "the end of it")
         assert isinstance(app.screen, LaunchScreen) and not backend.created and not backend.files
 
 
