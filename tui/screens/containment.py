@@ -37,7 +37,7 @@ class ErrorBoundary:
         self.failed = False
         """Whether the error is shown."""
 
-    def fail(self, what: str, why: str) -> None:
+    def fail(self, headline: str, why: str) -> None:
         """Show an error in place of the widgets; the first one stays until `retry`."""
         if self.failed:
             return
@@ -48,7 +48,7 @@ class ErrorBoundary:
             child.display = False
         notice = Notice(id=ERROR_ID)
         self.widget.mount(notice, after=replaced[-1] if replaced else None)
-        notice.show(what, why, "ctrl+r tries again", bad=True)
+        notice.show(headline, why, "ctrl+r tries again", bad=True)
 
     def retry(self) -> bool:
         """Show the widgets again; False where there was no error."""

@@ -31,13 +31,15 @@ class Notice(Static):
         super().__init__("", id=id, markup=False)
         self._shown: tuple[object, ...] = ()
 
-    def show(self, what: str, why: str = "", fix: str = "", *, bad: bool = False, alone: bool = True) -> None:
+    def show(
+        self, headline: str, why: str = "", fix: str = "", *, bad: bool = False, alone: bool = True
+    ) -> None:
         """Show up to three sentences; `alone` fills the screen, otherwise it is a strip."""
-        shown = (what, why, fix, bad, alone)
+        shown = (headline, why, fix, bad, alone)
         if shown == self._shown and self.display:
             return
         self._shown = shown
-        head = Content.styled(plain(what), "bold $text-error" if bad else "bold")
+        head = Content.styled(plain(headline), "bold $text-error" if bad else "bold")
         lines = [head]
         lines += [Content(plain(line)) for line in why.splitlines() if line]
         lines += [Content.styled(plain(line), "$text-muted") for line in fix.splitlines() if line]

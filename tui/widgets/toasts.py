@@ -94,7 +94,7 @@ class ToastApp(App[Result]):
         replaced = [
             toast for toast in shown if isinstance(new, TopicNotification) and toast.topic == new.topic
         ]
-        staying = sorted((e for e in shown if e not in replaced), key=lambda each: _WEIGHT[each.severity])
+        staying = sorted((e for e in shown if e not in replaced), key=lambda toast: _WEIGHT[toast.severity])
         for toast in (*replaced, *staying[: max(0, len(staying) + 1 - MOST)]):
             self.remove_toast(toast)
 

@@ -75,10 +75,10 @@ class FormNavigation:
             view.show(self._body.rows_of(self._editor.analysis))
         view.move_to(otherwise)
 
-    def _closed_around(self, wanted: Path) -> str | None:
+    def _closed_around(self, target: Path) -> str | None:
         """Key of the outermost closed group that the path is in."""
         rows = self._body.all_rows()
-        at_row = next((i for i, r in enumerate(rows) if canonical(r.path) == wanted), None)
+        at_row = next((i for i, r in enumerate(rows) if canonical(r.path) == target), None)
         if at_row is None:
             return None
         depth, around = rows[at_row].depth, []

@@ -158,7 +158,7 @@ class EndpointChanges:
 
     def _pick_version(self, endpoint: ServingEndpoint, versions: list[Model]) -> None:
         there = {f"{deployed.model.partition('@')[0]}@{deployed.version}" for deployed in endpoint.deployed}
-        versions = sorted(versions, key=lambda each: each.versioned in there)
+        versions = sorted(versions, key=lambda version: version.versioned in there)
         by_key = {version.versioned: version for version in versions}
         options = named_options(
             (

@@ -153,13 +153,13 @@ def _summary(measured: Sequence[tuple[float, HeatCell]], measure: Measure) -> Co
     """The mean, and the worst cell if there is one."""
     values = [value for value, _ in measured]
     if measure is Measure.LAG:
-        value, spot = max(measured, key=lambda each: each[0])
+        value, spot = max(measured, key=lambda pair: pair[0])
         if not value:
             return Content.styled("all level", "$text-muted")
         return Content.assemble(
             f"furthest behind {value:,.0f} ", (f"at {short_replica(spot.replica)}", "$text-muted")
         )
-    value, spot = min(measured, key=lambda each: each[0])
+    value, spot = min(measured, key=lambda pair: pair[0])
     where = short_replica(spot.replica) + (f":{plain(spot.accelerator)}" if spot.accelerator else "")
     mean = sum(values) / len(values)
     if max(values) - value < 0.005:
