@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.trainer.multi_node_support import ROOT, Cluster, Node, when
 from tests.trainer.node_failures_support import kill
-from tui.emulator.storage.objects import Objects
+from tui.emulator.storage.objects import ObjectHandler
 
 URI = "gs://training-run/run"
 
@@ -30,17 +30,17 @@ class ObjectReads:
 @contextmanager
 def object_reads() -> Iterator[ObjectReads]:
     """Note the reads of the bucket servers of this process."""
-    found, download = ObjectReads(), Objects.download
+    found, download = ObjectReads(), ObjectHandler.download
 
-    async def noted(self: Objects, request: Any, bucket: str, name: str) -> Any:
+    async def noted(self: ObjectHandler, request: Any, bucket: str, name: str) -> Any:
         found.seen.append((time.time(), name))
         return await download(self, request, bucket, name)
 
-    Objects.download = noted  # type: ignore[method-assign]
+    ObjectHandler.download = noted  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        Objects.download = download  # type: ignore[method-assign]
+        ObjectHandler.download = download  # type: ignore[method-assign]
 
 
 class Pair:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tui.emulator.filters import (
     And,
-    Call,
     Comparison,
+    FilterCall,
     FilterError,
     Node,
     Not,
@@ -30,7 +30,7 @@ from tui.emulator.filters import (
 from tui.emulator.logging.query.fields import ENTRY_FIELDS
 from tui.emulator.logging.query.plan import query_plan
 from tui.emulator.logging.record import JSON, TEXT, EntryRow, LogSource, StoredEntry
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 
 
 def equal(path: str, text: str, quoted: bool = True) -> Comparison:
@@ -60,10 +60,10 @@ MEANINGS: list[tuple[str, Node]] = [
     ('labels."a.b/c"=d', Comparison(("labels", "a.b/c"), "=", Value("d", False))),
     (r'x="a\"\\\n\u00e9\d"', equal("x", 'a"\\\né\\d')),
     ("x:*", Comparison(("x",), ":", Value("*", False))),
-    ('log_id("a")', Call("log_id", (Value("a"),))),
+    ('log_id("a")', FilterCall("log_id", (Value("a"),))),
     (
         'x=one_of("a", b, 5)',
-        Comparison(("x",), "=", Call("one_of", (Value("a"), Value("b", False), Value("5", False)))),
+        Comparison(("x",), "=", FilterCall("one_of", (Value("a"), Value("b", False), Value("5", False)))),
     ),
     ('"two words"=5', Comparison(("two words",), "=", Value("5", False))),
     ("foo-bar", Search("foo-bar")),
@@ -130,7 +130,7 @@ LEAVES: st.SearchStrategy[Node] = st.one_of(
             st.sampled_from([Value("*", False), Value("-1.5", False), Value("a.b", False)]),
         ),
     ),
-    st.builds(Call, st.just("log_id"), st.tuples(st.builds(Value, TEXTS))),
+    st.builds(FilterCall, st.just("log_id"), st.tuples(st.builds(Value, TEXTS))),
 )
 
 
@@ -214,7 +214,7 @@ CONDITIONS: st.SearchStrategy[Node] = st.one_of(
         lambda path: Comparison(tuple(path.split(".")), ":", Value("*", False))
     ),
     st.sampled_from(["nccl", "5", "5.0", "workerpool", "zzz", "CAFÉ", '"5"']).map(Search),
-    st.sampled_from(["app", "service"]).map(lambda name: Call("log_id", (Value(name),))),
+    st.sampled_from(["app", "service"]).map(lambda name: FilterCall("log_id", (Value(name),))),
 )
 
 
@@ -227,7 +227,7 @@ def naive(node: Node, record: StoredEntry) -> bool:
             return any(naive(p, record) for p in parts)
         case Not(part):
             return not naive(part, record)
-        case Call(_, (Value(name),)):
+        case FilterCall(_, (Value(name),)):
             return record.source.log_name.endswith(f"/{name}")
         case Search(text):
             return any(_found(text, leaf) for leaf in _leaves(_everything(record)))
@@ -331,7 +331,7 @@ def test_evaluation_and_its_plan_agree_with_the_rules(tree: Node, stored: list[E
 def test_sqlite_gives_what_evaluation_gives(tree: Node, stored: list[EntryRow], newest_first: bool) -> None:
     judge, how = compiled(tree, ENTRY_FIELDS), query_plan(tree)
     with tempfile.TemporaryDirectory(prefix="vx") as root:
-        store = LogStore(Path(root) / "logs.db")
+        store = EntryStore(Path(root) / "logs.db")
         made = {
             s.id: store.source(s.project, s.log_name, s.resource_type, s.resource_labels) for s in SOURCES
         }

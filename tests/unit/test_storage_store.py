@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.storage.names import BadName, after_prefix, check_object, file_of, is_bucket
+from tui.emulator.storage.names import InvalidObjectName, after_prefix, check_object, file_of, is_bucket
 from tui.emulator.storage.store import BucketStore, NewObject, Preconditions, StoreError, checksums_of
 
 PART = st.text("ab-.é\U0001f600", min_size=1, max_size=3).filter(lambda p: p not in {".", ".."})
@@ -88,7 +88,7 @@ def test_any_name_is_refused_or_lies_in_its_bucket(name: str) -> None:
     root = Path("/nonexistent/bucket")
     try:
         path = file_of(root, name)
-    except BadName as error:
+    except InvalidObjectName as error:
         assert str(error)
     else:
         assert path.is_relative_to(root) and path != root and str(path) == f"{root}/{name.removesuffix('/')}"
@@ -149,5 +149,5 @@ def test_generations_only_grow_and_conditions_are_about_the_newest() -> None:
 def test_names_at_the_limit() -> None:
     assert check_object("a/" * 511 + "ab")
     for name in ("a/" * 511 + "abc", "a" * 256, "é" * 128, "", "/", "a//", "\udcff"):
-        with pytest.raises(BadName):
+        with pytest.raises(InvalidObjectName):
             check_object(name)

@@ -7,14 +7,14 @@ import time
 
 from tui.emulator.logging.query.entries import EntryQuery
 from tui.emulator.logging.record import JSON, EntryRow
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 
 # A process that a test kills inherits the value.
 HOUR_AGO = int(os.environ.setdefault("VXTUI_TEST_HOUR_AGO", str(time.time_ns() - 3600 * 10**9)))
 MS = 10**6
 
 
-def source_of(store: LogStore, replica: int = 0) -> int:
+def source_of(store: EntryStore, replica: int = 0) -> int:
     labels = {"project_id": "p", "job_id": "1", "task_name": f"workerpool0-{replica}"}
     return store.source("p", f"projects/p/logs/workerpool0-{replica}", "ml_job", labels).id
 
@@ -30,7 +30,7 @@ def rows_of(source: int, count: int, begin: int = 0) -> list[EntryRow]:
     return [row(source, n * MS, n, levels[n % 50 == 7]) for n in range(begin, begin + count)]
 
 
-def listed(store: LogStore, text: str = "", order: str = "", size: int = 300) -> list[EntryRow]:
+def listed(store: EntryStore, text: str = "", order: str = "", size: int = 300) -> list[EntryRow]:
     """The rows of a whole list, page by page."""
     token, found = "", []
     while True:

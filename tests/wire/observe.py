@@ -28,7 +28,7 @@ from google.cloud.monitoring_v3.services.metric_service.transports import Metric
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging import service as logging_service
 from tui.emulator.logging.ingest import KEPT_OUTPUT, LogCollector
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.rpc.methods import grpc_handlers
@@ -68,7 +68,7 @@ class Place:
     """A state directory, its store, and clients of a server over both."""
 
     state: StateDir
-    store: LogStore
+    store: EntryStore
     jobs: Jobs
     logs: LoggingServiceV2AsyncClient
     metrics: MetricServiceAsyncClient
@@ -154,7 +154,7 @@ async def place(jobs: Jobs | None = None) -> AsyncIterator[Place]:
     """Services and clients; the collector is the test's own business."""
     jobs = jobs or Jobs()
     with state_dir() as state:
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
         methods = [
             *logging_service.methods(store, jobs),
@@ -182,7 +182,7 @@ async def place(jobs: Jobs | None = None) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def collecting(
-    state: StateDir, store: LogStore, kept_output: int = KEPT_OUTPUT
+    state: StateDir, store: EntryStore, kept_output: int = KEPT_OUTPUT
 ) -> AsyncIterator[LogCollector]:
     collector = LogCollector(state, store, kept_output)
     await collector.start()

@@ -23,7 +23,7 @@ from tui.emulator.logging.entry_blocks import BLOCK, DamagedBlock, decode, encod
 from tui.emulator.logging.packing import Packer
 from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow
 from tui.emulator.logging.retention import delete_older
-from tui.emulator.logging.store import LAST, LogStore, RowRange
+from tui.emulator.logging.store import LAST, EntryStore, RowRange
 from tui.emulator.paths import StateDir
 from tui.emulator.repair import repair
 
@@ -35,23 +35,23 @@ def state() -> Iterator[StateDir]:
 
 
 @pytest.fixture
-def store(state: StateDir) -> Iterator[LogStore]:
-    made = LogStore(state.log_database)
+def store(state: StateDir) -> Iterator[EntryStore]:
+    made = EntryStore(state.log_database)
     yield made
     made.close()
 
 
-def pack(store: LogStore) -> None:
+def pack(store: EntryStore) -> None:
     asyncio.run(Packer(store).pack())
 
 
-def packed(store: LogStore) -> int:
+def packed(store: EntryStore) -> int:
     """Number of entries in blocks; none of them is a row too."""
     found = store.database().execute("SELECT total(entries) FROM blocks").fetchone()[0]
     return int(found)
 
 
-def overlaps(store: LogStore) -> int:
+def overlaps(store: EntryStore) -> int:
     query = (
         "SELECT count(*) FROM blocks a JOIN blocks b ON a.source = b.source AND a.id < b.id"
         " AND a.first <= b.last AND b.first <= a.last"
@@ -74,7 +74,7 @@ def test_a_block_has_what_was_put_in() -> None:
         data[at] ^= 0xFF
 
 
-def test_packed_lines_take_a_fraction_of_the_room(store: LogStore) -> None:
+def test_packed_lines_take_a_fraction_of_the_room(store: EntryStore) -> None:
     rows = rows_of(source_of(store), 20_000)
     store.add(rows, fresh=True)
     before = store.used()
@@ -100,7 +100,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("order", ["timestamp asc", "timestamp desc"])
-def test_lists_are_the_same_with_blocks_and_without(store: LogStore, order: str) -> None:
+def test_lists_are_the_same_with_blocks_and_without(store: EntryStore, order: str) -> None:
     draw = random.Random(3)
     for replica in range(3):
         source = source_of(store, replica)
@@ -133,7 +133,7 @@ def test_whatever_comes_late_is_there_once(batches: list[tuple[int, int, int]], 
         for name, value in {"BLOCK": 20, "LEAST": 5, "STEP_ROWS": 40}.items():
             patch.setattr(packing, name, value)
         patch.setattr("tui.emulator.logging.entry_blocks.BLOCK", 20)
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         source, number, expected = source_of(store), 0, []
         draw = random.Random(seed)
         for begin, count, apart in batches:
@@ -151,7 +151,7 @@ def test_whatever_comes_late_is_there_once(batches: list[tuple[int, int, int]], 
         store.close()
 
 
-def test_an_entry_that_is_sent_again_is_found_in_its_block(store: LogStore) -> None:
+def test_an_entry_that_is_sent_again_is_found_in_its_block(store: EntryStore) -> None:
     rows = rows_of(source_of(store), 3000)
     heard: list[int] = []
     store.listen(lambda entries: heard.append(len(entries)))
@@ -161,7 +161,7 @@ def test_an_entry_that_is_sent_again_is_found_in_its_block(store: LogStore) -> N
     assert len(listed(store)) == 3000
 
 
-def test_a_list_that_packing_overtakes_has_every_entry_once(store: LogStore) -> None:
+def test_a_list_that_packing_overtakes_has_every_entry_once(store: EntryStore) -> None:
     rows = rows_of(source_of(store), 4000)
     store.add(rows)
     reading = store.scan(store.sources(), RowRange(), newest_first=False)
@@ -171,7 +171,7 @@ def test_a_list_that_packing_overtakes_has_every_entry_once(store: LogStore) -> 
     assert found + [entry.row for entry in reading] == rows
 
 
-async def test_deletions_take_blocks_too(store: LogStore) -> None:
+async def test_deletions_take_blocks_too(store: EntryStore) -> None:
     one, two = source_of(store), source_of(store, 1)
     store.add([*rows_of(one, 3000), *rows_of(two, 3000)])
     await Packer(store).pack()
@@ -189,13 +189,13 @@ async def test_deletions_take_blocks_too(store: LogStore) -> None:
 
 
 def test_a_log_of_the_earlier_layout_is_packed(state: StateDir) -> None:
-    store = LogStore(state.log_database)
+    store = EntryStore(state.log_database)
     rows = rows_of(source_of(store), 3000)
     store.add(rows)
     store.close()
     with sqlite3.connect(state.log_database) as db:
         db.executescript("DROP TABLE blocks; PRAGMA user_version = 1;")
-    store = LogStore(state.log_database)
+    store = EntryStore(state.log_database)
     assert listed(store) == rows
     pack(store)
     assert packed(store) == 3000 and listed(store) == rows
@@ -203,7 +203,7 @@ def test_a_log_of_the_earlier_layout_is_packed(state: StateDir) -> None:
 
 
 async def test_repair_drops_a_block_that_does_not_decode(state: StateDir) -> None:
-    store = LogStore(state.log_database)
+    store = EntryStore(state.log_database)
     store.add(rows_of(source_of(store), 3000))
     await Packer(store).pack()
     store.database().execute("UPDATE blocks SET data = x'00' WHERE id = 2")
@@ -212,7 +212,7 @@ async def test_repair_drops_a_block_that_does_not_decode(state: StateDir) -> Non
     store.close()
     (_, logs, *_) = await asyncio.to_thread(repair, state)
     assert logs.aside
-    store = LogStore(state.log_database)
+    store = EntryStore(state.log_database)
     assert 2000 <= len(listed(store)) < 3000
     store.close()
 
@@ -222,8 +222,8 @@ import asyncio, sys
 from pathlib import Path
 from tests.wire.log_blocks_support import listed, rows_of, source_of
 from tui.emulator.logging.packing import Packer
-from tui.emulator.logging.store import LogStore
-store = LogStore(Path(sys.argv[1]))
+from tui.emulator.logging.store import EntryStore
+store = EntryStore(Path(sys.argv[1]))
 source, number = source_of(store), len(listed(store, size=1000))
 packer = Packer(store)
 while True:
@@ -245,7 +245,7 @@ def test_kill_9_while_packing_neither_loses_nor_doubles_an_entry(state: StateDir
             for _ in range(4 + 5 * turn):
                 reached = int(process.stdout.readline())
             process.send_signal(signal.SIGKILL)
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         found = listed(store, size=1000)
         assert len(found) >= reached and found == rows_of(source_of(store), len(found))
         store.close()

@@ -10,7 +10,7 @@ import pytest
 from tests.wire.observe import JOB, REPLICA, Output, allocated, collecting, state_dir
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.ingest import LogCollector
-from tui.emulator.logging.store import LogStore, RowRange
+from tui.emulator.logging.store import EntryStore, RowRange
 from tui.emulator.logging.stream import CHUNK
 from tui.emulator.paths import StateDir
 
@@ -19,7 +19,7 @@ LINES = [f"line {number} {'x' * 100}" for number in range(30_000)]
 """3.4 MB."""
 
 
-def texts(store: LogStore) -> list[str]:
+def texts(store: EntryStore) -> list[str]:
     return [entry.text for entry in store.scan(store.sources(), RowRange(), newest_first=False)]
 
 
@@ -30,7 +30,7 @@ async def collect(state: StateDir, collector: LogCollector, job: JobRecord = JOB
 
 async def test_output_that_is_in_the_log_takes_no_room_in_its_file() -> None:
     with state_dir() as state:
-        store, out = LogStore(state.log_database), Output(state.attempt(JOB.id, 1))
+        store, out = EntryStore(state.log_database), Output(state.attempt(JOB.id, 1))
         out.write("".join(f"{line}\n" for line in LINES[:20_000]))
         async with collecting(state, store, KEPT) as collector:
             await collect(state, collector)
@@ -50,14 +50,14 @@ async def test_output_that_is_in_the_log_takes_no_room_in_its_file() -> None:
 
 async def test_a_log_that_is_lost_begins_after_the_hole_and_says_so() -> None:
     with state_dir() as state:
-        store, out = LogStore(state.log_database), Output(state.attempt(JOB.id, 1))
+        store, out = EntryStore(state.log_database), Output(state.attempt(JOB.id, 1))
         out.write("".join(f"{line}\n" for line in LINES))
         async with collecting(state, store, KEPT) as collector:
             await collect(state, collector)
         store.close()
         for path in state.root.glob("logs.db*"):
             path.unlink()
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         async with collecting(state, store, KEPT) as collector:
             await collect(state, collector)
             found = texts(store)
@@ -76,7 +76,7 @@ async def test_a_disk_without_holes_keeps_the_output(
 
     monkeypatch.setattr("tui.emulator.logging.stream.punch_hole", refuse)
     with state_dir() as state, caplog.at_level(logging.WARNING):
-        store, out = LogStore(state.log_database), Output(state.attempt(JOB.id, 1))
+        store, out = EntryStore(state.log_database), Output(state.attempt(JOB.id, 1))
         out.write("".join(f"{line}\n" for line in LINES))
         async with collecting(state, store, KEPT) as collector:
             await collect(state, collector)

@@ -23,7 +23,7 @@ from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.ingest import RESOURCE, log_name, resource_labels
 from tui.emulator.logging.record import TEXT
 from tui.emulator.logging.retention import delete_above, delete_job
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
 
@@ -41,7 +41,7 @@ def job(number: int | str) -> JobRecord:
     return JobRecord("p", "us-central1", str(number))
 
 
-def fill(store: LogStore, of: JobRecord, lines: int, after: float = 0) -> None:
+def fill(store: EntryStore, of: JobRecord, lines: int, after: float = 0) -> None:
     """Lines of a kilobyte, a millisecond apart, which take a page each; `after` is in seconds."""
     source = store.source(of.project, log_name(of, REPLICA), RESOURCE, resource_labels(of, REPLICA))
     begin = HOUR_AGO + int(after * 1e9)
@@ -130,7 +130,7 @@ async def test_a_log_of_the_earlier_layout_gives_its_room_back_too(state: StateD
         db.execute("PRAGMA auto_vacuum = NONE")
         db.execute("CREATE TABLE a (b)")
         db.execute("DROP TABLE a")
-    store = LogStore(state.log_database)
+    store = EntryStore(state.log_database)
     try:
         fill(store, job(1), 4000)
         fill(store, job(2), 10)
@@ -145,7 +145,7 @@ async def test_a_log_of_the_earlier_layout_gives_its_room_back_too(state: StateD
 
 
 async def test_the_oldest_entries_of_all_jobs_make_room_above_the_bound(state: StateDir) -> None:
-    store = LogStore(state.log_database)
+    store = EntryStore(state.log_database)
     try:
         fill(store, job(1), 2000, after=60)
         fill(store, job(2), 2000)
@@ -166,7 +166,7 @@ async def test_the_bound_is_a_setting_of_the_emulator() -> None:
     config = EmulatorConfig.model_validate({**NEVER, "log_megabytes": 16})
     with server_dir() as state:
         state.prepare()
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         for number in range(5):
             fill(store, job(number), 1000, after=number * 60)
         store.close()

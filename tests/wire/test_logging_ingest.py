@@ -16,13 +16,13 @@ from tests.waiting import LIMIT, until
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, allocated, collecting, cut, place, state_dir
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.record import StoredEntry
-from tui.emulator.logging.store import LogStore, RowRange
+from tui.emulator.logging.store import EntryStore, RowRange
 
 INFO, ERROR, DEFAULT = 200, 500, 0
 STORED = 'resource.type="ml_job"'
 
 
-def stored(store: LogStore) -> list[StoredEntry]:
+def stored(store: EntryStore) -> list[StoredEntry]:
     return list(store.scan(store.sources(), RowRange(), newest_first=False))
 
 
@@ -226,7 +226,7 @@ async def test_a_deleted_job_is_watched_no_more_and_keeps_its_log() -> None:
 
 async def test_output_that_nobody_asks_for_again_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     with state_dir() as state:
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         out = Output(state.attempt(JOB.id, 1))
         out.write("seen\n")
         async with collecting(state, store) as collector:
@@ -243,7 +243,7 @@ async def test_output_that_nobody_asks_for_again_is_finished(monkeypatch: pytest
 
 async def test_a_busy_replica_does_not_silence_the_others() -> None:
     with state_dir() as state:
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         attempt = state.attempt(JOB.id, 1)
         loud, quiet = Output(attempt, "workerpool0-0"), Output(attempt, "workerpool1-0")
         loud.write("x" * 60 + "\n" + ("y" * 60 + "\n") * 200_000)
@@ -261,7 +261,7 @@ async def test_a_busy_replica_does_not_silence_the_others() -> None:
 async def test_a_full_disk_loses_nothing() -> None:
     lines = [f"line {i} " + "x" * 200 for i in range(3000)]
     with state_dir() as state:
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         # SQLite's own limit stands in for the disk: the error is the same one.
         await store.write(store.database().execute, "PRAGMA max_page_count = 40")
         async with collecting(state, store) as collector:
@@ -306,7 +306,7 @@ def test_every_line_once_and_in_order_over_any_deaths(
             out = Output(attempt)
             for piece, death in zip(pieces, [*deaths, ""], strict=True):
                 out.write(piece, stamp=death != "s")
-                store = LogStore(state.log_database)
+                store = EntryStore(state.log_database)
                 async with collecting(state, store) as collector:
                     # After "p" the control plane does not come back for this job: the store knows it still.
                     if death != "p":
@@ -346,7 +346,7 @@ def _expected(line: bytes) -> object:
 
 async def test_the_loop_is_free_while_a_large_log_is_read() -> None:
     with state_dir() as state:
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         async with collecting(state, store) as collector:
             attempt = state.attempt(JOB.id, 1)
             count = 50_000
@@ -378,12 +378,12 @@ import asyncio, sys
 from pathlib import Path
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.ingest import LogCollector
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.paths import StateDir
 
 async def main():
     state = StateDir(Path(sys.argv[1]))
-    collector = LogCollector(state, LogStore(state.log_database), kept_output=0)
+    collector = LogCollector(state, EntryStore(state.log_database), kept_output=0)
     await collector.start()
     collector.watch(JobRecord("p", "us-central1", sys.argv[2]), state.attempt(sys.argv[2], 1), [sys.argv[3]])
     print("up", flush=True)
@@ -419,7 +419,7 @@ async def test_kill_9_neither_loses_nor_doubles_a_line() -> None:
                 await asyncio.sleep(0.01)
             process.kill()
             await process.wait()
-        store = LogStore(state.log_database)
+        store = EntryStore(state.log_database)
         async with collecting(state, store) as collector:
             collector.watch(JOB, state.attempt(JOB.id, 1), [REPLICA])
             await asyncio.wait_for(collector.drain(JOB), LIMIT)

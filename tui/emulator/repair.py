@@ -23,7 +23,7 @@ from tui.emulator.experiments.kinds import kind_of
 from tui.emulator.interfaces import CustomJobPb, TrainingPipelinePb, TuningJobPb
 from tui.emulator.lock import Lock
 from tui.emulator.logging.entry_blocks import damaged_blocks
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.paths import StateDir
 from tui.emulator.storage.store import BucketStore, bucket_of, object_of
 
@@ -107,7 +107,7 @@ def _check_state(path: Path) -> None:
 def _check_logs(path: Path) -> None:
     """The same for the log. Raises DatabaseError."""
     try:
-        LogStore(path).close()
+        EntryStore(path).close()
         with _opened(path) as db:
             damaged = damaged_blocks(db)
     except sqlite3.Error as error:

@@ -35,7 +35,7 @@ from tui.emulator.logging import service as logging_service
 from tui.emulator.logging.ingest import LogCollector
 from tui.emulator.logging.packing import run_packing
 from tui.emulator.logging.retention import delete_job, run_retention
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.pipelines.batch import PipelineBatches
@@ -276,7 +276,7 @@ class Emulator(process.Server[StateDir]):
         resources: ResourceStore,
         operations: Operations,
         ports: Ports,
-        logs: LogStore,
+        logs: EntryStore,
         models: ModelService,
     ) -> list[Method]:
         """Start the servers of the deployed models, and return the RPCs of models and endpoints."""
@@ -303,8 +303,8 @@ class Emulator(process.Server[StateDir]):
 
         return FaultyHttp(app, self.api_faults, self.disk)
 
-    async def _open_logs(self, config: EmulatorConfig) -> tuple[LogStore, LogCollector]:
-        store = LogStore(self.state.log_database)
+    async def _open_logs(self, config: EmulatorConfig) -> tuple[EntryStore, LogCollector]:
+        store = EntryStore(self.state.log_database)
         store.before_write = self.disk.check_database
         self._stack.callback(store.close)
         collector = LogCollector(self.state, store, config.output_kilobytes * 1024)

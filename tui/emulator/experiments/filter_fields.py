@@ -19,12 +19,12 @@ from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, Reso
 from tui.emulator.filters import (
     MISSING,
     ORDER,
-    Call,
     Comparison,
     Condition,
     Field,
     FieldEntry,
     FieldTable,
+    FilterCall,
     FilterError,
     Ordered,
     UnknownField,
@@ -47,7 +47,7 @@ class Members:
     operators = (":", "=")
 
     def test(self, comparison: Comparison) -> Callable[[Any], bool]:
-        if isinstance(comparison.value, Call):
+        if isinstance(comparison.value, FilterCall):
             raise FilterError("write the name of a context in quotes", comparison.position)
         wanted = comparison.value.text
         return lambda found: wanted in found
@@ -61,7 +61,7 @@ def fields_of(kind: Kind, store: ResourceStore) -> FieldTable[Pb]:
         name: Field(_reader(name), _TEXT) for name in texts if name in present
     }
     fields |= {name: Field(_time(name), _TIME) for name in ("create_time", "update_time")}
-    functions: dict[str, Callable[[Call, FieldTable[Pb]], Condition[Pb]]] = {}
+    functions: dict[str, Callable[[FilterCall, FieldTable[Pb]], Condition[Pb]]] = {}
     if "labels" in present:
         fields["labels"] = _label
     if "metadata" in present and kind in {CONTEXT, EXECUTION, ARTIFACT}:
@@ -112,8 +112,8 @@ def _metadata(rest: tuple[str, ...]) -> Field[Pb]:
     return Field(get)
 
 
-def _in_context(store: ResourceStore, kind: int) -> Callable[[Call, FieldTable[Pb]], Condition[Pb]]:
-    def condition(call: Call, _table: FieldTable[Pb]) -> Condition[Pb]:
+def _in_context(store: ResourceStore, kind: int) -> Callable[[FilterCall, FieldTable[Pb]], Condition[Pb]]:
+    def condition(call: FilterCall, _table: FieldTable[Pb]) -> Condition[Pb]:
         if len(call.texts) != 1:
             raise FilterError('write in_context("the full name of a context")', call.position)
         members = {link.target for link in store.links(kind, call.texts[0])}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tui.emulator.filters.fields import MISSING, Condition, Field, FieldTable, T, Truth
 from tui.emulator.filters.parser import parse
-from tui.emulator.filters.syntax import And, Call, Comparison, Node, Not, Or, Search
+from tui.emulator.filters.syntax import And, Comparison, FilterCall, Node, Not, Or, Search
 from tui.emulator.filters.value_types import Test, required_text
 
 
@@ -53,7 +53,7 @@ def _compiled(node: Node, table: FieldTable[T]) -> Condition[T]:
             return _inverted(_compiled(part, table))
         case Search():
             return table.search(node)
-        case Call():
+        case FilterCall():
             return table.call(node)
         case Comparison():
             return _comparison(node, table.field(node))

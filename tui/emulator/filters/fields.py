@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tui.emulator.filters.parser import MAX_NESTING
-from tui.emulator.filters.syntax import Call, Comparison, FilterError, Search
+from tui.emulator.filters.syntax import Comparison, FilterCall, FilterError, Search
 from tui.emulator.filters.value_types import AnyValue, ValueType
 
 T = TypeVar("T")
@@ -62,8 +62,8 @@ class FieldTable(Generic[T]):
         hint: str,
         aliases: Mapping[str, str] | None = None,
         search: Callable[[str], Condition[T]] | None = None,
-        functions: Mapping[str, Callable[[Call, FieldTable[T]], Condition[T]]] | None = None,
-        value_functions: Mapping[str, Callable[[Call, FieldTable[T]], Field[T]]] | None = None,
+        functions: Mapping[str, Callable[[FilterCall, FieldTable[T]], Condition[T]]] | None = None,
+        value_functions: Mapping[str, Callable[[FilterCall, FieldTable[T]], Field[T]]] | None = None,
         max_nesting: int = MAX_NESTING,
     ) -> None:
         self._fields = fields
@@ -92,7 +92,7 @@ class FieldTable(Generic[T]):
     def field(self, comparison: Comparison) -> Field[T]:
         """Return the field that a comparison names. Raises FilterError."""
         path = comparison.path
-        if isinstance(path, Call):
+        if isinstance(path, FilterCall):
             name, field = comparison.left, self.value_call(path)
         else:
             name, field = ".".join(path), self.named(path, comparison.position)
@@ -121,7 +121,7 @@ class FieldTable(Generic[T]):
         """Whether words may stand without a field."""
         return self._search is not None
 
-    def call(self, call: Call) -> Condition[T]:
+    def call(self, call: FilterCall) -> Condition[T]:
         """Return the condition of a stand-alone function. Raises FilterError."""
         function = self._functions.get(call.name.lower())
         if function is not None:
@@ -134,7 +134,7 @@ class FieldTable(Generic[T]):
         hint = f"; {known} may stand alone" if known else "; write field = value"
         raise FilterError(f"{call.name}() can't stand alone{hint}", call.position)
 
-    def value_call(self, call: Call) -> Field[T]:
+    def value_call(self, call: FilterCall) -> Field[T]:
         """Return the field of a function left of an operator or inside another function. Raises
         FilterError."""
         function = self._value_functions.get(call.name.lower())

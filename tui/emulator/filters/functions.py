@@ -17,14 +17,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from tui.domain.log.pattern import PatternError, compiled_with_groups
 from tui.emulator.filters.fields import ANY_VALUE, MISSING, Condition, Field, FieldTable, T
 from tui.emulator.filters.parser import path_of
-from tui.emulator.filters.syntax import Call, FilterError, Value
+from tui.emulator.filters.syntax import FilterCall, FilterError, Value
 from tui.emulator.filters.value_types import Ordered, ValueType, as_number, duration_value, time_value
 
 _OFFSET = re.compile(r"[+-]\d\d:\d\d")
 _HASHES = 1 << 64
 
 
-def cast(call: Call, table: FieldTable[T]) -> Field[T]:
+def cast(call: FilterCall, table: FieldTable[T]) -> Field[T]:
     """`cast(field, TYPE)`: the field's value as another type; comparisons fail if it has none."""
     if len(call.arguments) not in {2, 3}:
         raise refused(call, "takes a field and a type, e.g. cast(jsonPayload.n, INT64)")
@@ -63,7 +63,7 @@ TIME = Ordered(time_value, is_time=True)
 DURATION = Ordered(duration_value)
 
 
-def regexp_extract(call: Call, table: FieldTable[T]) -> Field[T]:
+def regexp_extract(call: FilterCall, table: FieldTable[T]) -> Field[T]:
     """`regexp_extract(field, "a(b)")`: what the one group of the first match holds."""
     if len(call.arguments) != 2:
         raise refused(call, "takes a field and a regular expression with one group in parentheses")
@@ -84,7 +84,7 @@ def regexp_extract(call: Call, table: FieldTable[T]) -> Field[T]:
     return Field(read, known=field.known)
 
 
-def sample(call: Call, table: FieldTable[T]) -> Condition[T]:
+def sample(call: FilterCall, table: FieldTable[T]) -> Condition[T]:
     """`sample(field, 0.25)`: a quarter of the records, by a hash of the field's value."""
     if len(call.arguments) != 2:
         raise refused(call, "takes a field and a fraction, e.g. sample(insertId, 0.25)")
@@ -102,7 +102,7 @@ def sample(call: Call, table: FieldTable[T]) -> Condition[T]:
     return _condition(field, chosen)
 
 
-def ip_in_net(call: Call, table: FieldTable[T]) -> Condition[T]:
+def ip_in_net(call: FilterCall, table: FieldTable[T]) -> Condition[T]:
     """`ip_in_net(field, "10.1.2.0/24")`: whether an address, or a range, lies in the range."""
     if len(call.arguments) != 2:
         raise refused(call, 'takes a field and a range, e.g. ip_in_net(jsonPayload.ip, "10.1.2.0/24")')
@@ -124,29 +124,29 @@ def ip_in_net(call: Call, table: FieldTable[T]) -> Condition[T]:
     return _condition(field, inside)
 
 
-def field_of(call: Call, table: FieldTable[T]) -> Field[T]:
+def field_of(call: FilterCall, table: FieldTable[T]) -> Field[T]:
     """Return the field of the first argument. Raises FilterError."""
     first = call.arguments[0]
-    if isinstance(first, Call):
+    if isinstance(first, FilterCall):
         return table.value_call(first)
     return table.named((first.text,) if first.quoted else path_of(first.text), call.position)
 
 
-def refused(call: Call, problem: str) -> FilterError:
+def refused(call: FilterCall, problem: str) -> FilterError:
     """Return the error that names the function and its position."""
     return FilterError(f"{call.name}(): {problem}", call.position)
 
 
-def only_text(call: Call, example: str) -> str:
+def only_text(call: FilterCall, example: str) -> str:
     """Return the only argument, a text. Raises FilterError."""
     if len(call.arguments) != 1:
         raise refused(call, f"takes one value, e.g. {example}")
     return _text(call, 0)
 
 
-def _text(call: Call, at: int) -> str:
+def _text(call: FilterCall, at: int) -> str:
     argument = call.arguments[at]
-    if isinstance(argument, Call):
+    if isinstance(argument, FilterCall):
         raise refused(call, f"takes a text as value {at + 1}, not {argument.name}()")
     return argument.text
 
@@ -163,9 +163,9 @@ def _condition(field: Field[T], test: Callable[[Any], bool]) -> Condition[T]:
     return decide
 
 
-def _zone(call: Call) -> tzinfo:
+def _zone(call: FilterCall) -> tzinfo:
     match call.arguments[2]:
-        case Call(name, (Value(text),)) if name.upper() == "TIMEZONE":
+        case FilterCall(name, (Value(text),)) if name.upper() == "TIMEZONE":
             pass
         case _:
             raise refused(call, 'takes a time zone as TIMEZONE("America/New_York")')

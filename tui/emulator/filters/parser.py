@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tui.emulator.filters.syntax import (
     EVERYTHING,
     And,
-    Call,
     Comparison,
+    FilterCall,
     FilterError,
     Node,
     Not,
@@ -117,7 +117,7 @@ class _TreeBuilder:
 
     def comparison(self, parts: list[Any]) -> Node:
         left, operator, value = parts
-        if isinstance(left, Call):
+        if isinstance(left, FilterCall):
             return Comparison(left, str(operator), value, left.position)
         return Comparison(_names(left), str(operator), value, left.start_pos or 0)
 
@@ -151,9 +151,9 @@ class _TreeBuilder:
     def dashed(self, parts: list[Token]) -> Value:
         return Value(str(parts[0]), False)
 
-    def call(self, parts: list[Any]) -> Call:
+    def call(self, parts: list[Any]) -> FilterCall:
         name, *values = parts
-        return Call(name[:-1], tuple(values), name.start_pos or 0)
+        return FilterCall(name[:-1], tuple(values), name.start_pos or 0)
 
     def argument(self, parts: list[Token]) -> Value:
         (token,) = parts

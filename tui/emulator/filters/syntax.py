@@ -27,11 +27,11 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FilterCall:
     """`name("a", "b")`: a condition (`log_id`), or one side of a comparison (`one_of`, `cast`)."""
 
     name: str
-    arguments: tuple[Value | Call, ...]
+    arguments: tuple[Value | FilterCall, ...]
     position: int = field(default=0, compare=False)
 
     @property
@@ -47,15 +47,15 @@ class Comparison:
     On the left is the path of a field, or a call that makes a value of one.
     """
 
-    path: tuple[str, ...] | Call
+    path: tuple[str, ...] | FilterCall
     operator: str
-    value: Value | Call
+    value: Value | FilterCall
     position: int = field(default=0, compare=False)
 
     @property
     def left(self) -> str:
         """The left side as written."""
-        if isinstance(self.path, Call):
+        if isinstance(self.path, FilterCall):
             return _call(self.path)
         return ".".join(_name(name) for name in self.path)
 
@@ -95,7 +95,7 @@ class Not:
     part: Node
 
 
-Node = And | Or | Not | Comparison | Search | Call
+Node = And | Or | Not | Comparison | Search | FilterCall
 EVERYTHING = And(())
 
 
@@ -109,11 +109,11 @@ def render(node: Node) -> str:
         case Not(part):
             return f"NOT {_enclosed(part)}"
         case Comparison(_, operator, value):
-            right = _call(value) if isinstance(value, Call) else _literal(value)
+            right = _call(value) if isinstance(value, FilterCall) else _literal(value)
             return f"{node.left}{operator}{right}"
         case Search(text):
             return quote(text)
-        case Call():
+        case FilterCall():
             return _call(node)
 
 
@@ -127,9 +127,10 @@ def _enclosed(node: Node) -> str:
     return f"({render(node)})" if isinstance(node, And | Or | Not) else render(node)
 
 
-def _call(call: Call) -> str:
+def _call(call: FilterCall) -> str:
     arguments = (
-        _call(argument) if isinstance(argument, Call) else _literal(argument) for argument in call.arguments
+        _call(argument) if isinstance(argument, FilterCall) else _literal(argument)
+        for argument in call.arguments
     )
     return f"{call.name}({', '.join(arguments)})"
 

@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from tui.domain.log.pattern import PatternError, compile_pattern
-from tui.emulator.filters.syntax import Call, Comparison, FilterError, Value, render
+from tui.emulator.filters.syntax import Comparison, FilterCall, FilterError, Value, render
 
 Test = Callable[[Any], bool]
 """Tests whether a present value meets a comparison."""
@@ -64,7 +64,7 @@ class AnyValue:
 
     def test(self, comparison: Comparison) -> Test:
         value, sign = comparison.value, comparison.operator
-        if isinstance(value, Call):
+        if isinstance(value, FilterCall):
             return _function_test(comparison, value)
         if sign in {"=~", "!~"}:
             return _regex_test(comparison, value, sign == "=~")
@@ -136,7 +136,7 @@ class EnumName:
 
 def _literal(comparison: Comparison) -> str:
     value = comparison.value
-    if isinstance(value, Call):
+    if isinstance(value, FilterCall):
         problem = f"{comparison.left} is compared with a value; {value.name}() can't stand here"
         raise FilterError(problem, value.position)
     return value.text
@@ -145,7 +145,7 @@ def _literal(comparison: Comparison) -> str:
 def required_text(comparison: Comparison) -> str | None:
     """Return the folded text that an `AnyValue` must contain to meet the comparison, or `None` if unknown."""
     value = comparison.value
-    if comparison.operator not in {"=", ":"} or comparison.presence or isinstance(value, Call):
+    if comparison.operator not in {"=", ":"} or comparison.presence or isinstance(value, FilterCall):
         return None
     if as_number(value.text) is not None or value == _NULL:
         return None
@@ -167,7 +167,7 @@ def _regex_test(comparison: Comparison, value: Value, expected: bool) -> Test:
     return lambda field_value: isinstance(field_value, str | list) and not _some(field_value, matches)
 
 
-def _function_test(comparison: Comparison, call: Call) -> Test:
+def _function_test(comparison: Comparison, call: FilterCall) -> Test:
     """Return the test of a Monitoring filter function; these are case-sensitive."""
     texts = call.texts
     if call.name == _FULL_MATCH:
@@ -188,7 +188,7 @@ def _function_test(comparison: Comparison, call: Call) -> Test:
     return lambda field_value: isinstance(field_value, str) and test(field_value) is expected
 
 
-def _full_match(comparison: Comparison, call: Call) -> Test:
+def _full_match(comparison: Comparison, call: FilterCall) -> Test:
     """`monitoring.regex.full_match("a.*")`: a regular expression that matches the whole text."""
     if len(call.texts) != 1 or comparison.operator not in EQUALITY:
         raise FilterError(f"{call.name}() takes one regular expression, after = or !=", call.position)

@@ -18,7 +18,7 @@ from tui.domain.core.log_entry import SERVICE
 from tui.domain.log.json_line import severity_number
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.record import TEXT, EntryRow
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.logging.stream import OutputFile
 from tui.emulator.paths import AttemptDir, StateDir
 
@@ -50,7 +50,7 @@ def log_name(job: JobRecord, task: str) -> str:
 class LogCollector:
     """`LogSink` over one store."""
 
-    def __init__(self, state: StateDir, store: LogStore, kept_output: int = KEPT_OUTPUT) -> None:
+    def __init__(self, state: StateDir, store: EntryStore, kept_output: int = KEPT_OUTPUT) -> None:
         """`kept_output`: bytes of stored output that stay in each file."""
         self._state = state
         self._store = store

@@ -16,7 +16,7 @@ from itertools import islice
 
 from tui.emulator.logging.entry_blocks import BLOCK, BlockHead, DamagedBlock
 from tui.emulator.logging.record import EntryRow
-from tui.emulator.logging.store import COLUMNS, FIRST, LAST, LogStore
+from tui.emulator.logging.store import COLUMNS, FIRST, LAST, EntryStore
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ LEAST = BLOCK // 4
 """Fewest rows to pack: fewer would make a small block or rewrite others."""
 
 
-async def run_packing(store: LogStore) -> None:
+async def run_packing(store: EntryStore) -> None:
     """Pack what is due, until cancelled; retry after a disk error."""
     packer = Packer(store)
     while True:
@@ -47,7 +47,7 @@ async def run_packing(store: LogStore) -> None:
 class Packer:
     """Which sources have rows to pack."""
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: EntryStore) -> None:
         self._store = store
         self._left: dict[int, int] = {}
         """Source → rows left by the last check."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.record import LogSource
-from tui.emulator.logging.store import LAST, LogStore
+from tui.emulator.logging.store import LAST, EntryStore
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _ROOM_SHARE = 16
 """Share of the bound to free at once, so that not every check deletes."""
 
 
-async def run_retention(store: LogStore, max_bytes: int) -> None:
+async def run_retention(store: EntryStore, max_bytes: int) -> None:
     """Delete entries above the age or size limit until cancelled; retry after a disk error."""
     due = time.monotonic()
     while True:
@@ -46,12 +46,12 @@ async def run_retention(store: LogStore, max_bytes: int) -> None:
         await asyncio.sleep(SIZE_SECONDS)
 
 
-async def delete_older(store: LogStore, before: int) -> int:
+async def delete_older(store: EntryStore, before: int) -> int:
     """Delete entries with timestamps before `before` (ns) in batches; return their number."""
     return await _delete(store, store.sources(), before)
 
 
-async def delete_job(store: LogStore, job: JobRecord) -> int:
+async def delete_job(store: EntryStore, job: JobRecord) -> int:
     """Delete all entries of a deleted job; return their number.
 
     Entries that can't be deleted now are deleted when too old.
@@ -64,7 +64,7 @@ async def delete_job(store: LogStore, job: JobRecord) -> int:
         return 0
 
 
-async def delete_above(store: LogStore, max_bytes: int) -> int:
+async def delete_above(store: EntryStore, max_bytes: int) -> int:
     """Delete the oldest entries of all jobs when more than `max_bytes` are in use; return their number."""
     deleted, bound = 0, max_bytes
     while await store.write(store.used) > bound:
@@ -77,7 +77,7 @@ async def delete_above(store: LogStore, max_bytes: int) -> int:
     return deleted
 
 
-async def _delete(store: LogStore, sources: Iterable[LogSource], before: int) -> int:
+async def _delete(store: EntryStore, sources: Iterable[LogSource], before: int) -> int:
     deleted = 0
     for source in sources:
         while count := await store.write(store.delete_before, source, before):
@@ -86,6 +86,6 @@ async def _delete(store: LogStore, sources: Iterable[LogSource], before: int) ->
     return deleted
 
 
-async def _give_back(store: LogStore) -> None:
+async def _give_back(store: EntryStore) -> None:
     while await store.write(store.give_back_room):
         pass

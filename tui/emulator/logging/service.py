@@ -17,7 +17,7 @@ from tui.emulator.database import StorageFull
 from tui.emulator.interfaces import JobCatalog
 from tui.emulator.logging.query.entries import EntryQuery, owners
 from tui.emulator.logging.record import Pb
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.logging.tail import TailSessions
 from tui.emulator.logging.write import log_owner, write_entries
 from tui.emulator.rpc.methods import Method, not_found
@@ -42,7 +42,7 @@ _LABELS = {
 class LoggingService:
     """The handlers."""
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: EntryStore) -> None:
         self._store = store
         self._tails = TailSessions(store)
 
@@ -110,7 +110,7 @@ class LoggingService:
         return DescriptorsResponse(resource_descriptors=[descriptor])
 
 
-def methods(store: LogStore, catalog: JobCatalog) -> list[Method]:
+def methods(store: EntryStore, catalog: JobCatalog) -> list[Method]:
     """Every RPC of the service. Entries outlive their jobs, so the catalog is not used."""
     service = LoggingService(store)
     types = logging_types

@@ -114,7 +114,7 @@ def _follows(row: EntryRow, after: tuple[int, str, int], newest_first: bool) -> 
     return (row[2], row[0]) > after[1:]
 
 
-class LogStore:
+class EntryStore:
     """The file `logs.db`.
 
     Raises:

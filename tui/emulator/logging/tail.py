@@ -22,7 +22,7 @@ from tui.emulator.logging.faults import LogFaults
 from tui.emulator.logging.query.entries import filter_plan, owners
 from tui.emulator.logging.query.plan import QueryPlan
 from tui.emulator.logging.record import Pb, StoredEntry
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.rpc.methods import WireError, invalid
 
 MAX_SESSIONS = 10
@@ -47,7 +47,7 @@ _NOT_CONSUMED = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason.NOT_
 class TailSessions:
     """The open tails of one store."""
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: EntryStore) -> None:
         self._store = store
         self._open: Counter[str] = Counter()
 
@@ -97,7 +97,7 @@ def _window(request: Pb) -> float:
 class TailSession:
     """The buffer of one client. `add` is called in the writer's thread."""
 
-    def __init__(self, owners: frozenset[str], plan: QueryPlan, window: float, store: LogStore) -> None:
+    def __init__(self, owners: frozenset[str], plan: QueryPlan, window: float, store: EntryStore) -> None:
         self._owners = owners
         self._plan = plan
         self._window = window

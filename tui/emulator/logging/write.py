@@ -12,7 +12,7 @@ from google.rpc import code_pb2
 from tui.domain.log.json_line import DAY, MAX_ENTRY
 from tui.emulator.logging.query.entries import owner
 from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow, Pb
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.rpc.methods import WireError, invalid
 
 RETENTION = 30 * DAY
@@ -36,7 +36,7 @@ def log_owner(field: str, name: str) -> str:
     return owner(match[1])
 
 
-def write_entries(store: LogStore, request: Pb) -> None:
+def write_entries(store: EntryStore, request: Pb) -> None:
     """Store a request's entries (writer's thread).
 
     Raises:
@@ -63,7 +63,7 @@ def write_entries(store: LogStore, request: Pb) -> None:
         raise WireError(code_pb2.INVALID_ARGUMENT, first.message, details)
 
 
-def _row(store: LogStore, request: Pb, log_entry: Pb, where: str, now: int) -> EntryRow:
+def _row(store: EntryStore, request: Pb, log_entry: Pb, where: str, now: int) -> EntryRow:
     entry = type(log_entry)()
     entry.CopyFrom(log_entry)
     name = entry.log_name or request.log_name

@@ -16,7 +16,7 @@ from typing import Any
 from tui.domain.core.log_entry import Severity
 from tui.domain.log.json_line import DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, parse_json_line, pieces
 from tui.emulator.logging.record import MESSAGE, EntryRow, LogEntryPb, fill_struct
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def resource_labels(endpoint: str) -> dict[str, str]:
 class ContainerLog:
     """Writes the log of one deployed model. With `quiet` the container's output is dropped."""
 
-    def __init__(self, store: LogStore, endpoint: str, deployed_id: str, *, quiet: bool = False) -> None:
+    def __init__(self, store: EntryStore, endpoint: str, deployed_id: str, *, quiet: bool = False) -> None:
         self._store, self._quiet = store, quiet
         self._project = endpoint.split("/")[1]
         self._labels = resource_labels(endpoint)

@@ -11,7 +11,7 @@ from google.rpc import code_pb2
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.experiments.kinds import ENDPOINT
 from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.ports import Ports
@@ -35,7 +35,7 @@ class Deployments:
         store: ResourceStore,
         registry: Registry,
         ports: Ports,
-        logs: LogStore,
+        logs: EntryStore,
         state: StateDir,
         config: EmulatorConfig,
     ) -> None:

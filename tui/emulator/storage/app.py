@@ -20,18 +20,18 @@ from tui.emulator.paths import StateDir
 from tui.emulator.rpc.loopback import host_only, is_loopback
 from tui.emulator.storage.faults import ActiveBucketFaults, raise_fault
 from tui.emulator.storage.http import (
+    BucketRequest,
     ClientDisconnected,
     ConnectionCut,
     Receive,
     Reply,
-    Request,
     Scope,
     Send,
     error_reply,
     send_reply,
 )
-from tui.emulator.storage.names import BadName
-from tui.emulator.storage.objects import Objects
+from tui.emulator.storage.names import InvalidObjectName
+from tui.emulator.storage.objects import ObjectHandler
 from tui.emulator.storage.resources import BUCKET_FIELDS, bucket_json, layout_json
 from tui.emulator.storage.store import BucketStore, StoreError
 from tui.emulator.storage.xml_multipart import XmlMultipartUploads
@@ -50,7 +50,7 @@ class BucketApp:
     """
 
     _store: BucketStore
-    _objects: Objects
+    _objects: ObjectHandler
     _multiparts: XmlMultipartUploads
 
     def __init__(
@@ -74,14 +74,14 @@ class BucketApp:
         if not self._is_open:
             self._store = BucketStore(self._state.buckets, self._state.bucket_database)
             self._is_open = True
-            self._objects = Objects(self._store, self._base)
+            self._objects = ObjectHandler(self._store, self._base)
             self._multiparts = XmlMultipartUploads(self._store, self._objects.uploads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        request = Request(scope, receive)
+        request = BucketRequest(scope, receive)
         media = request.query.get("alt") == "media"
         try:
             reply = await self._answer(request)
@@ -96,7 +96,7 @@ class BucketApp:
             return
         except StoreError as error:
             reply = error_reply(error, media=media)
-        except BadName as error:
+        except InvalidObjectName as error:
             reply = error_reply(StoreError(400, "invalid", str(error)))
         except OSError as error:
             # 507 and not 503, which a client retries for minutes.
@@ -117,7 +117,7 @@ class BucketApp:
             await request.drain()
             await send_reply(send, reply, head=request.method == "HEAD")
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _answer(self, request: BucketRequest) -> Reply:
         self._authorize(request)
         parts = request.parts
         if parts[:2] == ["resumable", "upload"]:
@@ -156,7 +156,7 @@ class BucketApp:
                 return await self._multiparts.answer(request, name, "/".join(rest))
         raise _unserved(request)
 
-    def _authorize(self, request: Request) -> None:
+    def _authorize(self, request: BucketRequest) -> None:
         """Check the client and remove the secret from the path. Raises StoreError."""
         host = request.headers.get("host", "")
         if not is_loopback(host_only(host)) or "origin" in request.headers:
@@ -178,14 +178,14 @@ class BucketApp:
                 "the buckets from `vxtui emulator status`.",
             )
 
-    def _has_token(self, request: Request) -> bool:
+    def _has_token(self, request: BucketRequest) -> bool:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not self._state.token.exists():
             return False
         token = self._state.token.read_bytes().strip()
         return bool(token) and hmac.compare_digest(credentials.strip().encode("utf-8", "replace"), token)
 
-    async def _buckets(self, request: Request) -> Reply:
+    async def _buckets(self, request: BucketRequest) -> Reply:
         if request.method == "POST":
             body = await request.json()
             kept = {k: v for k, v in body.items() if k in BUCKET_FIELDS}
@@ -204,7 +204,7 @@ class BucketApp:
             page["nextPageToken"] = buckets[limit].name
         return Reply.of(page)
 
-    async def _bucket(self, request: Request, name: str) -> Reply:
+    async def _bucket(self, request: BucketRequest, name: str) -> Reply:
         bucket = self._store.bucket(name)
         _check_metageneration(request, bucket.metageneration)
         if request.method == "GET":
@@ -243,7 +243,7 @@ def _merged(old: Any, new: Any) -> Any:
     return new
 
 
-def _check_metageneration(request: Request, current: int) -> None:
+def _check_metageneration(request: BucketRequest, current: int) -> None:
     expected, unwanted = request.number("ifMetagenerationMatch"), request.number("ifMetagenerationNotMatch")
     if expected not in {None, current} or unwanted == current:
         raise StoreError(
@@ -251,7 +251,7 @@ def _check_metageneration(request: Request, current: int) -> None:
         )
 
 
-def _unserved(request: Request) -> StoreError:
+def _unserved(request: BucketRequest) -> StoreError:
     path = "/" + "/".join(request.parts)
     return StoreError(
         501, "notImplemented", f"The emulator does not serve {request.method} {path[:200]} of Cloud Storage."

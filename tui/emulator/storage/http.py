@@ -30,7 +30,7 @@ class ConnectionCut(Exception):
     """A fault that breaks the connection here."""
 
 
-class Request:
+class BucketRequest:
     """One request. `parts` are the path's segments, each decoded separately: a name may have slashes."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:

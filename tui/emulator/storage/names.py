@@ -19,14 +19,14 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 _TOP = "\U0010ffff"
 
 
-class BadName(ValueError):
+class InvalidObjectName(ValueError):
     """The name is invalid; the message says why."""
 
 
 def check_bucket(name: str) -> str:
-    """Return `name`. Raises BadName."""
+    """Return `name`. Raises InvalidObjectName."""
     if not _BUCKET.fullmatch(name) or ".." in name:
-        raise BadName(
+        raise InvalidObjectName(
             f"Invalid bucket name: '{name[:80]}'. It has 3 to 63 lower-case letters, digits, dashes, "
             "underscores and dots, and begins and ends with a letter or a digit."
         )
@@ -39,23 +39,25 @@ def is_bucket(name: str) -> bool:
 
 
 def check_object(name: str) -> str:
-    """Return `name`; one that ends with a slash is a folder's placeholder. Raises BadName."""
+    """Return `name`; one that ends with a slash is a folder's placeholder. Raises InvalidObjectName."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        raise BadName("An object's name is UTF-8.") from None
+        raise InvalidObjectName("An object's name is UTF-8.") from None
     if not 0 < size <= NAME_LIMIT:
-        raise BadName(f"An object's name has 1 to {NAME_LIMIT} bytes of UTF-8; this one has {size}.")
+        raise InvalidObjectName(
+            f"An object's name has 1 to {NAME_LIMIT} bytes of UTF-8; this one has {size}."
+        )
     if any(c in name for c in "\0\r\n"):
-        raise BadName("An object's name has no line break and no NUL.")
+        raise InvalidObjectName("An object's name has no line break and no NUL.")
     for part in name.removesuffix("/").split("/"):
         if part in {"", ".", ".."}:
-            raise BadName(
+            raise InvalidObjectName(
                 f"The object name {name[:80]!r} has a part {part!r} between slashes. The emulator stores "
                 "objects as files, so that /gcs has them, and no file can have that name."
             )
         if len(part.encode()) > PART_LIMIT:
-            raise BadName(
+            raise InvalidObjectName(
                 f"A part of the object's name has more than {PART_LIMIT} bytes between slashes, the longest "
                 "that a file's name may be; the emulator stores objects as files."
             )
@@ -65,11 +67,11 @@ def check_object(name: str) -> str:
 def file_of(root: Path, name: str) -> Path:
     """Return the file of an object in the bucket's folder `root`, never outside it, not even through a link.
 
-    Raises BadName.
+    Raises InvalidObjectName.
     """
     path = root.joinpath(*check_object(name).removesuffix("/").split("/"))
     if not path.parent.resolve().is_relative_to(root.resolve()):
-        raise BadName(f"{name[:80]!r} leads out of its bucket by a symbolic link.")
+        raise InvalidObjectName(f"{name[:80]!r} leads out of its bucket by a symbolic link.")
     return path
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tui.emulator.storage.http import Reply, Request
+from tui.emulator.storage.http import BucketRequest, Reply
 from tui.emulator.storage.resources import media_headers, object_json
 from tui.emulator.storage.store import BLOCK, BucketStore, NewObject, StoredObject, StoreError, checksums_of
 from tui.emulator.storage.upload import Uploads, conditions_of, settable
@@ -26,7 +26,7 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 _UNSERVED = ("matchGlob", "softDeleted")
 
 
-class Objects:
+class ObjectHandler:
     """Handler of one store; `base` is the address that clients use."""
 
     def __init__(self, store: BucketStore, base: str) -> None:
@@ -34,7 +34,7 @@ class Objects:
         self._base = base
         self.uploads = Uploads(store)
 
-    async def answer(self, request: Request, bucket: str, rest: Sequence[str]) -> Reply:
+    async def answer(self, request: BucketRequest, bucket: str, rest: Sequence[str]) -> Reply:
         """Serve the path after `/storage/v1/b/BUCKET/o`."""
         match (request.method, list(rest)):
             case ("GET", []):
@@ -60,7 +60,7 @@ class Objects:
             501, "notImplemented", f"The emulator does not serve {request.method} on {'/'.join(rest)[:200]}."
         )
 
-    async def upload(self, request: Request, bucket: str) -> Reply:
+    async def upload(self, request: BucketRequest, bucket: str) -> Reply:
         """`/upload/storage/v1/b/BUCKET/o`."""
         self._store.folder(bucket)
         key = request.query.get("upload_id", "")
@@ -83,7 +83,7 @@ class Objects:
             return Reply(200, headers={"location": where, "x-guploader-uploadid": key}, kind="")
         raise StoreError(400, "invalid", f"uploadType is media, multipart or resumable, not {kind[:40]!r}.")
 
-    async def download(self, request: Request, bucket: str, name: str) -> Reply:
+    async def download(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         """Answer with the content or the requested range. Raises StoreError 304, 404, 416."""
         obj = await self._read(request, bucket, name)
         path = self._store.path(bucket, name)
@@ -103,14 +103,14 @@ class Objects:
     def _resource(self, obj: StoredObject) -> Reply:
         return Reply.of(object_json(obj, self._base))
 
-    def _current(self, request: Request, bucket: str, name: str) -> StoredObject:
+    def _current(self, request: BucketRequest, bucket: str, name: str) -> StoredObject:
         """Return the object, of the requested generation if any; only the newest one is kept."""
         obj = self._store.get(bucket, name)
         if request.number("generation", obj.generation) != obj.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
         return obj
 
-    async def _read(self, request: Request, bucket: str, name: str) -> StoredObject:
+    async def _read(self, request: BucketRequest, bucket: str, name: str) -> StoredObject:
         """Return the object with checksums if the conditions of the read hold."""
         obj = self._current(request, bucket, name)
         conditions = conditions_of(request)
@@ -154,7 +154,7 @@ class Objects:
             return now
         return self._store.save(replace(obj, crc32c=sums[0], md5=sums[1]))
 
-    async def _list(self, request: Request, bucket: str) -> Reply:
+    async def _list(self, request: BucketRequest, bucket: str) -> Reply:
         for name in _UNSERVED:
             if request.query.get(name, "false").lower() not in {"", "false"}:
                 raise StoreError(501, "notImplemented", f"The emulator does not support {name} in lists.")
@@ -175,7 +175,7 @@ class Objects:
             page["nextPageToken"] = base64.urlsafe_b64encode(objects.more.encode()).decode()
         return Reply.of({key: value for key, value in page.items() if value})
 
-    async def _change(self, request: Request, bucket: str, name: str) -> Reply:
+    async def _change(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         changes = await request.json()
         obj = await self._read(request, bucket, name)
         body = {**(obj.body if request.method == "PATCH" else {}), **settable(changes)}
@@ -185,7 +185,7 @@ class Objects:
         body = {k: v for k, v in body.items() if k not in changes or changes[k] is not None}
         return self._resource(self._store.change(obj, body))
 
-    async def _compose(self, request: Request, bucket: str, name: str) -> Reply:
+    async def _compose(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         composition = await request.json()
         sources = composition.get("sourceObjects")
         if not isinstance(sources, list) or not 0 < len(sources) <= MAX_COMPOSE:
@@ -213,7 +213,7 @@ class Objects:
             return self._resource(self._store.put(target, part, (crc32c, "")))
 
     async def _copy(
-        self, request: Request, source: tuple[str, str], target: tuple[str, str], rewrite: bool
+        self, request: BucketRequest, source: tuple[str, str], target: tuple[str, str], rewrite: bool
     ) -> Reply:
         body = await request.json()
         origin = await self._source(request, *source)
@@ -225,14 +225,14 @@ class Objects:
         done = {"kind": "storage#rewriteResponse", "totalBytesRewritten": size, "objectSize": size}
         return Reply.of({**done, "done": True, "resource": resource})
 
-    async def _move(self, request: Request, bucket: str, name: str, to_name: str) -> Reply:
+    async def _move(self, request: BucketRequest, bucket: str, name: str, to_name: str) -> Reply:
         origin = await self._source(request, bucket, name)
         copied = await self._copied(request, origin, (bucket, to_name), {})
         if to_name != name:
             self._store.delete(bucket, name)
         return self._resource(copied)
 
-    async def _source(self, request: Request, bucket: str, name: str) -> StoredObject:
+    async def _source(self, request: BucketRequest, bucket: str, name: str) -> StoredObject:
         obj = self._store.get(bucket, name)
         if request.number("sourceGeneration", obj.generation) != obj.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
@@ -240,7 +240,7 @@ class Objects:
         return await self._summed(obj)
 
     async def _copied(
-        self, request: Request, origin: StoredObject, target: tuple[str, str], body: dict[str, Any]
+        self, request: BucketRequest, origin: StoredObject, target: tuple[str, str], body: dict[str, Any]
     ) -> StoredObject:
         conditions = conditions_of(request)
         conditions.check(self._store.find(*target))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from tui.emulator.storage.store import Bucket, StoredObject
+from tui.emulator.storage.store import StoredBucket, StoredObject
 
 LOCATION = "US-CENTRAL1"
 """Location of a bucket that the emulator created because a job names it."""
@@ -20,7 +20,7 @@ BUCKET_FIELDS = (
 """Fields of a bucket that a client may set; all except location and class are only stored."""
 
 
-def bucket_json(bucket: Bucket, base: str, project_number: str) -> dict[str, Any]:
+def bucket_json(bucket: StoredBucket, base: str, project_number: str) -> dict[str, Any]:
     location = str(bucket.body.get("location") or LOCATION).upper()
     kind = "dual-region" if "+" in location else MULTI.get(location, "region")
     resource = {

@@ -49,7 +49,7 @@ class StoreError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class StoredBucket:
     """Times are in µs since the epoch; `body` has the fields that a client may set, in REST form."""
 
     name: str
@@ -127,7 +127,7 @@ class ObjectPage:
 _COLUMNS = tuple(f.name for f in fields(StoredObject))
 _BUCKET_TYPES, _OBJECT_TYPES = (
     tuple({"str": str, "int": int}.get(str(f.type), dict) for f in fields(kind))
-    for kind in (Bucket, StoredObject)
+    for kind in (StoredBucket, StoredObject)
 )
 
 
@@ -156,12 +156,12 @@ class BucketStore:
 
     # -- buckets
 
-    def buckets(self) -> Iterator[Bucket]:
+    def buckets(self) -> Iterator[StoredBucket]:
         """Yield all buckets by name."""
         for name in sorted(p.name for p in self.root.iterdir() if is_bucket(p.name) and p.is_dir()):
             yield self.bucket(name)
 
-    def bucket(self, name: str) -> Bucket:
+    def bucket(self, name: str) -> StoredBucket:
         """Raises StoreError 404."""
         try:
             status = self.folder(name).stat()
@@ -171,7 +171,7 @@ class BucketStore:
         if row:
             return bucket_of(row)
         created = status.st_mtime_ns // 1000
-        return Bucket(name, created, created)
+        return StoredBucket(name, created, created)
 
     def folder(self, bucket: str) -> Path:
         """Return the folder of an existing bucket. Raises StoreError 404, BadName."""
@@ -180,7 +180,7 @@ class BucketStore:
             raise no_bucket()
         return path
 
-    def create_bucket(self, name: str, body: Mapping[str, Any]) -> Bucket:
+    def create_bucket(self, name: str, body: Mapping[str, Any]) -> StoredBucket:
         """Raises StoreError 409, BadName, OSError."""
         try:
             (self.root / check_bucket(name)).mkdir()
@@ -191,9 +191,9 @@ class BucketStore:
                 "Your previous request to create the named bucket succeeded and you already own it.",
             ) from None
         now = _now()
-        return self._save_bucket(Bucket(name, now, now, 1, dict(body)))
+        return self._save_bucket(StoredBucket(name, now, now, 1, dict(body)))
 
-    def change_bucket(self, name: str, body: Mapping[str, Any]) -> Bucket:
+    def change_bucket(self, name: str, body: Mapping[str, Any]) -> StoredBucket:
         """Replace the bucket's `body`. Raises StoreError 404."""
         stored = self.bucket(name)
         changed = replace(stored, body=dict(body), updated=_now(), metageneration=stored.metageneration + 1)
@@ -208,7 +208,7 @@ class BucketStore:
         self._db.execute("DELETE FROM buckets WHERE name = ?", [name])
         self._db.execute("DELETE FROM objects WHERE bucket = ?", [name])
 
-    def _save_bucket(self, stored: Bucket) -> Bucket:
+    def _save_bucket(self, stored: StoredBucket) -> StoredBucket:
         self._db.execute(
             "REPLACE INTO buckets VALUES (?, ?, ?, ?, ?)",
             [stored.name, stored.created, stored.updated, stored.metageneration, json.dumps(stored.body)],
@@ -365,9 +365,9 @@ class BucketStore:
         self._db.execute("DELETE FROM objects WHERE bucket = ? AND name = ?", [bucket, name])
 
 
-def bucket_of(row: Sequence[Any]) -> Bucket:
+def bucket_of(row: Sequence[Any]) -> StoredBucket:
     """Return the bucket of a row. Raises sqlite3.DatabaseError for a damaged one."""
-    return Bucket(*_checked(row, _BUCKET_TYPES))
+    return StoredBucket(*_checked(row, _BUCKET_TYPES))
 
 
 def object_of(row: Sequence[Any]) -> StoredObject:

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tui.emulator.storage.http import JSON_LIMIT, Reply, Request, parse_json
+from tui.emulator.storage.http import JSON_LIMIT, BucketRequest, Reply, parse_json
 from tui.emulator.storage.names import check_object
 from tui.emulator.storage.store import (
     BucketStore,
@@ -52,7 +52,7 @@ def settable(body: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def conditions_of(request: Request, source: bool = False) -> Preconditions:
+def conditions_of(request: BucketRequest, source: bool = False) -> Preconditions:
     """Raises StoreError 400."""
     word = "ifSource" if source else "if"
     names = ("GenerationMatch", "GenerationNotMatch", "MetagenerationMatch", "MetagenerationNotMatch")
@@ -67,7 +67,7 @@ class Uploads:
         self._locks: dict[str, asyncio.Lock] = {}
         self._remove_old_files()
 
-    async def media(self, bucket: str, request: Request) -> StoredObject:
+    async def media(self, bucket: str, request: BucketRequest) -> StoredObject:
         """`uploadType=media`: the body is the content."""
         name = self._check(bucket, request.query.get("name", ""), request)
         body = {"contentType": request.headers.get("content-type", "application/octet-stream")}
@@ -76,7 +76,7 @@ class Uploads:
             new = NewObject(bucket, name, body, conditions_of(request))
             return await self._finish(new, part, _client_checksums(request, {}))
 
-    async def multipart(self, bucket: str, request: Request) -> StoredObject:
+    async def multipart(self, bucket: str, request: BucketRequest) -> StoredObject:
         """`uploadType=multipart`: the object's resource, then its content."""
         boundary = _boundary(request.headers.get("content-type", ""))
         pieces = _Multipart(request.stream(), boundary)
@@ -88,7 +88,7 @@ class Uploads:
             new = NewObject(bucket, name, body, conditions_of(request))
             return await self._finish(new, part, _client_checksums(request, resource))
 
-    async def start_session(self, bucket: str, request: Request) -> str:
+    async def start_session(self, bucket: str, request: BucketRequest) -> str:
         """`uploadType=resumable`: the id of a new session."""
         resource = await request.json()
         name = self._check(bucket, str(resource.get("name") or request.query.get("name", "")), request)
@@ -107,7 +107,7 @@ class Uploads:
         self._write(key, session)
         return key
 
-    async def resume(self, bucket: str, key: str, request: Request) -> Reply | StoredObject:
+    async def resume(self, bucket: str, key: str, request: BucketRequest) -> Reply | StoredObject:
         """Add a chunk, or reply with the bytes received so far; return the object when it is complete."""
         async with self._locks.setdefault(key, asyncio.Lock()):
             session = self._session(bucket, key)
@@ -162,7 +162,7 @@ class Uploads:
         finally:
             path.unlink(missing_ok=True)
 
-    def _check(self, bucket: str, name: str, request: Request) -> str:
+    def _check(self, bucket: str, name: str, request: BucketRequest) -> str:
         """Check the name and the conditions before the content is read. Raises StoreError, BadName."""
         if not name:
             raise StoreError(400, "required", "Required parameter: name")
@@ -170,7 +170,7 @@ class Uploads:
         return name
 
     def _chunk_range(
-        self, session: dict[str, Any], part: Path, request: Request
+        self, session: dict[str, Any], part: Path, request: BucketRequest
     ) -> tuple[int | None, int | None]:
         """Return the offset of the body's bytes (`None` without bytes) and the total size if known."""
         text = request.headers.get("content-range")
@@ -310,7 +310,7 @@ def _boundary(kind: str) -> bytes:
     return str(match[match.lastindex or 0]).encode("latin-1")
 
 
-def _client_checksums(request: Request, resource: Mapping[str, Any]) -> dict[str, str]:
+def _client_checksums(request: BucketRequest, resource: Mapping[str, Any]) -> dict[str, str]:
     """Return the client's checksums in base64, by `crc32c` and `md5`."""
     checksums = {"crc32c": str(resource.get("crc32c") or ""), "md5": str(resource.get("md5Hash") or "")}
     checksums["md5"] = request.headers.get("content-md5", checksums["md5"])

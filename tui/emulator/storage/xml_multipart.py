@@ -16,8 +16,8 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from tui.emulator.storage.http import Reply, Request
-from tui.emulator.storage.names import BadName, check_object
+from tui.emulator.storage.http import BucketRequest, Reply
+from tui.emulator.storage.names import InvalidObjectName, check_object
 from tui.emulator.storage.resources import media_headers
 from tui.emulator.storage.store import BLOCK, BucketStore, NewObject, StoreError, checksums_of
 from tui.emulator.storage.upload import Uploads, write_all
@@ -42,18 +42,18 @@ class XmlMultipartUploads:
         self._store = store
         self._uploads = uploads
 
-    async def answer(self, request: Request, bucket: str, name: str) -> Reply:
+    async def answer(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         """Serve one request; errors have this API's form."""
         try:
             return await self._answer(request, bucket, check_object(name))
-        except (StoreError, BadName) as error:
+        except (StoreError, InvalidObjectName) as error:
             status = error.status if isinstance(error, StoreError) else 400
             word = error.reason if isinstance(error, StoreError) else "InvalidArgument"
             inner = f"<Code>{escape(word)}</Code><Message>{escape(str(error))}</Message><Details></Details>"
             await request.drain()
             return _xml("Error", inner, status=status, namespace=False)
 
-    async def _answer(self, request: Request, bucket: str, name: str) -> Reply:
+    async def _answer(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         self._store.folder(bucket)
         query, method = request.query, request.method
         if method == "POST" and "uploads" in query:
@@ -71,7 +71,7 @@ class XmlMultipartUploads:
             return Reply(204, kind="")
         raise StoreError(405, "MethodNotAllowed", f"{method} is not served here.")
 
-    def _plain(self, request: Request, bucket: str, name: str) -> Reply:
+    def _plain(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         if request.method not in {"GET", "HEAD"}:
             raise StoreError(
                 501, "NotImplemented", "The emulator supports single uploads with the JSON API only."
@@ -81,7 +81,7 @@ class XmlMultipartUploads:
         path = self._store.path(bucket, name)
         return Reply(200, headers=media_headers(obj), kind=kind, file=path, size=obj.size)
 
-    def _begin(self, request: Request, bucket: str, name: str) -> Reply:
+    def _begin(self, request: BucketRequest, bucket: str, name: str) -> Reply:
         key = "x" + secrets.token_urlsafe(24)
         body: dict[str, Any] = {f: request.headers[h] for h, f in _HEADERS.items() if h in request.headers}
         own = {
@@ -94,7 +94,7 @@ class XmlMultipartUploads:
         inner = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><UploadId>{key}</UploadId>"
         return _xml("InitiateMultipartUploadResult", inner)
 
-    async def _part(self, request: Request, key: str) -> Reply:
+    async def _part(self, request: BucketRequest, key: str) -> Reply:
         number = request.number("partNumber") or 0
         if not 1 <= number <= PARTS:
             raise StoreError(400, "InvalidArgument", f"partNumber is from 1 to {PARTS}.")
@@ -107,7 +107,7 @@ class XmlMultipartUploads:
             partial.unlink(missing_ok=True)
         return Reply(200, headers={"etag": f'"{md5}"', "x-goog-hash": f"crc32c={crc32c},md5={md5}"}, kind="")
 
-    async def _complete(self, request: Request, key: str, session: Mapping[str, Any]) -> Reply:
+    async def _complete(self, request: BucketRequest, key: str, session: Mapping[str, Any]) -> Reply:
         paths = []
         for number, tag in _requested_parts(await request.body()):
             path = self._file(key, str(number))

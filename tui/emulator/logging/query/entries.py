@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tui.emulator.filters import FilterError, parse
 from tui.emulator.logging.query.plan import QueryPlan, query_plan
 from tui.emulator.logging.record import LogSource, StoredEntry
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import query_digest
@@ -91,7 +91,7 @@ class EntryQuery:
         after = None if key is None else (int(key[0]), str(key[1]), int(key[2]))
         return cls(projects, filter_plan(text), newest_first, page_size or DEFAULT_PAGE, digest, after)
 
-    def read(self, store: LogStore) -> tuple[list[StoredEntry], str]:
+    def read(self, store: EntryStore) -> tuple[list[StoredEntry], str]:
         """The page and the token of the next page, empty after the last one (reader's thread)."""
         sources = [source for source in store.sources() if self._wants(source)]
         if not sources:
@@ -100,7 +100,7 @@ class EntryQuery:
         with contextlib.closing(rows):
             return self._page(store, rows)
 
-    def _page(self, store: LogStore, rows: Iterator[StoredEntry]) -> tuple[list[StoredEntry], str]:
+    def _page(self, store: EntryStore, rows: Iterator[StoredEntry]) -> tuple[list[StoredEntry], str]:
         deadline = time.monotonic() + SCAN_SECONDS
         page: list[StoredEntry] = []
         last: StoredEntry | None = None

@@ -15,11 +15,11 @@ from google.protobuf.descriptor import FieldDescriptor
 from tui.domain.core.log_entry import Severity
 from tui.emulator.filters import (
     MISSING,
-    Call,
     Condition,
     Field,
     FieldEntry,
     FieldTable,
+    FilterCall,
     Ordered,
     UnknownField,
     as_number,
@@ -87,12 +87,12 @@ def _resource(rest: tuple[str, ...]) -> Field[LogSource]:
     )
 
 
-def _log_id(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
+def _log_id(call: FilterCall, _table: FieldTable[LogSource]) -> Condition[LogSource]:
     log_id = only_text(call, 'log_id("app")')
     return lambda source: source.log_id == log_id
 
 
-def _source(call: Call, _table: FieldTable[LogSource]) -> Condition[LogSource]:
+def _source(call: FilterCall, _table: FieldTable[LogSource]) -> Condition[LogSource]:
     """Match this project, folder or organization only, not its descendants."""
     name = only_text(call, "source(projects/my-project)")
     if _SOURCE.fullmatch(name) is None:
@@ -121,9 +121,9 @@ def _of_entry(field: Field[LogSource]) -> Field[StoredEntry]:
 
 
 def _by_source(
-    make: Callable[[Call, FieldTable[LogSource]], Condition[LogSource]],
-) -> Callable[[Call, FieldTable[StoredEntry]], Condition[StoredEntry]]:
-    def condition(call: Call, _table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
+    make: Callable[[FilterCall, FieldTable[LogSource]], Condition[LogSource]],
+) -> Callable[[FilterCall, FieldTable[StoredEntry]], Condition[StoredEntry]]:
+    def condition(call: FilterCall, _table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
         condition = make(call, SOURCE_FIELDS)
         return lambda record: condition(record.source)
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tui.emulator.filters import And, Call, Comparison, Condition, Node, Not, Or, Value, compiled, time_value
+from tui.emulator.filters import (
+    And,
+    Comparison,
+    Condition,
+    FilterCall,
+    Node,
+    Not,
+    Or,
+    Value,
+    compiled,
+    time_value,
+)
 from tui.emulator.logging.query.fields import (
     ENTRY_FIELDS,
     SOURCE_FIELDS,
@@ -114,6 +125,6 @@ def _of_source(node: Node) -> bool:
             return _of_source(part)
         case Comparison(tuple(path)):
             return canonical(path)[0] in SOURCE_NAMES
-        case Call(name):
+        case FilterCall(name):
             return name.lower() in SOURCE_FUNCTIONS
     return False

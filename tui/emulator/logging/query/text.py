@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tui.emulator.filters import MISSING, Call, Condition, FieldTable
+from tui.emulator.filters import MISSING, Condition, FieldTable, FilterCall
 from tui.emulator.filters.functions import field_of, refused
 from tui.emulator.logging.record import LogSource, StoredEntry
 
@@ -54,9 +54,9 @@ def _within(phrase: list[str], text_words: list[str]) -> bool:
     return any(text_words[at : at + size] == phrase for at in range(len(text_words) - size + 1))
 
 
-def _query(call: Call, at: int) -> TextQuery:
+def _query(call: FilterCall, at: int) -> TextQuery:
     argument = call.arguments[at]
-    if isinstance(argument, Call) or not argument.quoted:
+    if isinstance(argument, FilterCall) or not argument.quoted:
         raise refused(call, 'takes its words in quotes, e.g. SEARCH("hello world")')
     query = TextQuery(argument.text)
     if query.empty:
@@ -64,7 +64,7 @@ def _query(call: Call, at: int) -> TextQuery:
     return query
 
 
-def search_entry(call: Call, table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
+def search_entry(call: FilterCall, table: FieldTable[StoredEntry]) -> Condition[StoredEntry]:
     """Return the condition of `SEARCH("words")` over an entry, or `SEARCH(field, "words")` over a field."""
     if len(call.arguments) not in {1, 2}:
         raise refused(call, "takes words, or a field and words")
@@ -80,7 +80,7 @@ def search_entry(call: Call, table: FieldTable[StoredEntry]) -> Condition[Stored
     return decide
 
 
-def search_source(call: Call, table: FieldTable[LogSource]) -> Condition[LogSource]:
+def search_source(call: FilterCall, table: FieldTable[LogSource]) -> Condition[LogSource]:
     """Return the condition if only the source is known; missing words may be in the entry."""
     search_entry(call, table)  # type: ignore[arg-type]
     return lambda source: None
