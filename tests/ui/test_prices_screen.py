@@ -77,7 +77,7 @@ async def test_the_form_takes_fresh_prices_at_once(tmp_path: Path) -> None:
         assert DAY not in before
         await ask(app, pilot)
         assert f"the built-in table of {built_in().date}" in dialog(app)
-        assert "reading" in dialog(app) and "the reading goes on" in dialog(app)
+        assert "reading" in dialog(app) and "reading continues" in dialog(app)
         await pilot.press("r", "dollar_sign")
         assert backend.asked == 1, "one reading at a time"
         backend.go.set()

@@ -46,7 +46,7 @@ async def test_every_version_says_which_job_made_it(tmp_path: Path) -> None:
         await pilot.press("enter")
         assert went == [app.store.find("arr-coc-4x8-a100")[0].name]
         await pilot.press("j", "j", "enter")
-        await until(pilot, lambda: "99 that made it is not in the list" in on_screen(app), "why")
+        await until(pilot, lambda: "99 that made it is no longer listed" in on_screen(app), "why")
         # Its weights are below that job's output.
         await until(pilot, lambda: "vit-ablation " in row(app, "vit-ablation-l16-384"), "the job")
         await pilot.press("j", "j", "enter")
