@@ -281,7 +281,7 @@ async def test_a_job_that_writes_nothing(tmp_path: Path) -> None:
     backend.series = []
     async with opened(backend, tmp_path) as (screen, pilot):
         pane = await tab(screen, pilot, LogsPane)
-        await until(pilot, lambda: "written nothing" in text_of(pane, "Notice"), "the word")
+        await until(pilot, lambda: "has no log lines" in text_of(pane, "Notice"), "the word")
         metrics = await tab(screen, pilot, MetricsPane)
         assert "Loss and throughput: not reported" in text_of(metrics, "#not-measured")
 
