@@ -487,7 +487,7 @@ async def test_a_full_disk_does_not_stop_a_cancel(tmp_path: Path) -> None:
 
 
 def test_an_error_of_our_own_is_told_like_any_other() -> None:
-    from tui.store.jobs.connection_state import broken
+    from tui.store.failures import broken
 
     found = broken(ZeroDivisionError("x"))
     assert isinstance(found, BackendError) and "ZeroDivisionError" in found.message and found.fix

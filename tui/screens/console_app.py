@@ -40,8 +40,9 @@ from tui.screens.containment import ContainingApp
 from tui.screens.not_connected import not_connected
 from tui.screens.workers import background
 from tui.session import Session, now
+from tui.store.failures import broken
 from tui.store.jobs.connection import Connection, Opener
-from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus, broken
+from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus
 from tui.store.jobs.costs import Costs
 from tui.store.jobs.snapshot import Snapshot
 from tui.store.jobs.table import JobChange, JobStore

@@ -18,11 +18,11 @@ from tui.domain.masking import mask_text
 
 KEPT = 1_000
 TAIL = 100_000
-"""Bytes of the audit file that are read for what happened earlier."""
+"""Bytes read from the end of the audit file for earlier operations."""
 Surface = Literal["console", "verb"]
 _LAUNCH = "job.launch"
 _UNSURE = {"UNAVAILABLE", "INTERRUPTED", "INTERNAL"}
-"""Codes of a launch that failed and may have made its job all the same."""
+"""Error codes of launches that failed but may have created the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One operation: through which surface, where, and what it changes."""
+    """One operation: its surface, place and target."""
 
     surface: Surface
     context: str
     project: str
     region: str
-    """Empty for what has none, e.g. a profile's file."""
+    """Region, or "" if the target has none, e.g. a profile's file."""
     action: str
     """Id of the operation, e.g. `job.cancel`."""
     target: str
@@ -64,12 +64,12 @@ class Journal:
         self._clock = clock
         self._number = 0
         self._audit_number = 0
-        """Negative: events of the audit file and of this run are shown in one list."""
+        """Number of the last audit event; negative, to differ from the numbers of this run's events."""
         self._read_to: int | None = None
         self._own: set[str] = set()
-        """Lines of this run, which are events already."""
+        """Lines written by this run, which are events already."""
         self._launched: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """By context: how often a job of each name was launched."""
+        """Number of launches of each job name, by context."""
         self._launches_read_to = 0
         self._reading = threading.Lock()
 
@@ -81,10 +81,10 @@ class Journal:
         return event
 
     def read_audit(self) -> list[Event]:
-        """Operations of the audit file since the last call, oldest first, but not this journal's; blocking.
+        """Return operations that other processes added since the last call, oldest first (blocking).
 
-        The first call reads the end of the file. A line that can't be read is left out: the file may be cut,
-        or of another version.
+        The first call reads only the end of the file. Unreadable lines are skipped: the file may be
+        truncated, or written by another version.
         """
         try:
             with self.path.open("rb") as file:
@@ -97,14 +97,14 @@ class Journal:
         except OSError:
             return []
         self._read_to += len(whole) + 1 if whole else 0
-        found = []
+        events = []
         for line in whole.decode("utf-8", "replace").split("\n"):
             if line in self._own:
                 self._own.discard(line)
             elif (event := _event(line)) is not None:
                 self._audit_number -= 1
-                found.append(replace(event, number=self._audit_number))
-        return found
+                events.append(replace(event, number=self._audit_number))
+        return events
 
     def read_launches(self) -> bool:
         """Read the launches of the audit file since the last call, all the first time; whether there are any.
@@ -126,27 +126,27 @@ class Journal:
             return False
 
     def _count_launches(self, file: BinaryIO) -> bool:
-        found = False
+        launch_read = False
         for line in file:
             if not line.endswith(b"\n"):
                 # It is still being written.
                 break
             self._launches_read_to += len(line)
             if _LAUNCH.encode() in line:
-                found = True
+                launch_read = True
                 self._count_launch(line.decode("utf-8", "replace"))
-        return found
+        return launch_read
 
     def _count_launch(self, line: str) -> None:
         try:
-            said = json.loads(line)
-            context, name, result = str(said["context"]), str(said["target"]), said["result"]
-            is_launch = said["action"] == _LAUNCH
+            record = json.loads(line)
+            context, name, result = str(record["context"]), str(record["target"]), record["result"]
+            is_launch = record["action"] == _LAUNCH
         except (ValueError, KeyError, TypeError):
             return
         if is_launch and result == "asked":
             self._launched[context][name] += 1
-        elif is_launch and result == "failed" and said.get("code") not in _UNSURE:
+        elif is_launch and result == "failed" and record.get("code") not in _UNSURE:
             self._launched[context][name] -= 1
 
     def launched(self, contexts: Collection[str]) -> set[str]:
@@ -184,21 +184,21 @@ class Journal:
 
 
 def _event(line: str) -> Event | None:
-    """An action that was done or failed; None for one that was merely asked for, and for no such line."""
+    """Return the event of an operation that ended; `None` for a request or an unreadable line."""
     try:
-        said = json.loads(line)
-        at, result = datetime.fromisoformat(said["time"]), said["result"]
-        words = f"{said['action']} {said['target']} {result}, in {said['context']}"
+        record = json.loads(line)
+        at, result = datetime.fromisoformat(record["time"]), record["result"]
+        words = f"{record['action']} {record['target']} {result}, in {record['context']}"
     except (ValueError, KeyError, TypeError):
         return None
     if result == "asked" or at.tzinfo is None:
         return None
-    error = f": {said['code']}: {said['message']}" if said.get("code") else ""
-    return Event(at, "error" if error else "action", words + error, str(said["target"]))
+    error = f": {record['code']}: {record['message']}" if record.get("code") else ""
+    return Event(at, "error" if error else "action", words + error, str(record["target"]))
 
 
 def user() -> str:
-    """Who works here: `name@host`."""
+    """Return the current user as `name@host`."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

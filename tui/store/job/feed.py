@@ -22,11 +22,11 @@ from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import kind_of
 from tui.session import Session
+from tui.store.failures import broken
 from tui.store.job.data_source import DataSource
 from tui.store.job.line_facts import Lifted, LineFacts, may_tell
 from tui.store.job.series import SeriesStore
 from tui.store.job.since_end import SinceEnd
-from tui.store.jobs.connection_state import broken
 from tui.store.log.read_position import OlderLines, ReadPosition, oldest_of
 from tui.store.log.retention import begin_log, prune_logs, remove_logs
 from tui.store.log.store import MEGABYTE, LogStore
@@ -37,27 +37,28 @@ RECENT = 20_000
 """Newest lines read before the tail starts; older ones are read when they are asked for."""
 OLDER = 5_000
 SAVE_EVERY = 1.0
-"""Seconds between two savings of how far the log was read."""
+"""Seconds between two writes of the read position."""
 OVERLAP = timedelta(seconds=60)
-"""How far before the newest line the tail starts: entries may have arrived late."""
+"""Time before the newest line at which the tail starts, because entries may arrive late."""
 METRICS_OVERLAP = timedelta(minutes=6)
 """Samples of the cloud are up to five minutes late (docs/facts/vertex.md 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
 SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
-"""Longest time without a word of a log that is followed; its heartbeats come more often."""
+"""Longest silence of a followed log; its heartbeats come more often."""
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
-"""Seconds between two readings of a job that has ended: another program may still delete it."""
+"""Seconds between two reads of an ended job, which another program may still delete."""
 FIRST_ANSWER = 3.0
-"""Seconds to wait for the job before the kept log is shown: it may be of an earlier job of its name."""
+"""Seconds to wait for the job before showing the kept log, which may belong to an earlier job of that
+name."""
 MOST_BACK_OFF = 30.0
 MOST_WAITING = 50_000
-"""Lines that may wait for a tick before the tail is held back."""
+"""Lines that may wait for a tick before the tail pauses."""
 RECALLED = 50_000
-"""Newest lines of an earlier console's log that events and progress are lifted from."""
+"""Number of newest lines of the kept log from which events and progress are restored."""
 
 
 class Changed(Flag):
-    """What is new since the last call."""
+    """What has changed since the last call."""
 
     JOB = auto()
     LOGS = auto()
@@ -76,7 +77,8 @@ class SpecReading:
 
 
 class JobFeed:
-    """See the module. `on_change` runs on the event loop; `run` ends when it is cancelled."""
+    """The job, log, figures and steps of one job. `on_change` runs on the event loop; `run` ends when
+    cancelled."""
 
     def __init__(
         self,
@@ -85,14 +87,14 @@ class JobFeed:
         on_change: Callable[[Changed], None] = lambda _: None,
         log_folder: Path | None = None,
     ) -> None:
-        """The log is kept in `log_folder`, or without one for as long as the feed lives."""
+        """Keep the log in `log_folder`, or in a temporary place for the lifetime of the feed."""
         self.session = session
         self.job_name = job_name
         self.job: Job | None = None
         self.gone = False
-        """The job does not exist, or not any more."""
+        """Whether the job was deleted or never existed."""
         self.runner_gone = False
-        """The job that runs this one was deleted: nothing more can be read of its log and figures."""
+        """Whether the job that runs this one was deleted; its log and figures can no longer be read."""
         self._log_folder = log_folder
         room = session.settings.job_log_megabytes * MEGABYTE
         self.buffer = LogStore(log_folder, max_bytes=room, opened=False)
@@ -102,7 +104,7 @@ class JobFeed:
             self._facts.events, self._facts.figures, self._facts.training,
         )  # fmt: skip
         self.older_left = False
-        """The service may hold lines older than the first one here."""
+        """Whether the service may hold lines older than the first one in the buffer."""
         self.sources = {name: DataSource(name) for name in ("job", "logs", "metrics", "steps")}
         self.sources["logs"].heartbeat = SILENT_LOCAL if self.local else SILENT_CLOUD
         self._on_change = on_change
@@ -120,7 +122,7 @@ class JobFeed:
         self._kick = {name: asyncio.Event() for name in self.sources}
 
     def know(self, job: Job | None, read_at: datetime | None = None) -> None:
-        """Show this until the service has answered; where it can't, the rest is tried all the same."""
+        """Show this job until the service answers; logs and metrics are read even if the job cannot be."""
         if self.job is None and job is not None:
             self.job = replace(job, replicas=known_replicas(job))
             self.sources["job"].listed_at = read_at

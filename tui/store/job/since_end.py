@@ -1,4 +1,4 @@
-"""How long ago a job ended, whatever becomes of the time of day meanwhile."""
+"""Time since a job's end, unaffected by changes of the wall clock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class SinceEnd:
     def __init__(self) -> None:
         self._seen_unended = False
         self._ended_at: float | None = None
-        """By the monotonic clock; it may lie before the first look."""
+        """Monotonic time of the end; may lie before the first observation."""
 
     def look(self, job: Job) -> None:
-        """Take what the service says now. Once it has said that the job goes on, its end comes later."""
+        """Observe the job; if it is still running, its end is later than this observation."""
         self._seen_unended = self._seen_unended or not job.state.terminal
 
     def seconds(self, job: Job, now: datetime, at: float) -> float:

@@ -1,4 +1,4 @@
-"""One open context: its backend, its jobs, how far the connection has come, and its snapshot on disk."""
+"""One open context: its backend, jobs, connection status and snapshot on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tui.config.access import Access
 from tui.config.settings import Context, Settings
 from tui.domain.core.job import Job
 from tui.session import Session
-from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus, broken
+from tui.store.failures import broken
+from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus
 from tui.store.jobs.region_errors import region_errors
 from tui.store.jobs.snapshot import Snapshot, SnapshotFile
 from tui.store.jobs.table import JobChange, JobStore
@@ -36,7 +37,8 @@ Opener = Callable[[Context, Settings], "Backend"]
 
 
 class Connection:
-    """Run `run` in the background; `on_jobs` and `on_status` report changes. It never raises."""
+    """The connection to one context. Run `run` in the background; `on_jobs` and `on_status` report
+    changes."""
 
     def __init__(
         self,
@@ -81,21 +83,21 @@ class Connection:
 
     @property
     def regions(self) -> Sequence[str]:
-        """Regions of this context; an open backend knows them best."""
+        """Regions of this context, as reported by the open backend or else as configured."""
         return self.session.backend.info.regions if self.session else tuple(self.context.regions)
 
     @property
     def home_region(self) -> str:
-        """The region of what names none; "" in a group of contexts."""
+        """Region of a resource that names none; "" in a group of contexts."""
         return "" if self.context.kind == "group" else self.regions[0]
 
     @property
     def read_at(self) -> datetime | None:
-        """When what is shown was read, in this run or in the one of the snapshot."""
+        """Time at which the shown jobs were read, in this run or before the snapshot was written."""
         return self.store.read_at or self._snapshot_at
 
     def as_of(self, job: Job) -> datetime:
-        """The moment of which a job's figures are: now, or when it was last read if it is not read now."""
+        """Return the time of a job's figures: now, or the last read if the job cannot be read now."""
         now = self.clock()
         if self.status.state is not ConnectionState.LIVE:
             # The last snapshot says nothing of now, before the first answer either.
@@ -104,12 +106,12 @@ class Connection:
 
     @property
     def unreached(self) -> tuple[int, int]:
-        """How many regions can't be read now, and how many there are."""
+        """Number of regions that cannot be read now, and number of all regions."""
         statuses = self.store.regions.values()
         return sum(status.error is not None for status in statuses), len(statuses)
 
     def failing(self) -> list[tuple[str, BackendError]]:
-        """All that can't be read now: (what, why)."""
+        """Return every source that cannot be read now, with its error."""
         found = [(self.context.name, self.status.error)] if self.status.error else []
         found += [(each.names, each.error) for each in region_errors(self.store.regions.values())]
         if self.poller is not None and self.poller.progress_error is not None:
@@ -117,7 +119,7 @@ class Connection:
         return found
 
     def preflight(self, session: Session, request: Request) -> AsyncGenerator[Check, None]:
-        """The checks of a launch; the active jobs are known here and not listed again."""
+        """Yield the checks of a launch; pass the known active jobs so that they are not listed again."""
         from tui.store.jobs.checks import preflight  # noqa: PLC0415 - not needed for the first paint
 
         active = tuple(self.store.active.values())
@@ -126,14 +128,14 @@ class Connection:
     # Connecting
 
     def restore(self, snapshot: Snapshot | None) -> None:
-        """Show what was last known until the service answers."""
+        """Show the snapshot until the service answers."""
         if snapshot is not None:
             self._snapshot_at = snapshot.read_at
             self._on_jobs(self.store.load(snapshot.jobs))
 
     @property
     def taken_names(self) -> list[str]:
-        """Names that no other job should get: of the jobs, and of those that were launched before."""
+        """Names a new job should avoid: those of listed jobs and of earlier launches."""
         here = {self.context.name, *self.context.members}
         return [*self.store.display_names, *self.journal.launched(here)]
 
@@ -142,7 +144,7 @@ class Connection:
         return self._file.load()
 
     async def run(self) -> None:
-        """Connect and read until cancelled; ends after saying why where there is no connection."""
+        """Connect and read until cancelled; if no connection is possible, report why and return."""
         self._running += 1
         self._idle.clear()
         self._tell(ConnectionStatus(ConnectionState.CONNECTING, self.clock()))

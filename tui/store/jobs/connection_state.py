@@ -10,9 +10,9 @@ from tui.backends.errors import BackendError, Stopped
 from tui.domain.core.formatting import age
 
 NOT_REACHED = "not reached"
-"""The words of every screen for what can't be read now."""
+"""Words that every screen shows for a source that cannot be read now."""
 NOTICED = timedelta(seconds=5)
-"""From then on the words say how long."""
+"""Length of an outage from which the message includes its duration."""
 
 
 class ConnectionState(Enum):
@@ -26,7 +26,7 @@ class ConnectionState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionStatus:
-    """A state and since when; `error` says why it failed."""
+    """A connection state and when it began; `error` says why it failed."""
 
     state: ConnectionState = ConnectionState.WAITING
     since: datetime | None = None
@@ -34,22 +34,12 @@ class ConnectionStatus:
 
 
 def not_reached(what: str, since: datetime | None, now: datetime) -> str:
-    """`local not reached for 21s`: what can't be read, `since` when; the same words on every screen."""
+    """Return e.g. `local not reached for 21s`, worded alike on every screen."""
     lasts = now - since if since is not None else timedelta(0)
     return f"{what} {NOT_REACHED}" + (f" for {age(lasts)}" if lasts > NOTICED else "")
 
 
 def cure(error: BackendError) -> str:
-    """What to do about a lost connection; every screen that shows one says it."""
+    """Return what the user can do about a lost connection."""
     again = "ctrl+r starts it" if isinstance(error, Stopped) else "ctrl+r tries again"
     return f"{error.fix}\n{again}" if error.fix else again
-
-
-def broken(error: BaseException) -> BackendError:
-    """Any exception as a `BackendError`, so that it is shown and not raised."""
-    if isinstance(error, BackendError):
-        return error
-    return BackendError(
-        f"vxtui itself failed: {type(error).__name__}: {error}",
-        fix="Please report it with the console's log file.",
-    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tui.backends.errors import BackendError, Stopped
 from tui.domain.core.job import Job
 from tui.domain.core.states import AT_WORK
-from tui.store.jobs.connection_state import broken
+from tui.store.failures import broken
 from tui.store.jobs.table import NOT_SAID, JobChange, JobStore
 
 if TYPE_CHECKING:
