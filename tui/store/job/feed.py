@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
+from tui.backends.interface import BackendError, LogQuery, NotFound
 from tui.domain.core.job import Job, known_replicas
 from tui.domain.core.log_entry import LogEntry, LogGap
 from tui.domain.core.training_progress import Progress, TrainingStep
@@ -24,9 +24,13 @@ from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.failures import broken
 from tui.store.job.data_source import DataSource
+from tui.store.job.events import JobEvents
+from tui.store.job.figures import JobFigures
 from tui.store.job.line_facts import Lifted, LineFacts, may_tell
+from tui.store.job.pending_batches import PendingBatches
 from tui.store.job.series import SeriesStore
 from tui.store.job.since_end import SinceEnd
+from tui.store.job.training import JobTraining
 from tui.store.log.read_position import OlderLines, ReadPosition, oldest_of
 from tui.store.log.retention import begin_log, prune_logs, remove_logs
 from tui.store.log.store import MEGABYTE, LogStore
@@ -51,8 +55,6 @@ FIRST_ANSWER = 3.0
 """Seconds to wait for the job before showing the kept log, which may belong to an earlier job of that
 name."""
 MOST_BACK_OFF = 30.0
-MOST_WAITING = 50_000
-"""Lines that may wait for a tick before the tail pauses."""
 RECALLED = 50_000
 """Number of newest lines of the kept log from which events and progress are restored."""
 
@@ -100,21 +102,12 @@ class JobFeed:
         self.buffer = LogStore(log_folder, max_bytes=room, opened=False)
         self.series = SeriesStore()
         self._facts = LineFacts()
-        self.events, self.figures, self.training = (
-            self._facts.events, self._facts.figures, self._facts.training,
-        )  # fmt: skip
         self.older_left = False
         """Whether the service may hold lines older than the first one in the buffer."""
         self.sources = {name: DataSource(name) for name in ("job", "logs", "metrics", "steps")}
         self.sources["logs"].heartbeat = SILENT_LOCAL if self.local else SILENT_CLOUD
         self._on_change = on_change
-        self._waiting: list[LogBatch] = []
-        self._waiting_lines = 0
-        self._arrived = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._drained = asyncio.Event()
-        self._drained.set()
+        self._pending = PendingBatches()
         self._position = ReadPosition()
         self._save_at = 0.0
         self._since_end = SinceEnd()
@@ -129,6 +122,21 @@ class JobFeed:
             self._known.set()
 
     # What a screen asks
+
+    @property
+    def events(self) -> JobEvents:
+        """Events of the job, from its log and its states."""
+        return self._facts.events
+
+    @property
+    def figures(self) -> JobFigures:
+        """Figures of the job, from its log."""
+        return self._facts.figures
+
+    @property
+    def training(self) -> JobTraining:
+        """Training progress of the job, from its log."""
+        return self._facts.training
 
     @property
     def local(self) -> bool:
@@ -224,7 +232,7 @@ class JobFeed:
                 group.create_task(self._repeat("metrics", self._read_metrics, every))
 
     def close(self) -> None:
-        """Let go of the log's files; nothing may be asked after it."""
+        """Close the log; the feed is unusable afterwards."""
         self.buffer.keep_position(self._position)
         self.buffer.close()
         if self.gone and self._log_folder is not None:
@@ -365,8 +373,8 @@ class JobFeed:
             if batch.note is not None:
                 source.note = batch.note
                 self._on_change(Changed.SOURCES)
-            await self._take(batch)
-        await self._drained.wait()
+            await self._pending.put(batch)
+        await self._pending.wait_until_stored()
         # The tail ends by itself only when the job has ended and all was delivered.
         source.done = bool(self.job and self.job.state.terminal)
         if source.done:
@@ -390,11 +398,11 @@ class JobFeed:
         async for batch in self.session.backend.logs.read(query, newest_first=True, limit=RECENT):
             count += len(batch.entries)
             oldest, received = oldest_of(batch.entries, oldest), batch.received
-            await self._take(replace(batch, received=None))
+            await self._pending.put(replace(batch, received=None))
         self.older_left = count >= RECENT
         self._position = ReadPosition(None, oldest)
         # Only what is kept on the disk counts as read.
-        await self._drained.wait()
+        await self._pending.wait_until_stored()
         self._position = replace(self._position, received=received)
 
     async def read_older(self) -> OlderLines:
@@ -423,33 +431,19 @@ class JobFeed:
         self._on_change(Changed.LOGS)
         return OlderLines(added)
 
-    async def _take(self, batch: LogBatch) -> None:
-        await self._room.wait()
-        self._waiting.append(batch)
-        self._waiting_lines += len(batch.entries)
-        if self._waiting_lines > MOST_WAITING:
-            self._room.clear()
-        self._drained.clear()
-        self._arrived.set()
-
     async def _drain(self) -> None:
-        """Put what has arrived into the buffer, once a tick, and only when something has."""
+        """Store pending batches in the buffer, at most once a tick."""
         while True:
-            await self._arrived.wait()
-            self._arrived.clear()
-            waiting, self._waiting = self._waiting, []
-            self._waiting_lines = 0
-            self._room.set()
-            entries = [entry for batch in waiting for entry in batch.entries]
-            await self._apply(entries, [gap for batch in waiting for gap in batch.gaps])
-            received = [batch.received for batch in waiting if batch.received is not None]
+            batches = await self._pending.take()
+            entries = [entry for batch in batches for entry in batch.entries]
+            await self._apply(entries, [gap for batch in batches for gap in batch.gaps])
+            received = [batch.received for batch in batches if batch.received is not None]
             if received:
                 self._position = replace(self._position, received=max(received))
                 if monotonic() >= self._save_at:
                     self._save_at = monotonic() + SAVE_EVERY
                     self.buffer.keep_position(self._position)
-            if not self._waiting:
-                self._drained.set()
+            self._pending.mark_stored()
             await asyncio.sleep(TICK)
 
     async def _apply(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> None:
