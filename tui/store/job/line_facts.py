@@ -24,14 +24,14 @@ MOST_BETWEEN = 64
 
 
 class Lifted(Flag):
-    """What lines were new for."""
+    """The kinds of facts that new lines changed."""
 
     EVENTS = auto()
     TRAINING_STEPS = auto()
 
 
 class LineFacts:
-    """What the lines of one job have told so far."""
+    """Events, figures and training progress read from the lines of one job."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.events = JobEvents()
@@ -84,7 +84,7 @@ class LineFacts:
 
 
 def may_tell(lines: Lines, at: int) -> bool:
-    """Whether a stored line may tell something, at a glance."""
+    """Whether a stored line may hold an event or progress; a cheap check before parsing."""
     replica = lines.replicas[at]
     return not is_of_task(replica) and (
         at in lines.payloads or replica == SERVICE or may_report(lines.texts[at])

@@ -68,11 +68,10 @@ class Connection:
         self._on_jobs = on_jobs
         self._on_connection = on_status
         self._snapshot_at: datetime | None = None
-        self._save_at = 0.0
-        """When the next snapshot is due, by the monotonic clock."""
+        self._save_at: float | None = None
+        """Monotonic time at which the next snapshot is due; `None` before the first round."""
         self._monotonic = monotonic
         self._running = 0
-        self._rounds = 0
         self._seen = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
         """Names of the jobs on the screen now."""
@@ -157,9 +156,13 @@ class Connection:
             from tui.store.jobs.poller import Poller  # noqa: PLC0415 - not needed for the first paint
 
             self.poller = Poller(
-                backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round,
+                backend,
+                self.store,
+                self.clock,
+                on_change=self._on_change,
+                on_round=self._on_round,
                 monotonic=self._monotonic,
-            )  # fmt: skip
+            )
             self.poller.visible = self._seen
             self.poller.looked_at = lambda: self.looked_at() if self.looked_at is not None else ()
             await self.poller.run()
@@ -178,21 +181,21 @@ class Connection:
                 self._idle.set()
 
     def _made(self) -> Backend:
-        """The backend, not connected yet. In a thread: what it imports would hold up the screen."""
+        """Create the backend, not connected yet. Call in a thread: its imports would block the screen."""
         from tui.store.jobs import poller  # noqa: F401, PLC0415
 
         return self._opener(self.context, self.settings)
 
     async def closed(self, seconds: float = 3.0) -> None:
-        """Wait until what was opened is closed, at most so long; `run` has been cancelled before."""
+        """Wait up to `seconds` until the backend is closed; cancel `run` first."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
 
     def again(self, *, hurry: bool = False, connect: bool = False) -> bool:
-        """Read now; False where there is no connection and `run` has to start anew.
+        """Read now; return False if there is no connection and `run` has to be started again.
 
-        `hurry`: something was done here, so look often for a while. `connect`: see `Poller.kick`.
+        `hurry`: poll often for a while, after a change made here. `connect`: see `Poller.kick`.
         """
         if self.poller is None:
             return self.status.state is ConnectionState.CONNECTING
@@ -229,9 +232,10 @@ class Connection:
             )
             return
         self._tell(ConnectionStatus(ConnectionState.LIVE, self.clock()))
-        # The first reading is shown before anything else is done with it.
-        self._rounds += 1
-        if self._rounds > 1 and self._monotonic() >= self._save_at:
+        # Show the first reading before saving it.
+        if self._save_at is None:
+            self._save_at = 0.0
+        elif self._monotonic() >= self._save_at:
             await self.save()
 
     async def save(self) -> None:

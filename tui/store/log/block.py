@@ -15,7 +15,7 @@ _ENDS = struct.Struct("<qqI")
 """Times of the first and the last line, bytes of the first one's insert_id; both insert_ids follow."""
 
 
-class Block:
+class LogBlock:
     """A run of consecutive lines: where they are stored, and their columns while they are in memory.
 
     There is one for each thousand lines, so its keys are packed: as tuples they took half of the memory of a
@@ -32,7 +32,7 @@ class Block:
         self._sources = () if compacted else sources
 
     @classmethod
-    def stored(cls, header: BlockHeader, location: BlockLocation) -> Block:
+    def stored(cls, header: BlockHeader, location: BlockLocation) -> LogBlock:
         """A block of which only the header has been read."""
         made = cls.__new__(cls)
         made._keep(header.first, header.last)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tui.store.log.lines import EPOCH, GAP, Lines
-from tui.store.log.store import Block, LogStore
+from tui.store.log.store import LogBlock, LogStore
 
 READ = 24
 """Blocks read to date their warnings and errors exactly; the counts of others are spread evenly."""
@@ -61,7 +61,7 @@ def histogram(store: LogStore, count: int) -> Histogram | None:
     return Histogram(_moment(first), _moment(last), bins)
 
 
-def _spread(block: Block, over: list[Bin]) -> None:
+def _spread(block: LogBlock, over: list[Bin]) -> None:
     fine, warnings, errors, _ = block.counts
     for each in over:
         each.fine += fine / len(over)

@@ -21,7 +21,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from tui.domain.core.log_entry import LogEntry, LogGap
-from tui.store.log.block import Block
+from tui.store.log.block import LogBlock
 from tui.store.log.block_file import BlockHeader
 from tui.store.log.disk import BlockLocation, Disk, Dropped
 from tui.store.log.filters import LineFilter
@@ -81,7 +81,7 @@ class LogStore:
         self._piece = block_lines
         self._folder = folder
         self._disk = Disk(None, self._file_bytes)
-        self._blocks: list[Block] = []
+        self._blocks: list[LogBlock] = []
         self._starts: list[int] = []
         self._end = 0
         self._floor: Key | None = None
@@ -133,7 +133,7 @@ class LogStore:
         """Whether older lines would be dropped at once."""
         return bool(self.dropped) or self._disk.size > self._max_bytes * 0.9
 
-    def lines(self, block: Block) -> Lines:
+    def lines(self, block: LogBlock) -> Lines:
         """The columns of a block."""
         if block.lines is not None:
             return block.lines
@@ -162,7 +162,7 @@ class LogStore:
         at = self._at(number)
         return self.lines(self._blocks[at]).line(number - self._starts[at])
 
-    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, Block]]:
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[int, LogBlock]]:
         """(number of the first line, block) of every block with a line from `start` up to before `stop`."""
         at = max(0, self._at(start))
         while at < len(self._blocks) and self._starts[at] < stop:
@@ -236,7 +236,7 @@ class LogStore:
             self._blocks.append(block)
             self._end += block.count
 
-    def _new_blocks(self, lines: Lines) -> list[Block]:
+    def _new_blocks(self, lines: Lines) -> list[LogBlock]:
         """Write consecutive lines; returns their blocks, small ones pending."""
         slices = list(_split(lines, self._piece))
         made = []
@@ -245,10 +245,12 @@ class LogStore:
             compacted = location is not None and len(block_lines) * 4 >= self._piece
             if compacted and location is not None:
                 self._cache(location, block_lines)
-            made.append(Block(block_lines, (location,) if location is not None else (), compacted=compacted))
+            made.append(
+                LogBlock(block_lines, (location,) if location is not None else (), compacted=compacted)
+            )
         return made
 
-    def _add_pending(self, block: Block) -> None:
+    def _add_pending(self, block: LogBlock) -> None:
         self._pending_blocks += 1
         self._pending_lines += block.count
 
@@ -288,13 +290,13 @@ class LogStore:
         slices = list(_split(merge([here, new]), self._piece))
         # It does not matter which block names the sources: all pending blocks are compacted together.
         made = [
-            Block(block_lines, sources if at == 0 else (), compacted=False)
+            LogBlock(block_lines, sources if at == 0 else (), compacted=False)
             for at, block_lines in enumerate(slices)
         ]
         self._replace(index, index + 1, made)
         return begin, len(new)
 
-    def _replace(self, start: int, stop: int, made: Sequence[Block]) -> None:
+    def _replace(self, start: int, stop: int, made: Sequence[LogBlock]) -> None:
         """Replace the blocks from index `start` up to before `stop`."""
         for block in self._blocks[start:stop]:
             if block.lines is not None:
@@ -335,13 +337,13 @@ class LogStore:
         except OSError as error:
             self._stop_writing(error)
             return
-        blocks: list[list[Block]] = []
+        blocks: list[list[LogBlock]] = []
         for slices in made:
             blocks.append([])
             for block_lines in slices:
                 location = next(locations)
                 self._cache(location, block_lines)
-                blocks[-1].append(Block(block_lines, (location,), compacted=True))
+                blocks[-1].append(LogBlock(block_lines, (location,), compacted=True))
         for (at, run), compacted in zip(reversed(runs), reversed(blocks), strict=True):
             self._replace(at, at + len(run), compacted)
 
@@ -404,21 +406,21 @@ class LogStore:
             else:
                 clusters.append([(header, location)])
                 last = header.last
-        blocks: list[Block] = []
+        blocks: list[LogBlock] = []
         for cluster in clusters:
             blocks += self._recover_blocks(cluster)
         self._replace(0, 0, blocks)
         self.revision += 1
 
-    def _recover_blocks(self, cluster: Sequence[tuple[BlockHeader, BlockLocation]]) -> list[Block]:
+    def _recover_blocks(self, cluster: Sequence[tuple[BlockHeader, BlockLocation]]) -> list[LogBlock]:
         """The blocks of headers whose key ranges overlap."""
         if len(cluster) == 1:
             header, location = cluster[0]
-            return [Block.stored(header, location)]
+            return [LogBlock.stored(header, location)]
         lines = merge([self._disk.read(location, header.count) for header, location in cluster])
         locations = tuple(location for _, location in cluster)
         return [
-            Block(block_lines, locations if at == 0 else (), compacted=False)
+            LogBlock(block_lines, locations if at == 0 else (), compacted=False)
             for at, block_lines in enumerate(_split(lines, self._piece))
         ]
 
@@ -445,9 +447,9 @@ def _text_size(lines: Lines) -> int:
     return sum(map(len, some)) * len(lines) // max(1, len(some))
 
 
-def _pending_runs(blocks: Sequence[Block]) -> Iterator[tuple[int, list[Block]]]:
+def _pending_runs(blocks: Sequence[LogBlock]) -> Iterator[tuple[int, list[LogBlock]]]:
     """(index of the first, blocks) of each run of pending blocks."""
-    run: list[Block] = []
+    run: list[LogBlock] = []
     for at, block in enumerate(blocks):
         if block.lines is not None:
             run.append(block)
