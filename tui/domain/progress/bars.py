@@ -20,7 +20,7 @@ from tui.domain.core.training_progress import STEPS
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.names import counted_unit
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, Reading, duration, number
+from tui.domain.progress.reading import Bar, LineReading, duration, number
 
 TQDM, LIGHTNING = "tqdm", "Lightning"
 _AMOUNT = r"\d[\d.]{0,15}[kMGTP]?"
@@ -60,7 +60,7 @@ class Meter:
     postfix: str
 
 
-def read(text: str) -> Reading | None:
+def read(text: str) -> LineReading | None:
     """The reading of a bar that is, or may be, the training's."""
     meter = _meter(text)
     if meter is None:

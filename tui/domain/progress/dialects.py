@@ -16,15 +16,15 @@ from tui.domain.progress import (
 )
 from tui.domain.progress.line_text import may_report, parts, rank_of
 from tui.domain.progress.pattern import ProgressPattern
-from tui.domain.progress.reading import Reading
+from tui.domain.progress.reading import LineReading
 
-DIALECTS: tuple[Callable[[str], Reading | None], ...] = (
+DIALECTS: tuple[Callable[[str], LineReading | None], ...] = (
     bars.read, keras_bars.read, rich_bars.read, example_lines.read, dicts.read, named_lines.read,
 )  # fmt: skip
 """Tried in this order; each is a pure function of one line."""
 
 
-def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[Reading]:
+def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[LineReading]:
     """What the entry says, the oldest first; empty for nearly every entry. Never raises.
 
     Several where a bar has rewritten its line within one entry. `pattern` is the job's own, tried first.
@@ -41,7 +41,7 @@ def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[Re
     return [found for part in parts(text) if (found := line_reading(part, pattern)) is not None]
 
 
-def line_reading(text: str, pattern: ProgressPattern | None = None) -> Reading | None:
+def line_reading(text: str, pattern: ProgressPattern | None = None) -> LineReading | None:
     """What one line of text says."""
     own = pattern.read(text) if pattern is not None else None
     if own is not None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Reading
+from tui.domain.progress.reading import LineReading
 
 DIALECT = "Hugging Face"
 _SUMMARY = "'train_runtime'"
 """The dict at the end, whose loss is the mean of the whole run."""
 
 
-def read(text: str) -> Reading | None:
+def read(text: str) -> LineReading | None:
     """The reading of a dict with a loss, or with a validation's results."""
     start = text.find("{'")
     if start < 0 or _SUMMARY in text:

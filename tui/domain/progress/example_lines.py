@@ -15,7 +15,7 @@ import re
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.named_lines import remaining_in
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, Reading
+from tui.domain.progress.reading import Bar, LineReading
 
 DIALECT = "PyTorch's examples"
 _COUNT = r"\[ {0,11}(?P<n>\d{1,12})/(?P<total>\d{1,12})"
@@ -26,7 +26,7 @@ _FORMS = (
 """Each with the number of the first epoch."""
 
 
-def read(text: str) -> Reading | None:
+def read(text: str) -> LineReading | None:
     """The reading of a line with its place in an epoch and a loss."""
     if "Epoch: " not in text[:20]:
         return None

@@ -20,7 +20,7 @@ from tui.domain.core.training_progress import (
 )
 from tui.domain.progress.dialects import readings
 from tui.domain.progress.pattern import ProgressPattern
-from tui.domain.progress.reading import Reading
+from tui.domain.progress.reading import LineReading
 from tui.domain.progress.tracker import Tracker
 
 MOST_SOURCES = 64
@@ -111,7 +111,7 @@ class JobProgress:
         self.generation += 1
         self.progress = replace(self.progress, step=None, total_steps=None)
 
-    def _add(self, entry: LogEntry, reading: Reading) -> TrainingStep | None:
+    def _add(self, entry: LogEntry, reading: LineReading) -> TrainingStep | None:
         source = _Source(replica_order(entry.replica), reading.rank)
         tracker = self._trackers.get(source)
         if tracker is None:
@@ -149,7 +149,7 @@ class JobProgress:
         self._reported_at = entry.timestamp
         return True
 
-    def _take_loss(self, at: datetime, reading: Reading) -> None:
+    def _take_loss(self, at: datetime, reading: LineReading) -> None:
         """A loss before any step: the count of steps is not known."""
         first = self.progress.first_loss
         self.progress = replace(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tui.domain.progress.measured import Measured, numbers_in
-from tui.domain.progress.reading import Reading
+from tui.domain.progress.reading import LineReading
 
 DIALECT = "JSON"
 _CONTAINERS = ("metrics", "data", "logs", "log", "train", "values", "extra")
@@ -18,7 +18,7 @@ MOST_FIELDS = 200
 """A larger object is no line of progress."""
 
 
-def read(payload: Mapping[str, Any]) -> Reading | None:
+def read(payload: Mapping[str, Any]) -> LineReading | None:
     """The reading of an object with a step and a loss or a speed."""
     if not 1 < len(payload) + sum(len(inner) for inner in _inner(payload)) <= MOST_FIELDS:
         return None

@@ -16,7 +16,7 @@ from tui.domain.core.training_progress import STEPS
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.named_lines import remaining_in
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, Reading, duration
+from tui.domain.progress.reading import Bar, LineReading, duration
 
 DIALECT = "Keras"
 _EPOCH = re.compile(r"\s{0,4}Epoch (?P<epoch>\d{1,7})/(?P<epochs>\d{1,7})\s{0,4}")
@@ -29,11 +29,11 @@ _PACE = re.compile(r"(?P<value>\d{1,9})(?P<unit>us|ms|s)/(?:step|sample)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
-def read(text: str) -> Reading | None:
+def read(text: str) -> LineReading | None:
     """The reading of an epoch's first line, or of a bar with a loss."""
     epoch = _EPOCH.fullmatch(text)
     if epoch is not None:
-        return Reading(DIALECT, epoch=float(epoch["epoch"]), epochs=int(epoch["epochs"]))
+        return LineReading(DIALECT, epoch=float(epoch["epoch"]), epochs=int(epoch["epochs"]))
     if "/" not in text[:24]:
         return None
     found = _BAR.match(text)

@@ -19,7 +19,7 @@ from tui.domain.progress.names import (
     unit_seconds,
 )
 from tui.domain.progress.numbered import Named
-from tui.domain.progress.reading import Reading, number
+from tui.domain.progress.reading import LineReading, number
 
 _SPEEDS = (TOKENS, SAMPLES, STEPS)
 """The best first."""
@@ -142,12 +142,12 @@ class Measured:
         """It has a validation's results and no training loss."""
         return not self.losses and any(is_validation(name) for name in self.numbers)
 
-    def reading(self, dialect: str) -> Reading:
+    def reading(self, dialect: str) -> LineReading:
         """All of it but the step, which the dialect decides on."""
         speed, unit = self.speed
         best = next((name for name in LOSS_NAMES if name in self.losses), "")
         more = {name: v for name, v in self.losses.items() if name != best and math.isfinite(v)}
-        return Reading(
+        return LineReading(
             dialect,
             epoch=self.epoch,
             epochs=self.epochs,
@@ -159,9 +159,9 @@ class Measured:
             numbers=tuple((self.numbers | more).items()),
         )
 
-    def results(self, dialect: str) -> Reading:
+    def results(self, dialect: str) -> LineReading:
         """The other numbers alone: a validation's results, at whatever step the training is."""
-        return Reading(dialect, rank=self.rank, numbers=tuple(self.numbers.items()))
+        return LineReading(dialect, rank=self.rank, numbers=tuple(self.numbers.items()))
 
     def total(self, step: int) -> int | None:
         """The first total that the step is not beyond."""

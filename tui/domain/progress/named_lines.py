@@ -20,7 +20,7 @@ from datetime import timedelta
 from tui.domain.core.figures import count
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Reading, duration
+from tui.domain.progress.reading import LineReading, duration
 
 _SIGNATURES = (
     ("DeepSpeed", ("skipped=", "lr=")),
@@ -48,7 +48,7 @@ _REMAINING = re.compile(
 _TOTALS = ("optimization steps", "Num Epochs")
 
 
-def read(text: str) -> Reading | None:
+def read(text: str) -> LineReading | None:
     """The reading of a line with a step and a loss or a speed, an epoch and a loss, or a run's length."""
     if "%|" in text or "{'" in text:
         # A bar or a dict that is not the training's: theirs have been tried.
@@ -69,7 +69,9 @@ def read(text: str) -> Reading | None:
         return reading
     if step is None and not found.losses and any(word in text for word in _TOTALS):
         total = found.totals[0] if found.totals else None
-        return Reading("Hugging Face", total=total, epochs=found.epochs) if total or found.epochs else None
+        return (
+            LineReading("Hugging Face", total=total, epochs=found.epochs) if total or found.epochs else None
+        )
     return None
 
 

@@ -15,7 +15,7 @@ from tui.domain.core.figures import count
 from tui.domain.core.training_progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 from tui.domain.log.pattern import PatternError, compiled_with_groups
 from tui.domain.progress.names import MOST_NAME, unit_seconds
-from tui.domain.progress.reading import Reading, duration, number
+from tui.domain.progress.reading import LineReading, duration, number
 
 VARIABLE = "VXTUI_PROGRESS"
 DIALECT = "pattern"
@@ -37,7 +37,7 @@ class ProgressPattern:
     text: str
     search: Any = field(repr=False, compare=False)
 
-    def read(self, text: str) -> Reading | None:
+    def read(self, text: str) -> LineReading | None:
         """The reading of a line that the pattern matches; groups that hold no number count as absent."""
         found = self.search(text[:MOST_TEXT])
         if found is None:
@@ -47,7 +47,7 @@ class ProgressPattern:
         step, loss = count(numbers.get("step")), numbers.get("loss")
         if step is None and loss is None:
             return None
-        reading = Reading(
+        reading = LineReading(
             DIALECT,
             step=step,
             total=count(numbers.get("total")) or None,
@@ -61,7 +61,7 @@ class ProgressPattern:
         return _with_speed(reading, numbers)
 
 
-def _with_speed(reading: Reading, numbers: Mapping[str, float]) -> Reading:
+def _with_speed(reading: LineReading, numbers: Mapping[str, float]) -> LineReading:
     for name, unit in _SPEEDS.items():
         if numbers.get(name, 0) > 0:
             reading.speed, reading.speed_unit = numbers[name], unit

@@ -32,7 +32,7 @@ class Bar:
 
 
 @dataclass(slots=True)
-class Reading:
+class LineReading:
     """What one line says; `None` where it does not say it. Whoever makes it fills it; then it stays as it is.
 
     A line has a `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar beside it.

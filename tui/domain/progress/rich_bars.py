@@ -12,7 +12,7 @@ import re
 from tui.domain.core.training_progress import STEPS
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, Reading, duration, number
+from tui.domain.progress.reading import Bar, LineReading, duration, number
 
 DIALECT = "Lightning"
 _TIME = r"(?:\d{1,4} days?, )?\d{1,6}:\d\d:\d\d|-:--:--"
@@ -23,7 +23,7 @@ _BAR = re.compile(
 _EPOCH = re.compile(r"Epoch (?P<epoch>\d{1,7})(?:/(?P<last>\d{1,7}))?")
 
 
-def read(text: str) -> Reading | None:
+def read(text: str) -> LineReading | None:
     """The reading of the bar of an epoch; other bars count a validation."""
     if "•" not in text or "it/s" not in text:
         return None

@@ -9,7 +9,7 @@ from enum import IntEnum
 from tui.domain.core.figures import MOST_STEPS, count, figure
 from tui.domain.core.training_progress import TOKENS, TrainingStep
 from tui.domain.progress.pattern import DIALECT as PATTERN
-from tui.domain.progress.reading import Bar, Reading
+from tui.domain.progress.reading import Bar, LineReading
 
 SILENT = 50
 """Readings of others after which a dialect that said no more is not waited for."""
@@ -60,10 +60,10 @@ class Tracker:
         self._run_total: int | None = None
         """Steps of the whole run, said before it."""
         self._run_epochs: int | None = None
-        self._pending: Reading | None = None
+        self._pending: LineReading | None = None
         """A loss that came before the first step."""
 
-    def add(self, at: datetime, reading: Reading) -> TrainingStep | None:
+    def add(self, at: datetime, reading: LineReading) -> TrainingStep | None:
         """The step that is known better now, or `None`.
 
         A step that is reported by several lines is returned after each, with all that was said of it.
@@ -88,7 +88,7 @@ class Tracker:
 
     # Steps
 
-    def _trusted(self, reading: Reading) -> bool:
+    def _trusted(self, reading: LineReading) -> bool:
         trust = _trust(reading)
         if reading.dialect == self.dialect:
             # A dict's loss makes the count of its bar a full one.
@@ -113,7 +113,7 @@ class Tracker:
 
     # Bars
 
-    def _of_bar(self, reading: Reading, bar: Bar) -> tuple[int | None, int | None]:
+    def _of_bar(self, reading: LineReading, bar: Bar) -> tuple[int | None, int | None]:
         """Step and total over all epochs; no step for a bar that counts something else."""
         state = self._bar
         trains = bar.training or reading.loss is not None
@@ -158,7 +158,7 @@ class Tracker:
 
     # What has no step of its own
 
-    def _without_step(self, at: datetime, reading: Reading) -> TrainingStep | None:
+    def _without_step(self, at: datetime, reading: LineReading) -> TrainingStep | None:
         if reading.loss is None and not reading.numbers:
             self._of_run(reading)
             return None
@@ -177,7 +177,7 @@ class Tracker:
             return None
         return self._attached(at, reading)
 
-    def _of_run(self, reading: Reading) -> None:
+    def _of_run(self, reading: LineReading) -> None:
         """Lines that say how long the run is, or which epoch begins."""
         if reading.epoch is not None:
             self._epoch, self._epochs = int(reading.epoch), reading.epochs
@@ -186,7 +186,7 @@ class Tracker:
         self._run_total = reading.total or self._run_total
         self._run_epochs = reading.epochs or self._run_epochs
 
-    def _step_of_epoch(self, reading: Reading) -> int | None:
+    def _step_of_epoch(self, reading: LineReading) -> int | None:
         """The step at a fraction of the run, where no bar counts."""
         if self._bar is not None or reading.loss is None or reading.epoch is None:
             return None
@@ -194,12 +194,12 @@ class Tracker:
             return None
         return min(self._run_total, round(reading.epoch / self._run_epochs * self._run_total))
 
-    def _attached(self, at: datetime, reading: Reading) -> TrainingStep | None:
+    def _attached(self, at: datetime, reading: LineReading) -> TrainingStep | None:
         assert self.step is not None
         return self._keep(_merged(self.step, at, reading, None))
 
 
-def _trust(reading: Reading) -> Trust:
+def _trust(reading: LineReading) -> Trust:
     if reading.dialect == PATTERN:
         return Trust.OWN
     if reading.counts_epochs:
@@ -207,7 +207,7 @@ def _trust(reading: Reading) -> Trust:
     return Trust.FULL if reading.loss is not None else Trust.BARE
 
 
-def _sample(at: datetime, step: int, total: int | None, reading: Reading) -> TrainingStep:
+def _sample(at: datetime, step: int, total: int | None, reading: LineReading) -> TrainingStep:
     return TrainingStep(
         at,
         step,
@@ -220,7 +220,7 @@ def _sample(at: datetime, step: int, total: int | None, reading: Reading) -> Tra
     )
 
 
-def _merged(old: TrainingStep, at: datetime, reading: Reading, total: int | None) -> TrainingStep:
+def _merged(old: TrainingStep, at: datetime, reading: LineReading, total: int | None) -> TrainingStep:
     """The same step with what one more line says of it."""
     rate = reading.learning_rate
     return TrainingStep(
@@ -235,7 +235,7 @@ def _merged(old: TrainingStep, at: datetime, reading: Reading, total: int | None
     )
 
 
-def _filled(reading: Reading, pending: Reading) -> Reading:
+def _filled(reading: LineReading, pending: LineReading) -> LineReading:
     """The reading of a step with a loss that came before it."""
     rate = reading.learning_rate
     return replace(
@@ -246,7 +246,7 @@ def _filled(reading: Reading, pending: Reading) -> Reading:
     )
 
 
-def _beside(reading: Reading, step: TrainingStep) -> Reading:
+def _beside(reading: LineReading, step: TrainingStep) -> LineReading:
     """What a line that counts otherwise adds to a step."""
     speed = reading.speed if step.speed is None else None
     return replace(reading, loss=None, speed=speed)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tui.domain.shell.expansion import Stop
 from tui.domain.shell.parameters import OPEN, OpenValue
-from tui.domain.shell.reading import Reading
+from tui.domain.shell.reading import ScriptReading
 from tui.domain.shell.scanning import ansi_c, split_line
 from tui.domain.shell.signals import Exit, Loop, Return
 from tui.domain.shell.syntax import Source
@@ -40,7 +40,7 @@ _IN_PLACE = re.compile(r"-i$|-i\.|--in-?place|-o$|--output\b")
 class Builtins:
     """The builtins of one reading."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ScriptReading) -> None:
         self._reading = reading
         self.locals: list[dict[str, Any]] = []
         self._table: dict[str, _Run] = {

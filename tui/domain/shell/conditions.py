@@ -7,7 +7,7 @@ from typing import Any
 
 from tui.domain.shell import patterns
 from tui.domain.shell.parameters import OPEN
-from tui.domain.shell.reading import Reading
+from tui.domain.shell.reading import ScriptReading
 
 _NUMBERS = {
     "-eq": int.__eq__, "-ne": int.__ne__, "-lt": int.__lt__, "-le": int.__le__, "-gt": int.__gt__,
@@ -15,7 +15,7 @@ _NUMBERS = {
 }  # fmt: skip
 
 
-def holds(node: Any, reading: Reading) -> tuple[bool | None, bool]:
+def holds(node: Any, reading: ScriptReading) -> tuple[bool | None, bool]:
     """Whether a test holds (None: not known), and whether that depends on an open value."""
     test = _Test(reading)
     inner = [child for child in node.named_children if child.type != "comment"]
@@ -26,7 +26,7 @@ def holds(node: Any, reading: Reading) -> tuple[bool | None, bool]:
 
 
 class _Test:
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ScriptReading) -> None:
         self._reading, self.assumed = reading, False
 
     def of(self, node: Any) -> bool | None:

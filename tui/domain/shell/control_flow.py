@@ -9,7 +9,7 @@ from typing import Any
 from tui.domain.shell import patterns
 from tui.domain.shell.expansion import Stop
 from tui.domain.shell.parameters import OPEN, OpenValue
-from tui.domain.shell.reading import Reading
+from tui.domain.shell.reading import ScriptReading
 from tui.domain.shell.script import NotRead, short
 from tui.domain.shell.signals import Exit, Loop, Return
 from tui.domain.shell.state import State
@@ -17,7 +17,7 @@ from tui.domain.shell.state import State
 _ROUNDS = 1000
 
 
-class ControlFlow(Reading):
+class ControlFlow(ScriptReading):
     """What an interpreter does with `if`, `case` and loops."""
 
     def _run_if_statement(self, node: Any) -> bool | None:

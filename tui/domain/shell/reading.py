@@ -12,7 +12,7 @@ from tui.domain.shell.state import State
 from tui.domain.shell.syntax import Source
 
 
-class Reading(ABC):
+class ScriptReading(ABC):
     """What the parts of an interpreter ask of each other."""
 
     state: State
