@@ -20,6 +20,7 @@ from tests.wire.backend_tail_support import NAME, PACE, QUERY, Reader, streaming
 from tests.wire.fake_vertex import START, Abort, Fake, State, connected, line
 from tui.backends.interface import NotFound, PermissionDenied, Unavailable
 from tui.backends.vertex.logs import tail as tail_module
+from tui.backends.vertex.logs import tail_state
 
 Suppressed = logging_types.TailLogEntriesResponse.SuppressionInfo.pb()
 
@@ -89,7 +90,7 @@ async def test_nothing_falls_between_history_and_a_stream_that_listens_late() ->
 
 
 async def test_a_cut_stream_is_opened_again_and_the_hole_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail_module, "OUTAGE", LIMIT)
+    monkeypatch.setattr(tail_state, "OUTAGE", LIMIT)
     async with streaming() as (fake, reader):
         fake.write("before", at=1)
         await reader.reach(1)
@@ -215,7 +216,7 @@ async def test_a_refusal_that_no_patience_mends_is_raised() -> None:
 
 
 async def test_a_service_that_stays_away_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail_module, "GIVE_UP", 1.0)
+    monkeypatch.setattr(tail_state, "GIVE_UP", 1.0)
     fake = Fake()
     fake.add_job()
     async with connected(fake, replace(PACE, patience=0.1)) as found:

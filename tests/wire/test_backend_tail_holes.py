@@ -21,6 +21,7 @@ from tests.wire.fake_vertex import START, Fake, FixedEndpoint, backend, connecte
 from tui.backends.interface import ContextInfo, LogQuery
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs import tail as tail_module
+from tui.backends.vertex.logs import tail_state
 from tui.backends.vertex.transport.budget import TAILS, Budget
 from tui.domain.core.log_entry import LogEntry
 
@@ -138,7 +139,7 @@ async def test_a_list_that_outlives_its_stream_does_not_stand_for_the_next_ones(
 async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tail_module, "OUTAGE", LIMIT)
+    monkeypatch.setattr(tail_state, "OUTAGE", LIMIT)
     async with streaming(replace(PACE, overlap=2.0)) as (fake, reader):
         fake.write("first", at=1, received=1)
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
@@ -158,7 +159,7 @@ async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for(
 async def test_an_outage_that_a_person_sees_is_told_of_with_what_was_fetched_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tail_module, "OUTAGE", 0.0)
+    monkeypatch.setattr(tail_state, "OUTAGE", 0.0)
     async with streaming() as (fake, reader):
         fake.write("before", at=1)
         await reader.reach(1)

@@ -39,5 +39,3 @@ class Heartbeat:
     """When the stream counts as silent, because it has not brought what such a list has found."""
     next_list: bool = False
     """The next list is a heartbeat."""
-    this_list: bool = False
-    """The newest list is one."""

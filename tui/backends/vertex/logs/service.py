@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 from tui.backends.interface import LogBatch, LogQuery, LogService
 from tui.backends.vertex.logs.reader import Get, LogReader
-from tui.backends.vertex.logs.tail import Tail
+from tui.backends.vertex.logs.tail import LogTail
 from tui.backends.vertex.logs.with_tasks import TasksLog
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.core.resource_name import log_project
@@ -31,9 +31,9 @@ class Logs(LogService):
     def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
         return self._with_tasks(query).follow() if query.tasks else self._tail(query).follow()
 
-    def _tail(self, query: LogQuery) -> Tail:
+    def _tail(self, query: LogQuery) -> LogTail:
         project = log_project(query.job_name, self._project)
-        return Tail(self._clients, project, self._get, self._reader, query)
+        return LogTail(self._clients, project, self._get, self._reader, query)
 
     def _with_tasks(self, query: LogQuery) -> TasksLog:
         look = self._clients.endpoint.pace.state_poll

@@ -17,7 +17,7 @@ from itertools import islice
 from tui.backends.interface import BackendError, LogBatch, LogQuery
 from tui.backends.vertex.logs.filters import job_id
 from tui.backends.vertex.logs.reader import Get, LogReader
-from tui.backends.vertex.logs.tail import Tail
+from tui.backends.vertex.logs.tail import LogTail
 from tui.domain.core.job import Job
 from tui.domain.core.log_entry import SERVICE, LogEntry
 from tui.domain.core.replica import of_task
@@ -45,7 +45,12 @@ class TasksLog:
     """One query of a job with its tasks. `replicas` of the query may be ids of tasks, and the service."""
 
     def __init__(
-        self, query: LogQuery, get: Get, reader: LogReader, open_tail: Callable[[LogQuery], Tail], look: float
+        self,
+        query: LogQuery,
+        get: Get,
+        reader: LogReader,
+        open_tail: Callable[[LogQuery], LogTail],
+        look: float,
     ) -> None:
         """`look` are the seconds between two looks at the state of a job."""
         self._query, self._get, self._reader, self._open_tail = query, get, reader, open_tail
@@ -126,7 +131,7 @@ class TasksLog:
             del self._delivered[key]
         return found
 
-    async def _watch(self, tail: Tail, tasks: Tasks) -> None:
+    async def _watch(self, tail: LogTail, tasks: Tasks) -> None:
         """Interrupt the tail when there are jobs of other tasks."""
         while True:
             await asyncio.sleep(self._every)
