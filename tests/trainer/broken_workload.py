@@ -1,4 +1,4 @@
-"""A workload for tests: a tiny GPT one of whose samples can't be read on one rank."""
+"""A workload for tests: a tiny GPT with a sample that one rank can't read."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
 
 BROKEN = "BROKEN"
-"""Variable: a rank, the number of its broken sample in its order, from 0, and `bug`, `data` or `kill`."""
+"""Variable with a rank, the number of its broken sample in its order (from 0), and `bug`, `data` or
+`kill`."""
 REGISTER = (
     "from trainer import registry\n"
     "registry.MODELS['broken'] = registry.ModelEntry('tests.trainer.broken_workload:build')\n"
 )
-"""A sitecustomize.py that knows the model."""
+"""A sitecustomize.py that registers the model."""
 
 
 class Samples:
-    """Windows of text; what happens at the broken one is in the variable."""
+    """Windows of text; the variable decides what happens at the broken one."""
 
     def __init__(self, config: Config) -> None:
         self._windows = Windows(TokenFile(token_file_of(config, "bytes")), config.model.context)

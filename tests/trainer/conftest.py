@@ -1,4 +1,4 @@
-"""Tests run in parallel: one thread each, because threads that spin would slow the others down."""
+"""Tests run in parallel with one thread each, because spinning threads would slow the others down."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def group() -> Iterator[ProcessGroup]:
-    """One process that is a group by itself."""
+    """A group of a single process."""
     found = ProcessGroup({})
     found.init(torch.device("cpu"), 60)
     yield found

@@ -1,4 +1,4 @@
-"""Nodes of an elastic run on this machine, and what their processes have recorded of each step."""
+"""Nodes of an elastic run on this machine, and the recorded steps of their processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODEL = ("--model=tests.trainer.killed_workload:build", "--dropout=0", "--warmup
 
 
 class ElasticCluster(Cluster):
-    """Each node has a port of its own, as each replica has an address of its own on Vertex."""
+    """Each node has its own port, as each replica has its own address on Vertex."""
 
     def __init__(self, root: Path, nodes: int, *flags: str) -> None:
         super().__init__(root)
@@ -24,7 +24,7 @@ class ElasticCluster(Cluster):
         self.flags = (*MODEL, f"--step-log={root}/steps", "--join-timeout=300", *flags)
 
     def node(self, rank: int, **env: str) -> Node:
-        """Start this node, or start it again."""
+        """Start or restart this node."""
         return self.start(rank, self.count, *self.flags, env=self.vertex(rank, self.count) | env)
 
     def vertex(self, rank: int, nodes: int) -> dict[str, str]:
@@ -48,18 +48,18 @@ class SharedNumber:
 
 
 def changes(nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """The lines about changed memberships, in their order."""
+    """The log lines about changed memberships, in order."""
     found = [line for node in nodes for line in node.lines("phase") if "epoch" in line]
     return sorted(found, key=lambda line: line["epoch"])
 
 
 @dataclass
 class Steps:
-    """What was recorded below a folder: samples by step, and the hashes of the weights after it."""
+    """The records below a folder: samples by step, and the hashes of the weights after it."""
 
     samples: dict[int, list[int]]
     hashes: dict[int, set[tuple[int, str]]]
-    """With the shard that they are of."""
+    """Hashes with their shard."""
     processes: int
 
     @classmethod

@@ -1,4 +1,4 @@
-"""A workload for tests: a tiny GPT some of whose batches give wrong losses or gradients."""
+"""A workload for tests: a tiny GPT with some batches that give wrong losses or gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = "FAULTY_STEPS"
 
 
 class FaultyGPT(nn.Module):
-    """A GPT that takes two factors a sample."""
+    """A GPT that takes two factors per sample."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()

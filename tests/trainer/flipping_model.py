@@ -1,4 +1,4 @@
-"""A model for tests on one of whose ranks a bit of a weight flips."""
+"""A model for tests in which a bit of a weight flips on one rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainer.models.workload import Workload
 from trainer.optimizers.sharded import local_shard
 
 FLIPPED = Path("flipped")
-"""In the working directory: the sample with which the bit flipped for the first time."""
+"""File in the working directory with the sample at which the bit flipped first."""
 
 
 class Layers(nn.Module):
@@ -31,9 +31,8 @@ class Layers(nn.Module):
 
 
 class Samples:
-    """Random rows. After `at` forward passes of rank `rank` a bit of a weight flips; with `again` each time
-    that it gets the same sample.
-    """
+    """Random rows. After `at` forward passes a bit of a weight flips on rank `rank`; with `again` each time
+    that it gets the same sample."""
 
     def __init__(self, model: Layers, rank: int, at: int, again: bool, name: str) -> None:
         self._model, self._at, self._again, self._name = model, at, again, name
@@ -65,7 +64,7 @@ def build(
     name: str = "layers.0.weight",
     frozen: bool = False,
 ) -> Workload:
-    """`name` is the weight with the bit; with `frozen` that of the first layer is not trained."""
+    """`name` is the weight whose bit flips; with `frozen` the first layer is not trained."""
     model = Layers()
     model.layers[0].requires_grad_(not frozen)
     samples = Samples(model, rank, at, again, name)

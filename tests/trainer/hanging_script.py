@@ -38,7 +38,7 @@ def in_loop() -> None:
 
 
 def in_native_code() -> None:
-    """With the interpreter's lock, in a mutex that this thread has already."""
+    """Hang with the GIL held, in a mutex that this thread already holds."""
     mutex = ctypes.create_string_buffer(64)
     ctypes.PyDLL(None).pthread_mutex_lock(mutex)
     ctypes.PyDLL(None).pthread_mutex_lock(mutex)  # native
@@ -99,11 +99,11 @@ ON_ONE_RANK: dict[str, Callable[[], None]] = {
     "join": in_thread_join, "receive": in_receive, "extra": with_one_more,
 }  # fmt: skip
 INSTEAD: dict[str, Callable[[], None]] = {"shape": with_another_shape, "kind": with_another_kind}
-"""In the place of the loss's reduction."""
+"""Replaces the reduction of the loss."""
 
 
 class Samples(Dataset[torch.Tensor]):
-    """Random rows, and one that never arrives."""
+    """Random rows, of which one never arrives."""
 
     def __init__(self, missing: int) -> None:
         self.missing = missing
@@ -118,7 +118,7 @@ class Samples(Dataset[torch.Tensor]):
 
 
 class Slow(torch.autograd.Function):
-    """Its gradient never arrives."""
+    """A layer whose gradient never arrives."""
 
     @staticmethod
     def forward(context: object, value: torch.Tensor) -> torch.Tensor:
@@ -131,7 +131,7 @@ class Slow(torch.autograd.Function):
 
 
 def save(kind: str, here: bool) -> None:
-    """Rank 0 writes, the others wait."""
+    """Let rank 0 write while the others wait."""
     if kind == "save" and here:
         os.mkfifo("checkpoint")
         Path("checkpoint").write_text("weights")  # save

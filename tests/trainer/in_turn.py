@@ -1,4 +1,4 @@
-"""Several runs after one another in the same processes: packages are imported, and ranks connected, once."""
+"""Several runs one after another in the same processes, which import packages and connect only once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class RunFinished:
     errors: str
 
     def steps(self, field: str) -> list[float]:
-        """A field of each line about a training step."""
+        """A field of each line of a training step."""
         return [line[field] for line in self.lines if line["kind"] == "step"]
 
 
 class InTurn:
-    """The ranks of the runs, each with a folder of its own in `home`."""
+    """The ranks of the runs, each with its own folder in `home`."""
 
     def __init__(self, home: Path, world: int, runs: Mapping[str, Sequence[str]]) -> None:
         self._home, self._runs, self._processes = home, runs, []
@@ -46,7 +46,7 @@ class InTurn:
             self._processes.append(process)
 
     def wait(self, seconds: float = 240) -> dict[str, RunFinished]:
-        """How each run ended; a run that did not begin has the code 1 and no line."""
+        """The end of each run; a run that did not begin has code 1 and no lines."""
         until = time.monotonic() + seconds
         for process in self._processes:
             process.join(max(0.1, until - time.monotonic()))

@@ -26,7 +26,7 @@ WIDTH = 32
 
 
 def kill_node() -> None:
-    """As a machine that is taken away: the supervisor, and this process of its."""
+    """Kill the supervisor and this process, as if the machine were gone."""
     server = psutil.Process().parent()
     supervisor = server.parent() if server is not None else None
     assert supervisor is not None
@@ -69,7 +69,7 @@ class Model(nn.Module):
 
 
 class Sums:
-    """Random vectors, and the mean of each."""
+    """Random vectors with their means."""
 
     def __init__(self) -> None:
         self._inputs = torch.randn(997, WIDTH, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""What several tests share with test_multi_node."""
+"""Nodes for the multi-node tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLAGS = (
 
 @dataclass
 class Node:
-    """One supervisor in a folder of its own."""
+    """One supervisor in its own folder."""
 
     process: subprocess.Popen[bytes]
     out: Path
@@ -38,16 +38,16 @@ class Node:
         return [line["vxtui"] for line in found if line["vxtui"]["kind"] == kind]
 
     def family(self) -> list[psutil.Process]:
-        """The supervisor, and all of its processes."""
+        """The supervisor and all of its processes."""
         supervisor = psutil.Process(self.process.pid)
         return [supervisor, *supervisor.children(recursive=True)]
 
     def worker(self) -> psutil.Process | None:
-        """The process that trains."""
+        """The training process."""
         return next(iter(self.workers()), None)
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that train."""
+        """The training processes."""
         return [c for c in self.family() if asked(c.name, "").startswith("train-rank-")]
 
 
@@ -63,19 +63,20 @@ def when(line: Mapping[str, Any]) -> float:
 
 
 class Cluster:
-    """Starts nodes, and kills by id what still runs of them."""
+    """Starts nodes, and kills by id what is left of them."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.port = root, free_port()
         self.nodes: list[Node] = []
 
     def start(self, rank: int, nodes: int = 2, *flags: str, env: Mapping[str, str] | None = None) -> Node:
-        """As on Vertex; `env` instead of its variables."""
+        """Start a node with Vertex's variables, or with `env`."""
         words = (*FLAGS, f"--checkpoint-dir={self.root}/ck", *flags)
         return self.run_module(rank, "trainer.task", words, self.vertex(rank, nodes) if env is None else env)
 
     def run_module(self, rank: int, module: str, words: Sequence[str], env: Mapping[str, str]) -> Node:
-        """`python -m module words` in a folder of its own, with `env` and no other place in a cluster."""
+        """Start `python -m module words` in its own folder, with `env` and no other variables of a
+        cluster."""
         home = self.root / f"node-{rank}-{len(self.nodes)}"
         home.mkdir()
         own = {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **env}
@@ -88,7 +89,7 @@ class Cluster:
         return self.nodes[-1]
 
     def vertex(self, rank: int, nodes: int) -> dict[str, str]:
-        """What Vertex sets."""
+        """The variables that Vertex sets."""
         pool, index = ("workerpool0", 0) if rank == 0 else ("workerpool1", rank - 1)
         spec = {
             "cluster": {
@@ -101,7 +102,7 @@ class Cluster:
         return {"CLUSTER_SPEC": json.dumps(spec)}
 
     def kubeflow(self, rank: int, nodes: int) -> dict[str, str]:
-        """What a PyTorchJob sets."""
+        """The variables of a PyTorchJob."""
         common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), "PET_NNODES": str(nodes)}
         return common | {"RANK": str(rank), "WORLD_SIZE": str(nodes), "PET_NODE_RANK": str(rank)}
 
@@ -121,7 +122,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def losses(*nodes: Node) -> dict[int, float]:
-    """Loss by step; of a repeated step the last one."""
+    """Loss by step; the last one of a repeated step."""
     return {line["step"]: line["loss"] for node in nodes for line in node.lines("step")}
 
 

@@ -1,4 +1,4 @@
-"""What several tests share with test_node_failures."""
+"""Kills of whole nodes."""
 
 from __future__ import annotations
 

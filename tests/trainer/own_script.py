@@ -1,4 +1,4 @@
-"""A training script as somebody may have it: DDP, checkpoints of its own, and nothing of this project."""
+"""A typical training script: DDP, its own checkpoints, and no code of this project."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Two nodes with a disk each and a bucket, for what a node does that comes back without its disk."""
+"""Two nodes with a disk each and a bucket, to test a node that comes back without its disk."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ URI = "gs://training-run/run"
 
 @dataclass
 class ObjectReads:
-    """When the content of an object was asked for, and its name."""
+    """When the content of an object was read, and the object's name."""
 
     seen: list[tuple[float, str]] = field(default_factory=list)
 
     def between(self, first: float, last: float) -> list[str]:
-        """The names, of these seconds since the epoch."""
+        """Names of objects read in this interval, in seconds since the epoch."""
         return [name for when, name in self.seen if first < when < last]
 
 
 @contextmanager
 def object_reads() -> Iterator[ObjectReads]:
-    """Note the reads of the bucket servers of this process."""
+    """Record the reads of this process's bucket servers."""
     found, download = ObjectReads(), ObjectHandler.download
 
     async def noted(self: ObjectHandler, request: Any, bucket: str, name: str) -> Any:
@@ -44,7 +44,7 @@ def object_reads() -> Iterator[ObjectReads]:
 
 
 class Pair:
-    """Two nodes with a disk each: a start of a node is on an empty one."""
+    """Two nodes with a disk each; a started node has an empty disk."""
 
     def __init__(self, cluster: Cluster, bucket_server: str, *flags: str) -> None:
         self._cluster, self._url = cluster, bucket_server
@@ -59,14 +59,14 @@ class Pair:
         return self._cluster.start(rank, 2, *self._flags, env=env)
 
     def replace(self, *ranks: int) -> None:
-        """Kill nodes with all of their processes, and start them on new disks."""
+        """Kill nodes with all of their processes, and start them with new disks."""
         for rank in ranks:
             kill(self.nodes[rank])
         for rank in ranks:
             self.nodes[rank] = self.start(rank)
 
     def is_copied(self, step: int, node: int) -> bool:
-        """Whether a checkpoint of this step or a later one of that node is in the other one's memory."""
+        """Whether the other node has a checkpoint of this node in memory, of this step or later."""
         return any(line["step"] >= step for line in self.nodes[node].lines("peer_copy"))
 
     def is_uploaded(self, step: int) -> bool:
@@ -75,7 +75,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Step:
-    """A step that node 0 has logged; `at` is in seconds since the epoch."""
+    """A step that node 0 logged; `at` is in seconds since the epoch."""
 
     number: int
     loss: float
@@ -83,7 +83,7 @@ class Step:
 
 
 def steps(node: Node, *, resumed: bool) -> list[Step]:
-    """The steps that were logged before the first resume, or after it."""
+    """The steps logged before the first resume, or after it."""
     found: tuple[list[Step], list[Step]] = ([], [])
     after = False
     for line in map(json.loads, node.out.read_text().splitlines()):
@@ -95,6 +95,6 @@ def steps(node: Node, *, resumed: bool) -> list[Step]:
 
 
 def first_time(node: Node, kind: str) -> float:
-    """When this node has written its first line of that kind, in seconds since the epoch."""
+    """When this node wrote its first line of that kind, in seconds since the epoch."""
     lines = map(json.loads, node.out.read_text().splitlines())
     return next(when(line) for line in lines if line["vxtui"]["kind"] == kind)

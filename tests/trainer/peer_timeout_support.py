@@ -1,4 +1,4 @@
-"""What several tests share with test_peer_timeout."""
+"""Signals to whole nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.trainer.multi_node_support import Node
 
 
 def everything(node: Node, number: int) -> None:
-    """A signal to all processes of a node."""
+    """Send a signal to all processes of a node."""
     own = psutil.Process(node.process.pid)
     for process in (own, *own.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):

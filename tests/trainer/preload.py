@@ -1,4 +1,4 @@
-"""Imported once by the server that training processes are forked from."""
+"""Imports of the server from which training processes are forked."""
 
 import gc
 import os

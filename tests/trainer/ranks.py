@@ -1,4 +1,4 @@
-"""Training processes without a supervisor, forked from a server that has torch imported."""
+"""Training processes without a supervisor, forked from a server that has imported torch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _main(env: dict[str, str], home: str, flags: Sequence[str]) -> None:
 
 
 class Ranks:
-    """The ranks of one run in a folder; `nodes` of them have folders of their own."""
+    """The ranks of one run in a folder; `nodes` of them have their own folders."""
 
     def __init__(
         self, home: Path, world: int, *flags: str, nodes: int = 1, env: dict[str, str] | None = None
@@ -105,5 +105,5 @@ class Ranks:
 
 
 def losses(said: list[dict[str, Any]]) -> dict[int, float]:
-    """Loss by step; of a repeated step the last one."""
+    """Loss by step; the last one of a repeated step."""
     return {line["step"]: line["loss"] for line in said if line["kind"] == "step"}

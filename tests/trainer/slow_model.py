@@ -1,4 +1,4 @@
-"""A model for tests whose first forward pass and whose evaluations take long."""
+"""A model for tests with a slow first forward pass and slow evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DDP script that is slow in one of many ways, and never hangs: nothing of it may be reported."""
+"""A DDP script that is slow in one of many ways and never hangs: nothing may be reported."""
 
 import argparse
 import datetime
@@ -23,7 +23,7 @@ from trainer import report
 
 @dataclass
 class Run:
-    """One rank. `floor` is the launcher's --hang-floor, in seconds; `at` is the step that takes long."""
+    """One rank. `floor` is the launcher's --hang-floor, in seconds; `at` is the slow step."""
 
     model: DistributedDataParallel
     rank: int
@@ -36,7 +36,7 @@ class Run:
         return self.step == self.at
 
     def compute(self, seconds: float) -> None:
-        """Forward passes for so long."""
+        """Do forward passes for this long."""
         until = time.monotonic() + seconds
         layers = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(8)))
         with torch.no_grad():
@@ -45,7 +45,7 @@ class Run:
 
 
 def varied(run: Run) -> None:
-    """Most steps are fast, some take nearly as long as is allowed."""
+    """Most steps are fast, some take nearly as long as allowed."""
     time.sleep(run.floor * min(0.8, 0.003 * random.Random(run.step).paretovariate(0.5)))
 
 
@@ -60,7 +60,7 @@ def straggler(run: Run) -> None:
 
 
 def evaluation(run: Run) -> None:
-    """Named, and each batch says that it has ended."""
+    """A named evaluation that reports each batch."""
     if run.long:
         with report.phase("evaluation"):
             for _ in range(5):
@@ -69,13 +69,13 @@ def evaluation(run: Run) -> None:
 
 
 def unnamed_evaluation(run: Run) -> None:
-    """All ranks evaluate, and the script does not say so."""
+    """All ranks evaluate, and the script does not report it."""
     if run.step % run.at == 0 and run.step:
         run.compute(2 * run.floor)
 
 
 def evaluation_on_rank_0(run: Run) -> None:
-    """The others wait for it, and the script does not say so."""
+    """The others wait for rank 0's evaluation, and the script does not report it."""
     if run.long and run.rank == 0:
         run.compute(2 * run.floor)
     if run.long:
@@ -96,14 +96,14 @@ def scores(run: Run) -> None:
 
 
 def checkpoint(run: Run) -> None:
-    """Rank 0 names it, and the others wait in the next step."""
+    """Rank 0 names its evaluation, and the others wait in the next step."""
     if run.long and run.rank == 0:
         with report.phase("checkpoint"):
             time.sleep(3 * run.floor)
 
 
 def unnamed_checkpoint(run: Run) -> None:
-    """Rank 0 writes to a slow disk, the others wait, and the script does not say so."""
+    """Rank 0 writes to a slow disk, the others wait, and the script does not report it."""
     if run.long and run.rank == 0:
         until = time.monotonic() + 2 * run.floor
         with Path("checkpoint").open("wb") as file:
@@ -127,14 +127,14 @@ def download(run: Run) -> None:
 
 
 def upload(run: Run) -> None:
-    """After the last checkpoint, in a phase of the script's own."""
+    """Work after the last checkpoint, in a phase of the script's own."""
     if run.long and run.rank == 0:
         with report.phase("upload"):
             subprocess.run(["sleep", str(3 * run.floor)], check=True)
 
 
 def garbage(run: Run) -> None:
-    """A collection of all that there is, with the interpreter's lock, for most of the floor."""
+    """A full garbage collection with the GIL held, for most of the floor."""
     if run.long and run.rank == 1:
         until = time.monotonic() + 0.7 * run.floor
         kept = [[object()] for _ in range(200_000)]
@@ -144,7 +144,7 @@ def garbage(run: Run) -> None:
 
 
 def stopped(run: Run) -> None:
-    """For less than the limit."""
+    """Sleep for less than the limit."""
     if run.long and run.rank == 1:
         pid, seconds = os.getpid(), 0.8 * run.floor
         subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -CONT {pid}"])
@@ -152,14 +152,14 @@ def stopped(run: Run) -> None:
 
 
 def compiling(run: Run) -> None:
-    """A new shape in the middle of the run is compiled anew."""
+    """A new shape in the middle of the run causes a compilation."""
     if run.long or run.step == 0:
         torch.compiler.reset()
         torch.compile(run.model.module)(torch.zeros(4 + run.step, 64))
 
 
 def nothing(run: Run) -> None:
-    """What is slow is elsewhere."""
+    """The slow part is elsewhere."""
 
 
 EACH_STEP: dict[str, Callable[[Run], None]] = {
@@ -171,7 +171,7 @@ EACH_STEP: dict[str, Callable[[Run], None]] = {
 
 
 class Samples(Dataset[torch.Tensor]):
-    """Random rows; with a pause each of them, or a longer one after each eighth."""
+    """Random rows, with a pause for each, or a longer one after each eighth."""
 
     def __init__(self, each: float, eighth: float) -> None:
         self._each, self._eighth = each, eighth

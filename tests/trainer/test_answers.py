@@ -1,4 +1,4 @@
-"""Evaluation by generated answers: what counts as right, how they are generated, and under each strategy."""
+"""Evaluation by generated answers: which are right, how they are generated, also under each strategy."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def test_each_token_of_an_answer_is_the_most_probable_one_after_those_before_it(
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with questions whose answer is "red" but of the last, and weights that always say so."""
+    """A folder with questions whose answer is "red" except the last one's, and weights that always answer
+    so."""
     torch.set_num_threads(1)
     home = tmp_path_factory.mktemp("learned")
     Image.new("RGB", (64, 64), (255, 0, 0)).save(home / "x.png")

@@ -171,7 +171,7 @@ STAGES = {
 }
 """The parts of the model that each stage trains."""
 LEAST = {"lora": 0.01, "both": 0.01, "adapter": 0.002, "quality": 0.002}
-"""By how much a stage lowers the loss at least. The others only choose what a random model is shown."""
+"""Least decrease of the loss by stage. The other stages only select the input of a random model."""
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -1,4 +1,4 @@
-"""Images and questions of arr-coc: files as people have them, and the prompts that a model sees."""
+"""Images and questions of arr-coc: files as users have them, and the prompts for the model."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_images_of_all_kinds_are_upright_in_rgb_with_their_aspect(
 
 
 def png(width: int, height: int) -> bytes:
-    """A file of some bytes that says it has so many pixels."""
+    """A small file that claims this many pixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
@@ -300,5 +300,5 @@ def test_a_template_without_images_or_a_tokenizer_without_marks_is_refused(token
 
 
 def test_the_pixels_limit_is_below_that_of_the_library() -> None:
-    """So that the sentence is ours, and no warning of the library's is on the way."""
+    """So that the sentence is ours, without a warning of the library."""
     assert Image.MAX_IMAGE_PIXELS is not None and images.MAX_PIXELS < Image.MAX_IMAGE_PIXELS

@@ -1,4 +1,4 @@
-"""arr-coc against its specification, written again in the plainest way."""
+"""arr-coc against its specification, implemented again in the simplest way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ pytestmark = pytest.mark.arithmetic
 Array = npt.NDArray[np.float64]
 SIDE = 32
 CLOSE = 2e-5
-"""Maps of 0..1 in float32 beside float64: sums of up to 64 terms, divided by a range above 0.05."""
+"""Tolerance of maps in 0..1, float32 against float64: sums of up to 64 terms, divided by a range above
+0.05."""
 
 
 def scaled(values: Array) -> Array:
@@ -169,7 +170,7 @@ def test_the_quality_begins_at_about_1_and_stays_between_0_and_2() -> None:
     st.integers(0, 2**31), st.lists(st.tuples(st.integers(2, 9), st.integers(2, 9)), min_size=1, max_size=3)
 )
 def test_the_gate_is_1_with_the_gradient_of_the_relevance(seed: int, grids: list[tuple[int, int]]) -> None:
-    """1 + s − s.detach() of the selected tokens, and nothing of the others."""
+    """1 + s − s.detach() of the selected tokens, and no gradient of the others."""
     generator = torch.Generator().manual_seed(seed)
     relevance = torch.rand(len(grids), 32, 32, generator=generator).requires_grad_()
     found = select(relevance, grids, min_tokens=3, max_tokens=8)

@@ -1,4 +1,4 @@
-"""Hugging Face models by folder and by their config alone."""
+"""Hugging Face models from a folder, and from their configuration alone."""
 
 from __future__ import annotations
 

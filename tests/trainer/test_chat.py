@@ -1,4 +1,4 @@
-"""Conversations: which text a template makes of them, what of it is learned, and their samples."""
+"""Conversations: the text that a template renders, the learned part, and their samples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LAST_ONLY = (
     "{% if m.role == 'assistant' and not loop.last %}{{ m.content.split('#')[-1] }}{% else %}{{ m.content }}"
     "{% endif %}<|end|>\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-"""A template that drops the reasoning, up to #, of earlier answers, as those of reasoning models do."""
+"""A template that drops the reasoning, up to #, of earlier answers, as reasoning models' templates do."""
 
 
 def write(path: Path, *conversations: list[dict[str, str]]) -> Path:

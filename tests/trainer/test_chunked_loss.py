@@ -22,7 +22,7 @@ from trainer.models.loss_head import LossHead
 
 VOCABULARY, WIDTH, TOKENS, ROWS = 300, 16, 50, 7
 MEMORY = ROWS * VOCABULARY * 4 / 2**20
-"""MiB of the logits of so many rows."""
+"""MiB of the logits of this many rows."""
 
 
 def inputs(ignored: slice) -> tuple[torch.nn.Linear, torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""PID 1 of a container, in a process namespace of its own."""
+"""PID 1 of a container, in its own process namespace."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ code = run_as_init()
 if code is not None:
     sys.exit(code)
 """
-"""The begin of a program: below it is the child of PID 1."""
+"""The beginning of a program; the rest runs as the child of PID 1."""
 
 
 def namespace() -> list[str]:
-    """The command that makes one; as root or in a user namespace."""
+    """The command that creates the namespace, as root or in a user namespace."""
     for extra in ([], ["--user", "--map-root-user"]):
         command = ["unshare", *extra, "--fork", "--kill-child", "--pid", "--mount-proc"]
         try:
@@ -62,7 +62,7 @@ def start(started: list[subprocess.Popen[str]], home: Path, *command: str) -> su
 
 
 def run(started: list[subprocess.Popen[str]], home: Path, program: str) -> subprocess.Popen[str]:
-    """The program as the child of PID 1."""
+    """Run the program as the child of PID 1."""
     return start(started, home, "-c", AS_INIT + textwrap.dedent(program))
 
 

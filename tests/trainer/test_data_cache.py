@@ -1,4 +1,4 @@
-"""Data that is written once into mapped files: by one rank of a node, for all of them and for restarts."""
+"""Data written once into mapped files, by one rank per node, for all ranks and for restarts."""
 
 from __future__ import annotations
 

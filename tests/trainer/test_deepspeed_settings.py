@@ -103,7 +103,7 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 
 
 class Recorder(dict[str, Any]):
-    """A dict that keeps the keys it is asked for."""
+    """A dict that records the keys it is asked for."""
 
     asked: set[str] = set()  # noqa: RUF012 - its copies share it
 
@@ -127,7 +127,7 @@ class Recorder(dict[str, Any]):
 
 
 def test_every_key_that_deepspeed_reads_is_known() -> None:
-    """A new version of DeepSpeed with a new key fails here: the key is to be taken or refused."""
+    """A new DeepSpeed version with a new key fails here: support or refuse the key."""
     from deepspeed.runtime import config as theirs
 
     ours = engine_settings(parse(["--strategy=zero2"]), BatchPlan.of(4, 4, 1), torch.float32, 2)

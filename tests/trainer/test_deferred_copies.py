@@ -1,4 +1,4 @@
-"""A save has the state of its step, though it is copied while the next step runs."""
+"""A save has the state of its step, though it is copied during the next step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ORDERS = ("copied before the step", "copied by the step", "copied beside the ste
 
 
 class Layers(nn.Module):
-    """Its forward pass changes the buffers of the norm, and nothing else."""
+    """Its forward pass changes only the buffers of the norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def step(strategy: Strategy) -> None:
 
 
 def saved_twice(strategy: Strategy, folder: Path, order: str) -> bool:
-    """Whether a save that goes on during a step has the same bytes as one before it."""
+    """Whether a save during a step has the same bytes as one before it."""
     folder.mkdir(parents=True, exist_ok=True)
     ranks = dist.new_group(backend="gloo")
     assert ranks is not None

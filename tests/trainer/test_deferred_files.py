@@ -20,7 +20,7 @@ pytestmark = pytest.mark.arithmetic
 
 
 class Disk:
-    """In place of DeepSpeed's engine: keeps the files in memory."""
+    """Replaces DeepSpeed's engine: keeps the files in memory."""
 
     def __init__(self) -> None:
         self.written: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Sequences of several documents: a token sees its own document only, and conversations share a sequence."""
+"""Sequences of several documents: a token sees only its own document, and conversations share a sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of files: which, in which order, in pieces, and what is said of those that can't be read."""
+"""Documents of files: which ones, in which order, in pieces, and the errors for unreadable ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three nodes, of which one after the other is lost: the others train on, and take one back."""
+"""Three nodes are lost one after another: the others train on, and take one back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ of_one_run = pytest.mark.xdist_group("elastic")
 
 
 class Pauses:
-    """Node 1 waits in every 20th step until it is let go."""
+    """Node 1 waits in every 20th step until it is released."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._at = path, 0
@@ -36,7 +36,7 @@ class Pauses:
         self._allowed.set(up_to)
 
     def next(self) -> None:
-        """Wait for the next one."""
+        """Wait for the next membership."""
         self.let_go(self._at)
         self._at += EVERY
         wait_for(lambda: self.path.with_name(f"{self.path.name}-{self._at}").exists(), "a pause", every=0.01)

@@ -1,4 +1,4 @@
-"""What a node keeps of the memberships that it is told."""
+"""What a node keeps of the memberships that it gets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainer.placement.sources import find_topology
 
 
 def test_each_membership_has_a_store_of_its_own() -> None:
-    """The last one may be open still: a rank of the next one must not connect to it."""
+    """The last store may still be open: no rank of the next membership may connect to it."""
     context = NodeContext(find_topology({}), Rules(1, 1), 10.0)
     ports = []
     for epoch in range(1, 4):

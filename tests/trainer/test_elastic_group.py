@@ -15,7 +15,7 @@ from trainer.elastic.store import Superseded
 from trainer.network.addresses import free_port
 
 LIMIT = 30.0
-"""Seconds after which a rank that waits for another one gives up."""
+"""Seconds after which a waiting rank gives up."""
 
 
 def told(epoch: int, node: int, port: int) -> MembershipNotice:

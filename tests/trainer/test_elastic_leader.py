@@ -1,4 +1,4 @@
-"""Which nodes train together, by what each has told the leader."""
+"""Which nodes train together, from the states that they report to the leader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GONE = "it is gone"
 
 
 class Nodes:
-    """What the nodes tell; `now` is the leader's clock."""
+    """The nodes' reports; `now` is the leader's clock."""
 
     def __init__(self, count: int, minimum: int, before: Membership | None = None) -> None:
         self.now = 0.0
@@ -63,7 +63,7 @@ class Nodes:
 
 @pytest.fixture
 def three() -> Nodes:
-    """Three nodes that train, of which two are enough."""
+    """Three training nodes, of which two are enough."""
     nodes = Nodes(3, 2)
     nodes.ready(0, 1, 2)
     assert nodes.change().nodes == (0, 1, 2)

@@ -1,4 +1,5 @@
-"""An elastic PyTorchJob is scaled from 3 replicas to 1 and back, by real processes, as its operator does."""
+"""An elastic PyTorchJob is scaled from 3 replicas to 1 and back, with real processes, as its operator
+does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock on a folder of checkpoints: who is refused, and who takes it over."""
+"""The lock on a checkpoint folder: who is refused, and who takes it over."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_launch_keeps_its_folder_between_two_attempts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lives", [True, False])
 def test_a_launch_on_another_machine_is_known_by_its_counter(tmp_path: Path, lives: bool) -> None:
-    """The process that had the folder says nothing more; `flock` does not reach so far."""
+    """The process that held the folder is silent; `flock` does not reach that far."""
     write(tmp_path, OTHER)
     hold = LaunchHold(tmp_path, "launch-a")
     wait_for(lambda: any(tmp_path.glob(".launch-*")), "its file", every=0.01)

@@ -1,4 +1,4 @@
-"""The lines about a node's GPUs: one each interval, with measured values only."""
+"""The lines about a node's GPUs: one per interval, with measured values only."""
 
 from __future__ import annotations
 

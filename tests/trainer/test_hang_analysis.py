@@ -1,4 +1,4 @@
-"""Which rank the others wait for, from what the ranks say: on made-up runs, without processes."""
+"""Which rank the others wait for, from the ranks' records: on made-up runs, without processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Step = tuple[str, str, int]
 
 
 def run(program: list[Step], begun: int, *, done: int | None = None) -> tuple[Collective, ...]:
-    """The collectives of a rank that has begun so many of `program`; the last one is pending, or none is."""
+    """The collectives of a rank that began this many of `program`; the last one is pending, or none is."""
     seq: dict[str, int] = {}
     found = []
     for order, (group, kind, size) in enumerate(program[:begun]):
@@ -130,7 +130,7 @@ def test_a_rank_that_keeps_the_interpreter_is_the_one_that_is_missing() -> None:
 
 
 def test_the_root_is_the_rank_that_waits_for_nobody() -> None:
-    """Rank 0 waits for 1 in one group, 1 for 2 in another one, and 2 computes."""
+    """Rank 0 waits for 1 in one group, 1 for 2 in another, and 2 computes."""
     first = [Collective("0", 1, "all_reduce", ((3,),), "Float", False, 0)]
     second = [Collective("1", 1, "all_reduce", ((3,),), "Float", False, 0)]
     members = {"0": (0, 1), "1": (1, 2)}

@@ -34,7 +34,7 @@ def record(rank: int, frame: list[Any], **more: Any) -> dict[str, Any]:
 
 
 class Ranks(NodeRanks):
-    """Two of this node, which have made no step for a while."""
+    """Two ranks of this node without a step for a while."""
 
     def __init__(self, culprit: Mapping[str, Any]) -> None:
         self.now = 0.0
@@ -68,7 +68,7 @@ class Nobody:
 
 
 def reported_after(culprit: Mapping[str, Any], folder: Path, capfd: pytest.CaptureFixture[str]) -> float:
-    """Seconds without a step at the first report; infinite if there is none in an hour."""
+    """Seconds without a step at the first report; infinite without a report within an hour."""
     ranks = Ranks(culprit)
     incidents = Incidents(0, 1, Nobody(), folder, FLOOR, clock=lambda: ranks.now)
     incidents.begin(ranks, 0)
@@ -150,7 +150,7 @@ CHILDREN = {
 
 @pytest.mark.parametrize("what", CHILDREN)
 def test_what_a_process_does_is_measured(what: str, tmp_path: Path) -> None:
-    """Of a real process, whose heartbeat the supervisor has."""
+    """The activity of a real process, whose heartbeat the supervisor has."""
     beat = RankHeartbeat(tmp_path / "beat", create=True)
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom trainer.hang.heartbeat import RankHeartbeat\n"

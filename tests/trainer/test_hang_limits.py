@@ -1,4 +1,4 @@
-"""When a rank without progress is reported: with made-up times."""
+"""When a rank without progress is reported, with made-up times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rank:
         return self.progress.stall(self.now)
 
     def work(self, seconds: float) -> Stall | None:
-        """The first stall in this time, in which nothing moves."""
+        """The first stall during this time without movement."""
         until, first = self.now + seconds, None
         while self.now < until:
             self.now = min(until, self.now + POLL)
@@ -151,7 +151,7 @@ def test_a_factor_of_0_reports_nothing() -> None:
 
 @given(st.floats(6, 5000), st.integers(0, 3))
 def test_a_machine_that_stood_still_is_no_stall(seconds: float, at: int) -> None:
-    """A paused container: the supervisor was stopped too, and its clock went on."""
+    """A paused container: the supervisor was suspended too, and its clock continued."""
     rank = Rank()
     for step in range(8):
         if step == 4 + at:

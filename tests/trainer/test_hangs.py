@@ -1,4 +1,4 @@
-"""A run that hangs is reported with the rank and the line, over all nodes; the run itself is left alone."""
+"""A hanging run is reported with the rank and the line, over all nodes; the run itself is left alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def reports(node: Node, state: str) -> list[dict[str, Any]]:
 
 
 def test_a_lock_on_another_node_is_named_with_its_line(scripts: Scripts) -> None:
-    """And a signal to that node's supervisor asks for the same."""
+    """A signal to that node's supervisor requests the same report."""
     nodes = [scripts.launch(rank, 2, "--hang-floor=2", str(SCRIPT), "lock") for rank in (0, 1)]
 
     def named(state: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A pod of an elastic job that comes when the others have done the last step and have gone."""
+"""A pod of an elastic job that comes after the others have done the last step and gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("late pod")
 
 
 class Job(Cluster):
-    """Pods of a PyTorchJob of 1 to 3 workers, each with its own disk, and one place for uploads."""
+    """Pods of a PyTorchJob of 1 to 3 workers, each with its own disk, and a common place for uploads."""
 
     def pod(self, index: int, *flags: str) -> Node:
         env = {
@@ -32,7 +32,7 @@ class Job(Cluster):
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
-    """Its run is over: what one pod alone has done is uploaded."""
+    """A finished run: one pod alone did all steps and uploaded the result."""
     found = Job(tmp_path_factory.mktemp("job"))
     try:
         done = found.run_module(0, "trainer.task", found.flags(f"--steps={STEPS}"), {})

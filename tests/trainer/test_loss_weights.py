@@ -22,7 +22,7 @@ FLAGS = {
 PAIRS = ("hsdp", "tensor")
 """These need two ranks or four; one alone is `fsdp`."""
 LAYOUTS = ((1, 8), (1, 1), (1, 3), (2, 4), (4, 2))
-"""World size and micro-batch. With micro-batches of one, one of them has no target; 3 does not divide 8."""
+"""World size and micro-batch. With micro-batches of one sample, one has no target; 3 does not divide 8."""
 MODEL = ("--model=uneven", f"--batch={SAMPLES}", "--context=32", "--seed=3")
 EVALUATED = 7
 """Not a multiple of any layout's micro-batches: some ranks have fewer samples, or none."""

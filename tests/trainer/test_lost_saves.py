@@ -1,4 +1,4 @@
-"""A run whose last save or upload failed says so, and does not end as if it were done."""
+"""A run whose last save or upload failed reports it, and does not end as if it were done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tui.emulator.storage.faults import BucketFaults
 URI = "gs://training-run/run"
 DEAD = BucketFaults("unavailable")
 FULL = 300_000
-"""Bytes: a file of a checkpoint is larger, the log is not."""
+"""Bytes: a checkpoint file is larger, the log is not."""
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def in_bucket(cloud: Buckets, *flags: str) -> tuple[list[str], dict[str, str]]:
 
 
 def fill_disk(ranks: Ranks, rank: int) -> None:
-    """From now on this rank can't write a file of more than `FULL` bytes."""
+    """From now on this rank can't write files above `FULL` bytes."""
     limits = (FULL, resource.RLIM_INFINITY)
     resource.prlimit(int(ranks.processes[rank].pid or 0), resource.RLIMIT_FSIZE, limits)
 
 
 def waits(ranks: Ranks) -> list[str]:
-    """What rank 0 has said of a place that does not answer."""
+    """What rank 0 logged about a place that does not answer."""
     return [line["message"] for line in ranks.lines() if "can't be listed" in line["message"]]
 
 

@@ -56,7 +56,7 @@ MODELS: dict[str, PretrainedConfig] = {
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, RunFinished]]:
-    """Runs of four ranks, one after the other."""
+    """Runs of four ranks, one after another."""
     home = tmp_path_factory.mktemp("four-")
     runs: dict[str, tuple[str, ...]] = {"plain": (*BASE, f"--steps={STEPS}")}
     for name, layout in {"hsdp": (HSDP,), "tensor": (TENSOR,), "both": (HSDP, TENSOR)}.items():

@@ -1,4 +1,4 @@
-"""A model on the meta device: each rank allocates its shards only, with the weights of any other run."""
+"""A model on the meta device: each rank allocates only its shards, with the weights of any other run."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ STATE = {"fsdp": 12, "zero3": 20}
 """Bytes a rank keeps of a parameter of its shard: the weight and two moments, and with DeepSpeed also the
 weight that it computes with and a gradient."""
 NO_WEIGHTS = 25e6
-"""Bytes that setting up any model takes: modules, hooks, and buffers of gloo."""
+"""Bytes for the setup of any model: modules, hooks, and buffers of gloo."""
 
 
 def memory(field: str) -> int:
-    """VmRSS or VmHWM, the peak of the former, in bytes."""
+    """VmRSS, or its peak VmHWM, in bytes."""
     status = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in status if line.startswith(field))
 
@@ -80,7 +80,7 @@ def whole(weight: nn.Parameter) -> torch.Tensor:
 
 
 def fingerprint(weight: torch.Tensor) -> float:
-    """A sum in which the place of each number counts."""
+    """A sum that depends on the place of each number."""
     values = weight.flatten().double()
     return float(values @ torch.arange(1, len(values) + 1, dtype=torch.float64))
 

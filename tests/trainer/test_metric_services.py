@@ -1,4 +1,4 @@
-"""W&B, MLflow and Vertex AI Experiments: what they get, and that none can stop or slow the training."""
+"""W&B, MLflow and Vertex AI Experiments: what they receive, and that none can stop or slow the training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainer.metrics.wandb import WandbWriter
 
 
 class Service:
-    """A writer that fails or hangs where a test says so."""
+    """A writer that fails or hangs on request."""
 
     name, package = "a service", "its-package"
 

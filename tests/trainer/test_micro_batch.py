@@ -1,4 +1,4 @@
-"""`--micro-batch auto`: what a step keeps in memory is computed, and changes no loss."""
+"""`--micro-batch auto`: the memory of a step is computed, and the losses stay the same."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CPU = torch.device("cpu")
 
 
 def really_saved(workload: Workload, samples: int) -> int:
-    """Bytes that a forward pass of some samples keeps, weights left out."""
+    """Bytes that a forward pass of some samples keeps, without weights."""
     kept: dict[int, torch.UntypedStorage] = {}
     weights = {weight.untyped_storage().data_ptr() for weight in workload.model.parameters()}
 
@@ -131,7 +131,7 @@ def test_the_smallest_of_all_ranks_is_taken_and_said(
 
 
 class Reads(nn.Module):
-    """Asks for a value in its forward pass."""
+    """A model that needs a value in its forward pass."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -78,7 +78,7 @@ def test_all_processes_end_when_their_supervisor_is_killed(cluster: Cluster) -> 
 
 
 def without_torch(cluster: Cluster) -> dict[str, str]:
-    """Variables of a node whose fork server finds no torch."""
+    """Variables of a node whose fork server has no torch."""
     early = "import sys; 'trainer.launch.fork_server' in sys.orig_argv and sys.modules.update(torch=None)"
     (cluster.root / "sitecustomize.py").write_text(early)
     return {"PYTHONPATH": f"{cluster.root}:{ROOT}"}

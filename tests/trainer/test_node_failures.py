@@ -31,7 +31,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def orphans(home: Path) -> list[psutil.Process]:
-    """Processes that still run with this folder among their flags."""
+    """Running processes with this folder in their flags."""
     found = psutil.process_iter(["cmdline"])
     return [p for p in found if str(home) in " ".join(p.info["cmdline"] or [])]
 
@@ -89,7 +89,7 @@ def test_a_node_that_comes_30_seconds_late_is_waited_for(cluster: Cluster) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_twenty_kills_do_not_change_the_losses(cluster: Cluster, tmp_path: Path) -> None:
-    """Workers, supervisors and whole nodes, at random; the losses are those of a run in peace."""
+    """Workers, supervisors and whole nodes, at random; the losses equal those of an undisturbed run."""
     flags = ("--steps=1200", "--max-restarts=20", "--keep=5")
     whole = [cluster.start(r, 2, *flags, f"--checkpoint-dir={tmp_path / 'whole'}") for r in (0, 1)]
     assert [n.process.wait(600) for n in whole] == [0, 0]

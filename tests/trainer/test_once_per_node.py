@@ -1,4 +1,4 @@
-"""One rank of each node prepares the data, for as long as it takes; all ranks hear of a problem."""
+"""One rank per node prepares the data, however long it takes; all ranks learn of a problem."""
 
 from __future__ import annotations
 

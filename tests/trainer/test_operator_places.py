@@ -1,4 +1,4 @@
-"""A node's place under each operator of Kubernetes, by the variables that it injects."""
+"""A node's place under each Kubernetes operator, from the variables that it sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytorch_job(role: str, index: int, workers: int, nproc: str = "") -> dict[st
 
 
 def elastic_job(index: int, nnodes: str = "1:3") -> dict[str, str]:
-    """An elastic PyTorchJob without a Master (elastic.go): no operator's variable has the rank."""
+    """An elastic PyTorchJob without a Master (elastic.go): no variable has the rank."""
     return POD | {
         "PYTHONUNBUFFERED": "1", "PET_RDZV_ENDPOINT": "job-worker-0:23456", "PET_RDZV_BACKEND": "c10d",
         "PET_NNODES": nnodes, "PET_MAX_RESTARTS": "100", "HOSTNAME": f"job-worker-{index}",
@@ -125,7 +125,7 @@ def test_mpirun_that_starts_one_process_for_each_slot() -> None:
 
 @pytest.mark.parametrize("start", [open_mpi, hydra])
 def test_mpirun_that_starts_one_process_for_each_node(start: Any) -> None:
-    """It is a supervisor then, with restarts."""
+    """Then it is a supervisor, with restarts."""
     found = find_topology(start(1, 2, 1, MASTER_ADDR="job-worker-0", MASTER_PORT="7"), lambda _: "")
     assert (place(found), found.per_process, found.variables) == ((1, 2, "job-worker-0", 7), False, {})
 

@@ -1,4 +1,4 @@
-"""Real processes with the variables of Kubernetes' operators, and the exit codes that these read."""
+"""Real processes with the variables of Kubernetes operators, and the exit codes that these read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_mpirun_starts_the_ranks(cluster: Cluster, started_by: object) -> None:
 
 @pytest.mark.slow
 def test_mpirun_reads_that_a_stopped_run_goes_on(cluster: Cluster) -> None:
-    """The launcher ends with the code of the first rank that fails, and its operator starts it again."""
+    """The launcher ends with the code of the first failed rank, and its operator restarts it."""
     places = [open_mpi(rank, 2, 2, MASTER_PORT=str(cluster.port)) for rank in (0, 1)]
     nodes = [cluster.start(rank, 2, LONG, env=env) for rank, env in enumerate(places)]
     wait_for(lambda: nodes[0].lines("step"), "steps")

@@ -48,7 +48,7 @@ def flags(name: str, strategy: str, *more: str) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFinished]:
-    """A run of all steps, and for some optimizers another one in two halves."""
+    """A run of all steps, and for some optimizers another in two halves."""
     home = tmp_path_factory.mktemp("optimizers")
     each = {
         f"{name} {strategy}": flags(name, strategy, f"--steps={STEPS}", "--checkpoint-every=0")
@@ -84,7 +84,7 @@ def own_curve(name: str) -> list[float]:
 
 
 def split(model: nn.Module, wanted: Callable[[str, Any], bool]) -> list[dict[str, Any]]:
-    """Weights that are wanted with weight decay, and the others without."""
+    """The weights that should have weight decay, and the others."""
     named = list(model.named_parameters())
     return [
         {"params": [p for n, p in named if wanted(n, p)], "weight_decay": DECAY},

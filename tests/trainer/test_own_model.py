@@ -1,4 +1,4 @@
-"""`--model my.module:build`: the example of the README trains and resumes, and mistakes are one sentence."""
+"""`--model my.module:build`: the README's example trains and resumes, and errors are one sentence."""
 
 from __future__ import annotations
 

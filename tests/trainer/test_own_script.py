@@ -1,4 +1,4 @@
-"""`python -m trainer.launch script.py`: how a script that knows nothing of this project starts and ends."""
+"""`python -m trainer.launch script.py`: start and end of a script that knows nothing of this project."""
 
 from __future__ import annotations
 

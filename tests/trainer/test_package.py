@@ -1,4 +1,4 @@
-"""The trainer as a Python package: the same bytes each time, installed by itself, run as a job."""
+"""The trainer as a Python package: reproducible bytes, installed alone, run as a job."""
 
 from __future__ import annotations
 

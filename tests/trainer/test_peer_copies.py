@@ -1,4 +1,5 @@
-"""A node that has lost its disk is back from its neighbour's memory, without a byte from the bucket."""
+"""A node that lost its disk gets its checkpoint from its neighbour's memory, without a byte from the
+bucket."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def test_a_node_without_its_disk_reads_nothing_from_the_bucket(
 
 
 def damage_is_repaired(pair: Pair, victim: int) -> None:
-    """A process dies, and what its node's disk has of the checkpoints can't be used."""
+    """A process dies, and the checkpoints on its node's disk are unusable."""
     node, other = pair.nodes[victim], pair.nodes[1 - victim]
     resumes = len(pair.nodes[0].lines("resumed"))
     wait_for(lambda: pair.is_copied(pair.nodes[0].lines("resumed")[-1]["step"] + 10, victim), "the next copy")

@@ -1,4 +1,4 @@
-"""Which checkpoint two nodes with a disk each continue from: of those on disks, in memory and in a store."""
+"""Which checkpoint two nodes with a disk each continue from: on disks, in memory or in a store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Group:
 
 
 class CountingStore(FolderStore):
-    """The bucket: which manifests and files were read."""
+    """The bucket, which records the manifests and files that were read."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -70,7 +70,7 @@ class CountingStore(FolderStore):
 
 
 class TwoNodes:
-    """Their disks, their stores and a bucket, which they upload to."""
+    """Two nodes with disks, stores and a bucket, to which they upload."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.bucket = root, CountingStore(root / "bucket")
@@ -90,7 +90,7 @@ class TwoNodes:
     def save(
         self, step: int, *, upload: bool = False, copied: bool = True, run: RunIdentity = RUN
     ) -> Manifest:
-        """By FSDP: each node a part; all at the same time."""
+        """Save with FSDP: each node a part, all at the same time."""
         parts = [part(self.disk(node), step, run, node, size=1000) for node in range(NODES)]
         for node, manifest in enumerate(parts):
             folder, name = self.disk(node) / f"step-{step}", f"__{node}_0.distcp"

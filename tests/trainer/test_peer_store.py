@@ -1,4 +1,4 @@
-"""The stores of peer copies without training: what they keep, whom they answer, what they refuse."""
+"""Peer-copy stores without training: what they keep, whom they answer, what they refuse."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture
 def client(group: ProcessGroup, store: Store) -> PeerCopies:
-    """That of node 0 after a restart: it knows the store of node 1."""
+    """The store of node 0 after a restart, which knows node 1's."""
     found = PeerCopies(group, shared=False)
     found._stores = {1: store.address}
     return found

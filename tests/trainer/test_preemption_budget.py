@@ -1,4 +1,4 @@
-"""The preemption budget: measured at the start, reported, and refused without any checkpoint."""
+"""The preemption budget: measured at the start, reported, and refused if there would be no checkpoint."""
 
 from __future__ import annotations
 

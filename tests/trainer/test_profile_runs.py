@@ -35,7 +35,7 @@ FLAGS = ("--device=cpu", "--steps=3", "--batch=2", "--micro-batch=2", "--checkpo
 
 
 def trainer_arguments(profile: dict[str, Any]) -> list[str]:
-    """Of its first worker pool; empty if that does not run `trainer.task`."""
+    """The arguments of its first worker pool; empty if that does not run `trainer.task`."""
     container = profile.get("jobSpec", {}).get("workerPoolSpecs", [{}])[0].get("containerSpec", {})
     args = [str(arg) for arg in container.get("args", [])]
     if "package" in profile:
@@ -48,7 +48,7 @@ def trainer_arguments(profile: dict[str, Any]) -> list[str]:
 
 
 def variants(path: Path) -> Iterator[list[str]]:
-    """Its arguments with the defaults of its parameters, then with each choice of strategy and stage."""
+    """Its arguments with the parameters' defaults, then with each choice of strategy and stage."""
     profile = yaml.safe_load(path.read_text())
     args, parameters = trainer_arguments(profile), profile.get("parameters", {})
     defaults = {name: settings["default"] for name, settings in parameters.items()}

@@ -20,7 +20,7 @@ DATA = f"--data={Path(__file__).parents[2] / 'README.md'}"
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process; `preload` has done the same in those that train."""
+    """Register it in this process; `preload` did the same in the training processes."""
     for table in ("STRATEGIES", "MODELS"):
         # A copy would not be seen: others hold the table itself. The entries go with the test.
         monkeypatch.setitem(getattr(registry, table), "toy", None)

@@ -1,4 +1,4 @@
-"""The leader and the followers in one process: who may join, who has left, who is only silent."""
+"""The leader and the followers in one process: who may join, who left, who is only silent."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Nodes:
         return True
 
     def end_of(self, node: Node, *others: Node) -> AttemptEnd:
-        """What ends the attempt for `node`, while `others` live too."""
+        """What ends the attempt for `node`, while `others` are alive."""
 
         def look() -> AttemptEnd | None:
             self.now += PEER_TIMEOUT / 20

@@ -1,4 +1,4 @@
-"""`--check-replicas`: a flipped bit of one rank is found, named and never saved."""
+"""`--check-replicas`: a flipped bit on one rank is found, named and never saved."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def said(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_a_flipped_bit_is_repaired_and_its_rank_is_named(cluster: Cluster) -> None:
-    """Of two: the repetition tells which one. The run ends as one without the fault."""
+    """Two replicas: the repetition tells which one is faulty. The run ends like one without the fault."""
     flags = (*FLAGS, "--nproc=2", "--log-every=1")
     good = cluster.start(0, 1, *flags, f"--checkpoint-dir={cluster.root}/good")
     # In step 9, after the checkpoint of step 6: the check of step 12 sees it.
@@ -111,7 +111,7 @@ def test_a_flipped_bit_is_repaired_and_its_rank_is_named(cluster: Cluster) -> No
 
 
 def test_a_fault_that_stays_ends_each_attempt_without_a_wrong_checkpoint(tmp_path: Path) -> None:
-    """Of three: the majority names the rank at once; each attempt of the same launch finds it again."""
+    """Three replicas: the majority names the rank at once; each attempt of the launch finds it again."""
     flags = (*FLAGS[:1], "--batch=3", "--micro-batch=1", *FLAGS[3:], "--model-args=rank=2,at=8,again=True")
     for _ in range(2):
         run = Ranks(tmp_path, 3, *flags)

@@ -22,7 +22,7 @@ STEPS = 24
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """12 windows of 64 bytes an epoch and a bit: with 8 a step an epoch ends within every second one."""
+    """12 windows of 64 bytes per epoch and a rest: with 8 per step an epoch ends within every second step."""
     words = random.Random(3).choices(["loss", "gradient", "rank", "node", "step\n"], k=2000)
     path = tmp_path / "text.txt"
     path.write_bytes(" ".join(words).encode()[: 64 * 76])

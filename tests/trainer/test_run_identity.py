@@ -1,4 +1,4 @@
-"""A run knows its own checkpoints, leaves those of others alone, and notices changed settings."""
+"""A run knows its own checkpoints, leaves other runs' alone, and notices changed settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def opened(home: Path, group: ProcessGroup, *flags: str) -> CheckpointManager:
 
 
 def saved(home: Path, group: ProcessGroup, *steps: int, flags: tuple[str, ...] = ()) -> CheckpointManager:
-    """A closed manager of a run that has saved these steps, and uploaded them with --upload-dir."""
+    """A closed manager of a run that saved these steps, and uploaded them with --upload-dir."""
     found = opened(home, group, *flags)
     found.attach(strategy(), found.find())
     for step in steps:
@@ -45,7 +45,7 @@ def names(folder: Path) -> list[str]:
 
 
 def put_foreign(folder: Path, source: Path, step: int) -> None:
-    """A good checkpoint of another run, made of one of this run's."""
+    """A good checkpoint of another run, made from one of this run."""
     target = folder / f"step-{step}"
     shutil.copytree(source, target)
     (target / MANIFEST).unlink()

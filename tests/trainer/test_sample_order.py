@@ -1,4 +1,4 @@
-"""The order of the samples: a permutation that is computed, never stored."""
+"""The order of the samples: a permutation that is computed and never stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody's script runs as `python script.py` would run it: what it sees, and how it ends."""
+"""A user's script runs as with `python script.py`: what it sees, and how it ends."""
 
 from __future__ import annotations
 

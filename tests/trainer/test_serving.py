@@ -1,4 +1,4 @@
-"""A checkpoint that answers over HTTP and is evaluated, with the figures of its own training."""
+"""A checkpoint that answers over HTTP and is evaluated with the figures of its own training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A time of day that is set while a run trains: nothing is taken for a failure, and no restart is lost."""
+"""The time of day is set while a run trains: nothing counts as a failure, and no restart is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainer.supervision.supervisor import Supervisor
 
 
 class Clock:
-    """The time of day and the monotonic one, which a test moves."""
+    """The time of day and the monotonic time, which a test moves."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.day, self.passed = 1.8e9, 5000.0
@@ -45,7 +45,7 @@ def no_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Attempts(Supervisor):
-    """Attempts that each do `work`, and fail but for the last of `count`."""
+    """Attempts that each do `work`, and fail except the last of `count`."""
 
     def __init__(self, folder: Path, clock: Clock, count: int, jump: float, saves: bool) -> None:
         program = script.parse([

@@ -75,7 +75,7 @@ def test_low_precision_learns_nearly_the_same(
 
 
 def test_zero_trains_where_there_is_no_compiler(tmp_path: Path, plain: list[float]) -> None:
-    """PATH has nothing but tools that shout when they are called."""
+    """A PATH with only tools that complain when they are called."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("gcc", "g++", "cc", "c++", "clang", "nvcc", "ninja"):

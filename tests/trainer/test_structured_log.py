@@ -35,7 +35,7 @@ def start(code: str, out: int, *words: str, begin: int | None = None) -> subproc
 
 
 def wait_full(pipe: int) -> None:
-    """Until the next line finds no room, and is written in parts."""
+    """Fill the pipe until the next line is written in parts."""
     room, waiting = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ), array.array("i", [0])
 
     def full() -> bool:

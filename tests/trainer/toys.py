@@ -1,4 +1,4 @@
-"""A strategy and a model as somebody would add them: this file, and a line each in the registry."""
+"""A strategy and a model as a user would add them: this file, and a line each in the registry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def register() -> None:
 
 @dataclass(frozen=True, slots=True)
 class OneFile:
-    """All of the state in a single file, which rank 0 writes."""
+    """The whole state in a single file, which rank 0 writes."""
 
     name: str = "one-file"
     family: str = "toy"
@@ -66,7 +66,7 @@ class Regression(nn.Module):
 
 
 class Sums:
-    """Random vectors, and the sum of each."""
+    """Random vectors with their sums."""
 
     def __init__(self, width: int) -> None:
         self._inputs = torch.randn(64, width, generator=torch.Generator().manual_seed(0))

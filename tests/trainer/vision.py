@@ -8,7 +8,7 @@ from trainer.models.arr_coc.dataset import GeneratedShapes, ImageLimits, collate
 from trainer.models.arr_coc.prompts import BytesWithMarks, Prompts
 
 IMAGE = {"<|vision_start|>": 502, "<|image_pad|>": 500, "<|vision_end|>": 503}
-"""Of the tiny model."""
+"""Token ids of the tiny model."""
 MARKS = {"<|im_start|>": 256, "<|im_end|>": 257, **IMAGE}
 
 
