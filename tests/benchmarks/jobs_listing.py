@@ -23,9 +23,10 @@ from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.core.states import JobState
 from tui.emulator.client import ensure_running, stop_server
-from tui.emulator.database import Control, Database, created_us
+from tui.emulator.database import Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import StateDir
+from tui.emulator.vertex.job_table import Control
 
 JOBS = 10_000
 RUNNING = 5

@@ -29,12 +29,13 @@ from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.core.states import JobState
 from tui.emulator.client import stop_server
-from tui.emulator.database import Control, Database, created_us
+from tui.emulator.database import Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.kubernetes.objects import Objects
 from tui.emulator.kubernetes.paths import KubernetesState
 from tui.emulator.kubernetes.times import rfc3339
 from tui.emulator.paths import StateDir
+from tui.emulator.vertex.job_table import Control
 
 Obj = dict[str, Any]
 EACH = 500

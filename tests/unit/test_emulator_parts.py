@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.emulator.config import ConfigError, EmulatorConfig
-from tui.emulator.database import Control, Database, DatabaseError, JobRow
-from tui.emulator.interfaces import JobRecord, TrainingPipelinePb
+from tui.emulator.database import Database, DatabaseError
+from tui.emulator.interfaces import JobRecord
+from tui.emulator.job_kinds import open_tables
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
@@ -27,10 +28,11 @@ from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs import replica_pip
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
 from tui.emulator.runs.restart_policy import AttemptContext, AttemptEnd, Restart, decide
-from tui.emulator.vertex.job_table import Job, JobTable, State
+from tui.emulator.training_pipelines.table import TrainingPipelinePb, TrainingPipelineTable
+from tui.emulator.vertex.job_table import Control, Job, JobTable, State
+from tui.emulator.vertex.operations import read_operations
 from tui.emulator.vertex.quota import Quotas, check_quotas, demand, describe_lack
 from tui.emulator.vertex.resource_requests import take
-from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
 CustomJobPb = custom_job.CustomJob.pb()
 ABOUT = AttemptContext(
@@ -183,14 +185,15 @@ def test_page_tokens_are_opaque_checked_and_bound_to_their_question() -> None:
 @settings(max_examples=60)
 @given(st.data())
 def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataObject) -> None:
-    def row(number: int) -> JobRow:
+    def stored(number: int) -> Job:
         pb = CustomJobPb()
         # Several jobs share a creation time, as they do in a burst.
         pb.create_time.seconds = number // 3
-        return JobRow(JobRecord("p", "l", str(number)), pb, Control())
+        return Job(JobRecord("p", "l", str(number)), pb, Control())
 
     table = JobTable(Database(Path("unused")))
-    table.load([row(n) for n in data.draw(st.permutations(range(12)))])
+    for n in data.draw(st.permutations(range(12))):
+        table.add(stored(n))
     stays = set(data.draw(st.sets(st.integers(0, 11))))
     seen: list[int] = []
     start, fresh = None, 12
@@ -200,7 +203,7 @@ def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataO
         if not more:
             break
         start = page[-1].key
-        table.load([row(fresh)])
+        table.add(stored(fresh))
         fresh += 1
         leaving = data.draw(st.sampled_from(range(12)))
         gone = table.get(str(leaving))
@@ -261,9 +264,11 @@ async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     await database.close()
 
     again = Database(tmp_path / "state.db")
-    contents = await again.open()
-    rows = contents.jobs
-    assert contents.operations == contents.training_pipelines == contents.tuning_jobs == [] and len(rows) == 1
+    await again.open()
+    tables = await open_tables(again)
+    rows = list(tables[JobTable].all())
+    assert [kind for kind, table in tables.items() if list(table.all())] == [JobTable] and len(rows) == 1
+    assert not await again.load(read_operations)
     assert rows[0].pb == job.pb and rows[0].pb.state == 5
     assert rows[0].control == Control(attempt=2, port=20001, ports=4) and rows[0].record == job.record
     assert len(job.record.id) == 19 and await again.next_id() > later > int(job.record.id)
@@ -290,19 +295,19 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
         old.execute("PRAGMA user_version = 1")
 
     again = Database(path)
-    contents = await again.open()
-    assert [row.pb for row in contents.jobs] == [job.pb]
-    jobs = JobTable(again)
-    jobs.load(contents.jobs)
-    made = await TrainingPipelineTable(again, jobs).create(
+    await again.open()
+    tables = await open_tables(again)
+    assert [row.pb for row in tables[JobTable].all()] == [job.pb]
+    made = await tables[TrainingPipelineTable].create(
         "p", "l", TrainingPipelinePb(display_name="new"), CustomJobPb().job_spec
     )
     await again.close()
 
     last = Database(path)
-    contents = await last.open()
-    assert [(row.pb, row.job_id) for row in contents.training_pipelines] == [(made.pb, made.job_id)]
-    assert [row.pb.display_name for row in contents.jobs] == ["old", "new-custom-job"]
+    await last.open()
+    tables = await open_tables(last)
+    assert [(row.pb, row.job_id) for row in tables[TrainingPipelineTable].all()] == [(made.pb, made.job_id)]
+    assert [row.pb.display_name for row in tables[JobTable].all()] == ["old", "new-custom-job"]
     await last.close()
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tui.emulator.filters import FieldTable, FilterError, compile_filter, parse, render
 from tui.emulator.logging.query.fields import ENTRY_FIELDS, SOURCE_FIELDS
 from tui.emulator.monitoring.query import RESOURCE_FIELDS, SERIES_FIELDS
-from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS, TRAINING_PIPELINE_FIELDS
+from tui.emulator.training_pipelines.service import TRAINING_PIPELINE_FIELDS
+from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 
 TABLES: list[FieldTable[Any]] = [
     ENTRY_FIELDS, SOURCE_FIELDS, SERIES_FIELDS, RESOURCE_FIELDS, CUSTOM_JOB_FIELDS, TRAINING_PIPELINE_FIELDS

@@ -24,7 +24,8 @@ from tui.emulator.filters import (
     parse,
     render,
 )
-from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS, TRAINING_PIPELINE_FIELDS
+from tui.emulator.training_pipelines.service import TRAINING_PIPELINE_FIELDS
+from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 
 CustomJobPb = custom_job.CustomJob.pb()
 EXAMPLES = settings(max_examples=150)

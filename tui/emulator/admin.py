@@ -36,14 +36,13 @@ from typing import Any
 from google.protobuf import json_format, struct_pb2
 
 from tui.emulator.faults.requests import Faults
+from tui.emulator.parts import Parts
 from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
 from tui.emulator.runs.images import CannotRun, Images
-from tui.emulator.runs.scheduler import Scheduler
-from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.job_table import Job
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
 from tui.emulator.vertex.resource_requests import find_by_reference
-from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
 SERVICE = "vxtui.emulator.v1.Admin"
 
@@ -56,18 +55,14 @@ class Admin:
 
     def __init__(  # noqa: PLR0917 - one for each part
         self,
-        table: JobTable,
-        pipelines: TrainingPipelineTable,
-        scheduler: Scheduler,
+        parts: Parts,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
         faults: Faults,
         images: Images,
         open_rest: Callable[[str, bool], Awaitable[dict[str, Any]]],
     ) -> None:
-        self._table = table
-        self._pipelines = pipelines
-        self._scheduler = scheduler
+        self._parts = parts
         self._info = info
         self._stop = stop
         self._images = images
@@ -95,7 +90,7 @@ class Admin:
         return answer
 
     def _do_status(self, _asked: dict[str, Any]) -> dict[str, Any]:
-        return {**self._info(), "jobs": self._table.counts()}
+        return {**self._info(), "jobs": self._parts.jobs.counts()}
 
     async def _do_rest(self, asked: dict[str, Any]) -> dict[str, Any]:
         address = asked.get("address")
@@ -108,7 +103,7 @@ class Admin:
         except OSError as error:
             sentence = f"can't serve REST on {address}: {error.strerror or error}"
             raise failed_precondition("rest", sentence) from error
-        return {**info, "jobs": self._table.counts()}
+        return {**info, "jobs": self._parts.jobs.counts()}
 
     def _do_program(self, asked: dict[str, Any]) -> dict[str, Any]:
         image, command = asked.get("image"), asked.get("command", [])
@@ -123,7 +118,7 @@ class Admin:
 
     def _do_preempt(self, asked: dict[str, Any]) -> dict[str, Any]:
         job = self._job(asked.get("job"))
-        hit = self._scheduler.preempt(job, _names(asked.get("replica")))
+        hit = self._parts.scheduler.preempt(job, _names(asked.get("replica")))
         return {"job": job.record.name, "replicas": list(hit)}
 
     def _do_stop(self, _asked: dict[str, Any]) -> dict[str, Any]:
@@ -133,9 +128,12 @@ class Admin:
     def _job(self, reference: object) -> Job:
         if not isinstance(reference, str) or not reference:
             raise invalid(("job", "a job's id, full name or display name, as a string"))
-        found = list(find_by_reference(self._table, reference))
-        own = (self._table.get(pipeline.job_id) for pipeline in find_by_reference(self._pipelines, reference))
-        found += [job for job in own if job is not None]
+        found: list[Job] = [
+            job
+            for table in self._parts.tables.values()
+            for resource in find_by_reference(table, reference)
+            if (job := table.custom_job_of(resource)) is not None
+        ]
         if not found:
             raise not_found(CUSTOM_JOB_KIND, reference)
         active = [job for job in found if not job.terminal]

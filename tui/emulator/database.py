@@ -1,4 +1,6 @@
-"""The control plane's record on disk: jobs, their parents and operations in one SQLite file.
+"""The control plane's record on disk: jobs, resources and operations in one SQLite file.
+
+Each table is read and written by the module that owns its rows; this one has the layout and the writer.
 
 Only the server opens it. Every write is one short transaction in a separate thread, committed with a full
 sync before the caller continues; so everything that a client was told survives a crash of the server.
@@ -11,25 +13,15 @@ import contextlib
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from google.longrunning import operations_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import code_pb2
 
-from tui.emulator.interfaces import (
-    CustomJobPb,
-    JobRecord,
-    ResourceRecord,
-    TrainingPipelinePb,
-    TrainingPipelineRecord,
-    TuningJobPb,
-    TuningJobRecord,
-)
 from tui.emulator.rpc.methods import WireError
 
 T = TypeVar("T")
@@ -86,12 +78,6 @@ _SCHEMAS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4, _SCHEMA_5)
 VERSION = len(_SCHEMAS)
 _UPGRADES = {version: "".join(_SCHEMAS[version:]) for version in range(VERSION)}
 """What to execute for a file of an older layout; 0 is a new file."""
-
-_TABLES = {
-    JobRecord: "jobs",
-    TrainingPipelineRecord: "training_pipelines",
-    TuningJobRecord: "tuning_jobs",
-}
 
 
 class DatabaseError(Exception):
@@ -153,66 +139,15 @@ def _disk_full(path: Path, error: sqlite3.Error) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
-    """The scheduler's state of a job beside its resource.
+class Change:
+    """A change that is not made yet: `write` it in a transaction of the database, then `show` it."""
 
-    `attempt` counts from 1. `preemptions` and `crashes` count the restarts by cause.
-    `port` and `ports` are the block that the attempt uses (0, 0 for none). `events` is the number of
-    the attempt's runner events that are in the log already.
-    """
-
-    attempt: int = 1
-    preemptions: int = 0
-    crashes: int = 0
-    port: int = 0
-    ports: int = 0
-    events: int = 0
+    write: Callable[[sqlite3.Connection], None]
+    show: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """One job as it was stored last."""
-
-    record: JobRecord
-    pb: Pb
-    control: Control
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPipelineRow:
-    """One training pipeline as it was stored last, and the id of its custom job."""
-
-    record: TrainingPipelineRecord
-    pb: Pb
-    job_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class TuningJobRow:
-    """One hyperparameter tuning job as it was stored last."""
-
-    record: TuningJobRecord
-    pb: Pb
-
-
-@dataclass(frozen=True, slots=True)
-class OperationRow:
-    """One long-running operation and the id of the resource that it is about."""
-
-    project: str
-    location: str
-    subject_id: str
-    operation: operations_pb2.Operation
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """Everything that the file holds."""
-
-    jobs: list[JobRow]
-    training_pipelines: list[TrainingPipelineRow]
-    tuning_jobs: list[TuningJobRow]
-    operations: list[OperationRow]
+NOTHING = Change(lambda _db: None, lambda: None)
+"""The change that changes nothing."""
 
 
 def created_us(pb: Pb) -> int:
@@ -225,19 +160,31 @@ class Database:
 
     def __init__(self, path: Path, before_write: Callable[[], None] = lambda: None) -> None:
         self.path = path
-        self._before_write = before_write
+        self.before_write = before_write
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state-db")
         self._db: sqlite3.Connection | None = None
 
-    async def open(self) -> Contents:
-        """Open or create the file and read all of it.
+    async def open(self) -> None:
+        """Open the file, or create it.
 
         Raises:
             DatabaseError: when it can't be used.
         """
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, self._open)
+            await loop.run_in_executor(self._thread, self._open)
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) from error
+
+    async def load(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work`, which reads and decodes rows at the start.
+
+        Raises:
+            DatabaseError: when the file can't be read, or a row not be decoded.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, lambda: work(self._connection))
         except (sqlite3.Error, DecodeError) as error:
             raise unusable(self.path, error) from error
 
@@ -249,73 +196,6 @@ class Database:
     async def next_id(self) -> int:
         """A new 19-digit number, larger than all before; ids are never reused."""
         return await self.write(_next_id)
-
-    async def save_job(self, row: JobRow) -> None:
-        """Insert or replace one job.
-
-        Raises:
-            StorageFull: when it could not be written; the stored job is then as it was.
-        """
-        await self.write(lambda db: put_job(db, row))
-
-    async def save_training_pipeline(self, row: TrainingPipelineRow) -> None:
-        """Insert or replace one training pipeline.
-
-        Raises:
-            StorageFull: when it could not be written; the stored one is then as it was.
-        """
-        await self.write(lambda db: _put_training_pipeline(db, row))
-
-    async def create_training_pipeline(self, row: TrainingPipelineRow, job: JobRow) -> None:
-        """Insert a training pipeline and its custom job in one transaction.
-
-        Raises:
-            StorageFull: when they could not be written; then there is neither.
-        """
-
-        def write(db: sqlite3.Connection) -> None:
-            put_job(db, job)
-            _put_training_pipeline(db, row)
-
-        await self.write(write)
-
-    async def save_tuning_job(self, row: TuningJobRow, jobs: Sequence[JobRow] = ()) -> None:
-        """Insert or replace one tuning job, and in the same transaction custom jobs of its trials.
-
-        Raises:
-            StorageFull: when they could not be written; what is stored is then as it was.
-        """
-
-        def write(db: sqlite3.Connection) -> None:
-            for job in jobs:
-                put_job(db, job)
-            put_tuning_job(db, row)
-
-        await self.write(write)
-
-    async def save_operation(
-        self,
-        row: OperationRow,
-        *,
-        delete: ResourceRecord | None = None,
-        also: Callable[[sqlite3.Connection], None] = lambda _: None,
-    ) -> None:
-        """Insert or replace one operation, and in the same transaction delete the resource it is about.
-
-        `also` makes other changes in that transaction.
-        """
-
-        def write(db: sqlite3.Connection) -> None:
-            put_operation(db, row)
-            if delete is not None:
-                db.execute(f"DELETE FROM {_TABLES[type(delete)]} WHERE id = ?", (int(delete.id),))
-            also(db)
-
-        await self.write(write)
-
-    async def delete_operation(self, operation_id: str) -> None:
-        """Delete one operation."""
-        await self.write(lambda db: db.execute("DELETE FROM operations WHERE id = ?", (int(operation_id),)))
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction, in the order of the calls.
@@ -349,13 +229,13 @@ class Database:
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._connection as db:
             db.execute("BEGIN IMMEDIATE")
-            self._before_write()
+            self.before_write()
             return work(db)
 
-    def _open(self) -> Contents:
+    def _open(self) -> None:
         new = not self.path.exists()
         try:
-            return self._load()
+            self._connect()
         except sqlite3.Error:
             self._close()
             if new:
@@ -364,7 +244,7 @@ class Database:
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             raise
 
-    def _load(self) -> Contents:
+    def _connect(self) -> None:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         self._db = db
         db.execute("PRAGMA journal_mode = WAL")
@@ -377,18 +257,6 @@ class Database:
                 f"{self.path} was written by another version of vxtui (layout {version}, this one reads "
                 f"{VERSION}); use that version, or choose another state directory"
             )
-        jobs = db.execute(
-            "SELECT id, project, location, job, attempt, preemptions, crashes, port, ports, events FROM jobs"
-        )
-        pipelines = db.execute("SELECT id, project, location, pipeline, job FROM training_pipelines")
-        tuning = db.execute("SELECT id, project, location, job FROM tuning_jobs")
-        operations = db.execute("SELECT project, location, job, operation FROM operations")
-        return Contents(
-            [_job(row) for row in jobs],
-            [_training_pipeline(row) for row in pipelines],
-            [_tuning_job(row) for row in tuning],
-            [_operation(row) for row in operations],
-        )
 
     def _close(self) -> None:
         if self._db is not None:
@@ -401,59 +269,3 @@ def _next_id(db: sqlite3.Connection) -> int:
     new = max(last + 1, time.time_ns())
     db.execute("UPDATE ids SET last = ?", (new,))
     return new
-
-
-def put_operation(db: sqlite3.Connection, row: OperationRow) -> None:
-    """Insert or replace one operation in the transaction of `db`."""
-    values = (
-        int(row.operation.name.rsplit("/", 1)[1]), row.project, row.location, int(row.subject_id),
-        row.operation.SerializeToString(),
-    )  # fmt: skip
-    db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
-
-
-def put_tuning_job(db: sqlite3.Connection, row: TuningJobRow) -> None:
-    """Insert or replace one tuning job in the transaction of `db`."""
-    record = row.record
-    values = (int(record.id), record.project, record.location, row.pb.SerializeToString())
-    db.execute("INSERT OR REPLACE INTO tuning_jobs VALUES (?,?,?,?)", values)
-
-
-def put_job(db: sqlite3.Connection, row: JobRow) -> None:
-    """Insert or replace one job in the transaction of `db`."""
-    record, pb, control = row.record, row.pb, row.control
-    values = (
-        int(record.id), record.project, record.location, created_us(pb), pb.state,
-        pb.SerializeToString(), control.attempt, control.preemptions, control.crashes,
-        control.port, control.ports, control.events,
-    )  # fmt: skip
-    db.execute(f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * len(values))})", values)
-
-
-def _put_training_pipeline(db: sqlite3.Connection, row: TrainingPipelineRow) -> None:
-    record = row.record
-    values = (
-        int(record.id), record.project, record.location, int(row.job_id), row.pb.SerializeToString(),
-    )  # fmt: skip
-    db.execute("INSERT OR REPLACE INTO training_pipelines VALUES (?,?,?,?,?)", values)
-
-
-def _job(row: tuple[Any, ...]) -> JobRow:
-    job_id, project, location, blob, *control = row
-    return JobRow(JobRecord(project, location, str(job_id)), CustomJobPb.FromString(blob), Control(*control))
-
-
-def _training_pipeline(row: tuple[Any, ...]) -> TrainingPipelineRow:
-    number, project, location, blob, job_id = row
-    record = TrainingPipelineRecord(project, location, str(number))
-    return TrainingPipelineRow(record, TrainingPipelinePb.FromString(blob), str(job_id))
-
-
-def _tuning_job(row: tuple[Any, ...]) -> TuningJobRow:
-    number, project, location, blob = row
-    return TuningJobRow(TuningJobRecord(project, location, str(number)), TuningJobPb.FromString(blob))
-
-
-def _operation(row: tuple[Any, ...]) -> OperationRow:
-    project, location, subject_id, blob = row
-    return OperationRow(project, location, str(subject_id), operations_pb2.Operation.FromString(blob))

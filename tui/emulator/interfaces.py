@@ -7,19 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
-from google.cloud.aiplatform_v1.types import hyperparameter_tuning_job as tuning_job_types
-from google.cloud.aiplatform_v1.types import training_pipeline as training_pipeline_types
 
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 
 CustomJobPb = custom_job_types.CustomJob.pb()
 """The plain protobuf class of a CustomJob."""
-TrainingPipelinePb = training_pipeline_types.TrainingPipeline.pb()
-"""The plain protobuf class of a TrainingPipeline."""
-
-TuningJobPb = tuning_job_types.HyperparameterTuningJob.pb()
-"""The plain protobuf class of a HyperparameterTuningJob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +36,6 @@ class JobRecord(ResourceRecord):
     """Identity of a custom job, enough to find its files, logs and series."""
 
     COLLECTION = "customJobs"
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPipelineRecord(ResourceRecord):
-    """Identity of a training pipeline."""
-
-    COLLECTION = "trainingPipelines"
-
-
-@dataclass(frozen=True, slots=True)
-class TuningJobRecord(ResourceRecord):
-    """Identity of a hyperparameter tuning job."""
-
-    COLLECTION = "hyperparameterTuningJobs"
 
 
 class JobCatalog(Protocol):

@@ -20,12 +20,13 @@ from google.protobuf.message import DecodeError
 
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.experiments.kinds import kind_of
-from tui.emulator.interfaces import CustomJobPb, TrainingPipelinePb, TuningJobPb
+from tui.emulator.job_kinds import JOB_KINDS, open_tables
 from tui.emulator.lock import Lock
 from tui.emulator.logging.entry_blocks import damaged_blocks
 from tui.emulator.logging.store import EntryStore
 from tui.emulator.paths import StateDir
 from tui.emulator.storage.store import BucketStore, bucket_of, object_of
+from tui.emulator.vertex.operations import read_operations
 
 _FILES = ("", "-wal", "-shm")
 _BATCH = 1000
@@ -98,6 +99,8 @@ def _check_state(path: Path) -> None:
         database = Database(path)
         try:
             await database.open()
+            await database.load(read_operations)
+            await open_tables(database)
         finally:
             await database.close()
 
@@ -221,21 +224,16 @@ def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple
 
 def _drop_unreadable(path: Path) -> None:
     """Delete resources that do not decode, and make sure that ids go on beyond those in use."""
-    kinds = (
-        ("jobs", "job", CustomJobPb),
-        ("training_pipelines", "pipeline", TrainingPipelinePb),
-        ("tuning_jobs", "job", TuningJobPb),
-        ("operations", "operation", operations_pb2.Operation),
-    )
     with _opened(path) as db:
         newest = 0
-        for table, column, message in kinds:
-            for number, data in db.execute(f"SELECT id, {column} FROM {table}").fetchall():
+        for table, number_column, column, message in _rows():
+            rows = db.execute(f"SELECT rowid, {number_column}, {column} FROM {table}").fetchall()
+            for row_id, number, data in rows:
                 newest = max(newest, number)
                 try:
                     message.FromString(data)
                 except (DecodeError, TypeError):
-                    db.execute(f"DELETE FROM {table} WHERE id = ?", (number,))
+                    db.execute(f"DELETE FROM {table} WHERE rowid = ?", (row_id,))
         for name, data in db.execute("SELECT name, body FROM resources").fetchall():
             try:
                 kind_of(name).message.FromString(data)
@@ -244,3 +242,10 @@ def _drop_unreadable(path: Path) -> None:
         last = db.execute("SELECT max(last) FROM ids").fetchone()[0] or 0
         db.execute("DELETE FROM ids")
         db.execute("INSERT INTO ids VALUES (?)", (max(last, newest),))
+
+
+def _rows() -> Iterator[tuple[str, str, str, Any]]:
+    """Tables with numbered rows: name, columns of the number and of the message, class of the message."""
+    yield "operations", "id", "operation", operations_pb2.Operation
+    for kind in JOB_KINDS:
+        yield kind.table.TABLE, kind.table.NUMBER, kind.table.BODY, kind.table.PB

@@ -21,64 +21,22 @@ from tui.emulator import process
 from tui.emulator.admin import Admin
 from tui.emulator.config import EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
-from tui.emulator.experiments.metadata_service import MetadataServer
-from tui.emulator.experiments.store import ResourceStore
-from tui.emulator.experiments.tensorboard_service import TensorboardServer
-from tui.emulator.faults import clock
 from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
 from tui.emulator.faults.requests import Faults
-from tui.emulator.interfaces import JobRecord
+from tui.emulator.job_kinds import open_tables
 from tui.emulator.lock import hold, write_info
-from tui.emulator.logging import service as logging_service
-from tui.emulator.logging.ingest import LogCollector
-from tui.emulator.logging.packing import run_packing
-from tui.emulator.logging.retention import delete_job, run_retention
-from tui.emulator.logging.store import EntryStore
-from tui.emulator.monitoring import service as monitoring_service
+from tui.emulator.parts import open_parts
 from tui.emulator.paths import StateDir, StateDirError
-from tui.emulator.pipelines.batch import PipelineBatches
-from tui.emulator.pipelines.children import Children
-from tui.emulator.pipelines.runs import PipelineRuns
-from tui.emulator.pipelines.runs import Services as PipelineServices
-from tui.emulator.pipelines.service import PipelineServer
-from tui.emulator.pipelines.table import PipelineTable
-from tui.emulator.resources.capacity import Capacity
-from tui.emulator.resources.known import PersistentResources
-from tui.emulator.resources.service import PersistentResourceService, with_faults
 from tui.emulator.rpc.loopback import is_loopback
 from tui.emulator.rpc.methods import Method, grpc_handlers
-from tui.emulator.runs import environment
 from tui.emulator.runs.images import Images
 from tui.emulator.runs.job_run import Dependencies
-from tui.emulator.runs.ports import Ports
-from tui.emulator.runs.runner_handle import LocalRunner
-from tui.emulator.runs.scheduler import Scheduler
-from tui.emulator.runs.training_pipeline_run import TrainingPipelines
-from tui.emulator.schedules.runs import ScheduleRuns
-from tui.emulator.schedules.service import ScheduleService
-from tui.emulator.services import billing, iam, quota_service, registry
-from tui.emulator.services.check_faults import ActiveCheckFaults
-from tui.emulator.serving.deployments import Deployments
-from tui.emulator.serving.endpoint_service import EndpointService
-from tui.emulator.serving.load import Loads
-from tui.emulator.serving.model_service import ModelService
-from tui.emulator.serving.prediction_service import PredictionService
-from tui.emulator.serving.registry import Registry
+from tui.emulator.service_table import open_services
 from tui.emulator.shells.service import ShellServer
 from tui.emulator.storage.server import BucketServer
-from tui.emulator.tuning.service import TuningServer
-from tui.emulator.tuning.table import TuningJobTable
-from tui.emulator.tuning.tuning_runs import TuningRuns
-from tui.emulator.vertex.job_catalog import JobTableCatalog
-from tui.emulator.vertex.job_service import JobServer
-from tui.emulator.vertex.job_table import JobTable
-from tui.emulator.vertex.locations import Locations
-from tui.emulator.vertex.operations import Operations
-from tui.emulator.vertex.quota import Quotas, check_quotas
-from tui.emulator.vertex.training_pipeline_service import TrainingPipelineServer
-from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
+from tui.emulator.vertex.quota import check_quotas
 
 STOP_SECONDS = 1.0
 """For calls in progress when the server stops."""
@@ -118,7 +76,6 @@ class Emulator(process.Server[StateDir]):
         self.methods: list[Method] = []
         """The RPCs that are served, once it has started."""
         self._opening_rest = asyncio.Lock()
-        self._loads = Loads(self.config.sample_period)
 
     @property
     def target(self) -> str:
@@ -164,132 +121,19 @@ class Emulator(process.Server[StateDir]):
 
     async def _open_services(self) -> list[Method]:
         """Load the state, resume the jobs, and return the RPCs to serve."""
-        state, config, stack = self.state, self.config, self._stack
-        database = self.database
-        stack.push_async_callback(database.close)
-        contents = await database.open()
-        table, quotas = JobTable(database), Quotas(config)
-        table.load(contents.jobs)
-        stack.push_async_callback(table.settle)
-        pipelines = TrainingPipelineTable(database, table)
-        pipelines.load(contents.training_pipelines)
-        stack.push_async_callback(pipelines.settle)
-        tuning_table = TuningJobTable(database, table)
-        tuning_table.load(contents.tuning_jobs)
-        stack.push_async_callback(tuning_table.settle)
-        experiments = ResourceStore(database)
-        await experiments.open()
-        stack.push_async_callback(experiments.settle)
-        resources = PersistentResources(experiments, config)
-        capacity = Capacity(resources)
-        capacity.adopt(table)
-        catalog = JobTableCatalog(table, quotas)
-
-        store, sink = await self._open_logs(config)
-        ports = Ports(state.root)
-        dependencies = Dependencies(
-            state, config, table, quotas, capacity, ports, LocalRunner(), sink, planner=environment
+        self._stack.push_async_callback(self.database.close)
+        await self.database.open()
+        tables = await open_tables(self.database)
+        parts = await open_parts(self.state, self.config, self.database, tables, self._stack)
+        served = await open_services(parts)
+        faults = Faults(
+            self.api_faults, self.disk, self.connections, parts.logs.faults, parts.checks, self.buckets
         )
-        scheduler = Scheduler(dependencies)
-        tuning = TuningRuns(tuning_table, table, scheduler, state, sink)
-
-        async def forget(job: JobRecord) -> None:
-            await sink.forget(job)
-            # The log of a training pipeline's custom job is the pipeline's too.
-            if all(pipeline.job_id != job.id for pipeline in pipelines.all()):
-                await delete_job(store, job)
-
-        operations = Operations(database, table, state, forget)
-        stack.push_async_callback(operations.close)
-        operations.load(contents.operations)
-        models = ModelService(experiments, operations, Registry(experiments))
-        training_pipelines = TrainingPipelines(pipelines, table, scheduler, models.upload_trained)
-        for runs in (scheduler, training_pipelines, tuning):
-            stack.push_async_callback(runs.close)
-            runs.adopt()
-        persistent = PersistentResourceService(
-            resources, experiments, operations, capacity=capacity, quotas=quotas, scheduler=scheduler,
-            config=config,
-        )  # fmt: skip
-        await persistent.adopt()
-        serving = await self._open_serving(experiments, operations, ports, store, models)
-        tuning_server = TuningServer(tuning_table, tuning, operations, resources)
-        children = Children(
-            table, scheduler, tuning_table, tuning, tuning_server.check, operations,
-            {method.name: method.unary for method in serving if method.unary is not None},
-        )  # fmt: skip
-        pipeline_methods = await self._open_pipelines(operations, children, experiments)
-        checks = ActiveCheckFaults()
-        all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
-        stack.callback(all_faults.close)
-        images = Images.of(config.images)
-        admin = Admin(
-            table, pipelines, scheduler, self.info, self.stopping.set, all_faults, images, self.open_rest
-        )
+        self._stack.callback(faults.close)
+        images = Images.of(self.config.images)
+        admin = Admin(parts, self.info, self.stopping.set, faults, images, self.open_rest)
         # The faults of the API are not in the way of the request that clears them.
-        served = [
-            *JobServer(table, scheduler, operations, resources).methods(),
-            *TrainingPipelineServer(pipelines, training_pipelines, operations, resources, models).methods(),
-            *tuning_server.methods(),
-            *pipeline_methods,
-            *MetadataServer(experiments, operations).methods(),
-            *TensorboardServer(experiments, operations, config, checks).methods(),
-            *serving,
-            *operations.methods(),
-            *Locations(catalog).methods(),
-            *logging_service.methods(store, catalog),
-            *monitoring_service.methods(state, catalog, self._loads.series),
-            *checks.apply("quotas", quota_service.methods(catalog)),
-            *billing.methods(),
-            *iam.methods(config, checks),
-            *registry.methods(config, checks),
-            *with_faults(persistent.methods(), checks),
-        ]
-        return [*self.api_faults.apply(served), *self._open_shells(dependencies), *admin.methods()]
-
-    async def _open_pipelines(
-        self, operations: Operations, children: Children, resources: ResourceStore
-    ) -> list[Method]:
-        """Resume the pipeline jobs and what they have begun, start schedules, and return their RPCs."""
-        table = PipelineTable(self.database)
-        await table.open()
-        self._stack.push_async_callback(table.settle)
-        runs = PipelineRuns(PipelineServices(table, children, self.state, self.config.project_number))
-        self._stack.push_async_callback(runs.close)
-        runs.adopt()
-        pipelines = PipelineServer(table, runs, operations, self.state)
-        batches = PipelineBatches(pipelines, table, runs, operations)
-        batches.adopt()
-        # The others changed nothing, and nobody goes on with them.
-        await operations.abort_interrupted()
-        schedules = ScheduleRuns(resources, pipelines, table.active_runs, clock.time)
-        self._stack.push_async_callback(schedules.close)
-        schedules.start()
-        return [
-            *pipelines.methods(),
-            *batches.methods(),
-            *ScheduleService(resources, operations, pipelines, schedules).methods(),
-        ]
-
-    async def _open_serving(
-        self,
-        resources: ResourceStore,
-        operations: Operations,
-        ports: Ports,
-        logs: EntryStore,
-        models: ModelService,
-    ) -> list[Method]:
-        """Start the servers of the deployed models, and return the RPCs of models and endpoints."""
-        known = models.registry
-        deployments = Deployments(resources, known, ports, logs, self.state, self.config)
-        self._stack.push_async_callback(deployments.close)
-        await deployments.adopt()
-        self._stack.push_async_callback(operations.stop_work)
-        return [
-            *models.methods(),
-            *EndpointService(resources, operations, known, deployments).methods(),
-            *PredictionService(resources, operations, known, deployments, self._loads).methods(),
-        ]
+        return [*self.api_faults.apply(served), *self._open_shells(parts.running), *admin.methods()]
 
     def _open_shells(self, parts: Dependencies) -> list[Method]:
         """Programs in replicas; they end with the server."""
@@ -302,17 +146,6 @@ class Emulator(process.Server[StateDir]):
         from tui.emulator.faults.http import FaultyHttp  # noqa: PLC0415
 
         return FaultyHttp(app, self.api_faults, self.disk)
-
-    async def _open_logs(self, config: EmulatorConfig) -> tuple[EntryStore, LogCollector]:
-        store = EntryStore(self.state.log_database)
-        store.before_write = self.disk.check_database
-        self._stack.callback(store.close)
-        collector = LogCollector(self.state, store, config.output_kilobytes * 1024)
-        await collector.start()
-        self._stack.push_async_callback(collector.close)
-        for work in (run_retention(store, config.log_megabytes * 1024**2), run_packing(store)):
-            self._stack.callback(asyncio.create_task(work).cancel)
-        return store, collector
 
     async def _serve_grpc(self, methods: list[Method]) -> None:
         server = grpc.aio.server(options=_OPTIONS)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tui.emulator.database import Database, created_us
+from tui.emulator.database import Change, Database, created_us
 from tui.emulator.experiments.kinds import Kind, kind_of
 
 T = TypeVar("T")
@@ -41,18 +41,6 @@ class Point:
     step: int
     wall_time: int
     body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change that is not made yet: `write` it in a transaction of the database, then `show` it."""
-
-    write: Callable[[sqlite3.Connection], None]
-    show: Callable[[], None]
-
-
-NOTHING = Change(lambda _db: None, lambda: None)
-"""The change that changes nothing."""
 
 
 class ResourceStore:

@@ -81,7 +81,6 @@ class TensorboardServer:
         kinds = BOARD, EXPERIMENT, RUN, SERIES
         self._servers = [BoardServer(kind, store, operations, config, faults) for kind in kinds]
         self._boards, self._experiments, self._runs, self._series = self._servers
-        self._faults = faults
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
@@ -101,7 +100,7 @@ class TensorboardServer:
             )
             for name, fn in data
         ]
-        return list(self._faults.apply("boards", found))
+        return found
 
     async def create_runs(self, request: Pb) -> Pb:
         """Create runs of one experiment, all or none."""

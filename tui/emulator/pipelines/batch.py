@@ -16,15 +16,13 @@ from google.cloud.aiplatform_v1.types import pipeline_job as pipeline_job_types
 from google.cloud.aiplatform_v1.types import pipeline_service as types
 from google.longrunning import operations_pb2
 
-from tui.emulator.database import Pb, StorageFull
-from tui.emulator.experiments.store import NOTHING
-from tui.emulator.pipelines.service import PipelineServer
+from tui.emulator.database import NOTHING, Pb, StorageFull
+from tui.emulator.pipelines.service import SERVICE, PipelineServer
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
-from tui.emulator.vertex.job_handlers import Runner
+from tui.emulator.vertex.job_handlers import JobRunner
 from tui.emulator.vertex.operations import Operations, Running, Work
 from tui.emulator.vertex.resource_requests import creation_parent
-from tui.emulator.vertex.training_pipeline_service import SERVICE
 
 LARGEST_BATCH = 32
 _Cancelled = types.BatchCancelPipelineJobsResponse.pb()
@@ -41,7 +39,7 @@ class PipelineBatches:
         self,
         server: PipelineServer,
         table: PipelineTable,
-        runner: Runner[PipelineJob],
+        runner: JobRunner[PipelineJob],
         operations: Operations,
     ) -> None:
         self._server, self._table, self._runner, self._operations = server, table, runner, operations
@@ -101,7 +99,7 @@ class PipelineBatches:
                             name, f"The pipeline {name} is in {state}; none of the batch was deleted."
                         )
                 reply = _Deleted(pipeline_jobs=[job.pb for job in jobs])
-                await running.end(reply, self._table.deletion(jobs))
+                await running.end(reply, self._table.deletion(*jobs))
 
         return await self._operations.start(request.parent, _DeleteMetadata(), work)
 

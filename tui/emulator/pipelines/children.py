@@ -16,13 +16,14 @@ from typing import Any
 from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 
-from tui.emulator.database import Pb
-from tui.emulator.experiments.store import Change
+from tui.emulator.database import NOTHING, Change, Pb
+from tui.emulator.interfaces import JobRecord
 from tui.emulator.pipelines.planner import Values
 from tui.emulator.rpc.methods import Unary, WireError
-from tui.emulator.vertex.job_handlers import Runner
-from tui.emulator.vertex.job_table import Job, JobTable, State
-from tui.emulator.vertex.operations import NOTHING, Operations, Running, call_within
+from tui.emulator.tuning.table import TuningJobRecord
+from tui.emulator.vertex.job_handlers import JobHandlers
+from tui.emulator.vertex.job_table import State
+from tui.emulator.vertex.operations import Operations, Running, call_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,35 +66,37 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """The children of all pipelines. `methods` are those of the API by name."""
+    """The children of all pipelines. `methods` are the RPCs of models and endpoints by name."""
 
-    jobs: JobTable
-    scheduler: Runner[Job]
-    tuning_jobs: Any
-    tuning: Runner[Any]
-    check_tuning: Callable[[Pb], None]
-    """Refuses the creation of a tuning job that could not run. Raises WireError."""
+    kinds: Mapping[str, JobHandlers[Any]]
+    """The kinds of jobs that a task can start, by collection."""
     operations: Operations
     methods: Mapping[str, Unary]
 
+    def check_tuning(self, request: Pb) -> None:
+        """Refuse the creation of a tuning job that could not run. Raises WireError."""
+        handlers: Any = self.kinds[TuningJobRecord.COLLECTION]
+        handlers.check(request)
+
     def custom_job(self, project: str, location: str, request: Pb) -> NewChild:
         """A custom job."""
-
-        async def new() -> Child:
-            job, change = await self.jobs.prepare(project, location, request)
-            return Child(job.record.name, change, lambda: self.scheduler.admit(job))
-
-        return new
+        return self._job(JobRecord.COLLECTION, project, location, request, lambda _: Values())
 
     def tuning_job(
         self, project: str, location: str, request: Pb, outputs: Callable[[str], Values]
     ) -> NewChild:
         """A hyperparameter tuning job. `outputs` are those of its task, by its name."""
+        return self._job(TuningJobRecord.COLLECTION, project, location, request, outputs)
+
+    def _job(
+        self, collection: str, project: str, location: str, request: Pb, outputs: Callable[[str], Values]
+    ) -> NewChild:
+        kind: Any = self.kinds[collection]
 
         async def new() -> Child:
-            job, change = await self.tuning_jobs.prepare(project, location, request)
+            job, change = await kind.jobs.prepare(project, location, request)
             name = job.record.name
-            return Child(name, change, lambda: self.tuning.admit(job), outputs(name))
+            return Child(name, change, lambda: kind.runner.admit(job), outputs(name))
 
         return new
 
@@ -122,10 +125,10 @@ class Children:
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
             return _of_operation(self.operations.get_known(name))
-        table = self.jobs if collection == "customJobs" else self.tuning_jobs
-        job = table.get(number)
+        job = self.kinds[collection].jobs.get(number)
         if job is None:
-            return Outcome("Its custom job was deleted." if table is self.jobs else f"{name} was deleted.")
+            custom = collection == JobRecord.COLLECTION
+            return Outcome("Its custom job was deleted." if custom else f"{name} was deleted.")
         if not job.terminal:
             return None
         if job.pb.state == State.JOB_STATE_SUCCEEDED:
@@ -141,11 +144,8 @@ class Children:
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
             return partial(self.operations.ended, name)
-        if collection == "customJobs":
-            job = self.jobs.get(number)
-            return job.changed.wait if job is not None else None
-        tuning = self.tuning_jobs.get(number)
-        return tuning.ended.wait if tuning is not None else None
+        job = self.kinds[collection].jobs.get(number)
+        return job.ended.wait if job is not None else None
 
     async def cancel(self, name: str) -> None:
         """Request the end of a child; one that has just ended has ended."""
@@ -153,14 +153,12 @@ class Children:
         if collection == "operations":
             self.operations.cancel_work(name)
             return
-        table, runner = (
-            (self.jobs, self.scheduler) if collection == "customJobs" else (self.tuning_jobs, self.tuning)
-        )
-        job = table.get(number)
+        kind = self.kinds[collection]
+        job = kind.jobs.get(number)
         if job is not None and not job.terminal and not job.cancelled.is_set():
             # It may end meanwhile, or the disk be full: the next round looks again.
             with contextlib.suppress(WireError):
-                await runner.cancel(job)
+                await kind.runner.cancel(job)
 
     def _work(self, call: Call, again: bool) -> Callable[[Running], Awaitable[None]]:
         async def work(running: Running) -> None:

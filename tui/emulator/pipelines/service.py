@@ -33,14 +33,26 @@ from tui.emulator.pipelines.table import (
 from tui.emulator.rpc.methods import WireError, invalid
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import page_size, query_digest
-from tui.emulator.vertex.filter_fields import PIPELINE_JOB_FIELDS
-from tui.emulator.vertex.job_handlers import JobHandlers, JobType, Runner
+from tui.emulator.vertex.filter_fields import PIPELINE_STATE, derived_text, fields_of, text_field, time_field
+from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent, matching
-from tui.emulator.vertex.training_pipeline_service import SERVICE
 from tui.emulator.vertex.validate import resource_problems
 
+SERVICE = "google.cloud.aiplatform.v1.PipelineService"
 JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?")
+_FIELDS = fields_of(
+    PIPELINE_STATE,
+    template_uri=text_field("template_uri"),
+    pipeline_name=derived_text(lambda job: _name_in(job.pipeline_spec)),
+    end_time=time_field("end_time"),
+    update_time=time_field("update_time"),
+    schedule_name=text_field("schedule_name"),
+)
+"""What a filter may name: ListPipelineJobsRequest.filter without `metadata.*` and `run_as`.
+
+`schedule_name` is not in that docstring; the SDK filters by it.
+"""
 _ORDERS = ("create_time", "update_time", "end_time", "start_time")
 LARGEST_TEMPLATE = 10_000_000
 
@@ -51,16 +63,14 @@ class PipelineServer(JobHandlers[PipelineJob]):
     # docs/facts/vertex.md 11.3: a list has no job_detail.
     TYPE = JobType(
         SERVICE, pipeline_service, "PipelineJob", "pipeline", PipelineJobPb, PipelineRecord.COLLECTION,
-        PIPELINE_JOB_FIELDS, unlisted=("job_detail",),
+        _FIELDS, unlisted=("job_detail",),
     )  # fmt: skip
 
     def __init__(
-        self, table: PipelineTable, runner: Runner[PipelineJob], operations: Operations, state: StateDir
+        self, table: PipelineTable, runner: JobRunner[PipelineJob], operations: Operations, state: StateDir
     ) -> None:
-        super().__init__(table, runner)
-        self._table = table
-        self._operations = operations
-        self._state = state
+        super().__init__(table, runner, operations)
+        self._table, self._state = table, state
 
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The job is on disk before the reply."""
@@ -83,7 +93,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
     async def _create(self, parent: str, requested: Pb, id: str, run: ScheduledRun | None = None) -> Pb:
         record = PipelineRecord(*creation_parent(parent), id)
         job = await self._table.create(record, requested, run)
-        self._runner.admit(job)
+        self.runner.admit(job)
         return job.pb
 
     def checked(self, request: Pb, where: str = "pipeline_job") -> tuple[Pb, Pipeline]:
@@ -155,7 +165,7 @@ class PipelineServer(JobHandlers[PipelineJob]):
         digest = query_digest(request.parent, request.filter, request.order_by)
         start = int((read_token(request.page_token, digest, (int,)) or (0,))[0])
         found = sorted(
-            matching(self._table, request, PIPELINE_JOB_FIELDS),
+            matching(self._table, request, _FIELDS),
             key=lambda job: (_moment(job.pb, field), job.number),
             reverse=bool(way.strip()),
         )
@@ -172,6 +182,12 @@ def bad_id(asked: str) -> str:
 def _id_of(name: str) -> str:
     """A pipeline's name as the beginning of an id."""
     return (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "pipeline")[:100]
+
+
+def _name_in(spec: Pb) -> str:
+    """The name of the pipeline with this spec."""
+    info = spec.fields["pipelineInfo"].struct_value.fields if "pipelineInfo" in spec.fields else {}
+    return str(info["name"].string_value) if "name" in info else ""
 
 
 def _moment(pb: Pb, field: str) -> tuple[int, int]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import pipeline_job, pipeline_state
 
-from tui.emulator.database import Database, Pb, created_us
-from tui.emulator.experiments.store import NOTHING, Change
+from tui.emulator.database import NOTHING, Change, Pb, created_us
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
 from tui.emulator.pipelines.children import Child, NewChild
@@ -73,19 +72,23 @@ class PipelineJob(CancellableResource):
 class PipelineTable(ResourceTable[PipelineJob]):
     """Pipeline jobs by id, and in the order of their keys."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__()
-        self._database = database
+    TABLE, BODY, NUMBER, PB = "pipeline_jobs", "job", "number", PipelineJobPb
 
-    async def open(self) -> None:
-        """Read what the database has. Raises StorageFull."""
-        for project, location, id, number, body, state in await self._database.read(_read):
-            said = json.loads(state)
-            records = {path: _record(value) for path, value in said["records"].items()}
-            record = PipelineRecord(project, location, id)
-            job = PipelineJob(record, PipelineJobPb.FromString(body), number, said.get("scheduled"))
-            job.records, job.ids = records, said["ids"]
-            self.add(job)
+    def _read(self, db: sqlite3.Connection) -> Iterator[PipelineJob]:
+        rows = db.execute(
+            "SELECT project, location, id, number, job, tasks FROM pipeline_jobs ORDER BY number"
+        )
+        for project, location, id, number, body, text in rows:
+            tasks = json.loads(text)
+            job = PipelineJob(
+                PipelineRecord(project, location, id),
+                PipelineJobPb.FromString(body),
+                number,
+                tasks.get("scheduled"),
+            )
+            job.records = {path: _record(value) for path, value in tasks["records"].items()}
+            job.ids = tasks["ids"]
+            yield job
 
     async def create(
         self, record: PipelineRecord, requested: Pb, run: ScheduledRun | None = None
@@ -112,16 +115,6 @@ class PipelineTable(ResourceTable[PipelineJob]):
     async def delete(self, job: PipelineJob) -> None:
         """Delete a pipeline job; its tasks' custom jobs stay. Raises StorageFull."""
         await self.finish(self._delete(job))
-
-    def deletion(self, jobs: Sequence[PipelineJob]) -> Change:
-        """What deletes them all, to be made with other writes."""
-
-        def show() -> None:
-            for job in jobs:
-                if self.get(job.record.id) is job:
-                    self.remove(job)
-
-        return Change(lambda db: _delete_rows(db, jobs), show)
 
     def active_runs(self, schedule: str) -> int:
         """How many runs of a schedule have not ended."""
@@ -215,7 +208,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
 
     async def _delete(self, job: PipelineJob) -> None:
         async with job.lock:
-            change = self.deletion([job])
+            change = self.deletion(job)
             await self._database.write(change.write)
             change.show()
 
@@ -230,19 +223,6 @@ def cache_key(
     artifacts = {name: [one.get("uri") for one in found] for name, found in inputs.artifacts.items()}
     said = [*place, executor, dict(inputs.parameters), artifacts, dict(outputs)]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-def _delete_rows(db: sqlite3.Connection, jobs: Sequence[PipelineJob]) -> None:
-    db.executemany(
-        "DELETE FROM pipeline_jobs WHERE project = ? AND location = ? AND id = ?",
-        [(job.record.project, job.record.location, job.record.id) for job in jobs],
-    )
-
-
-def _read(db: sqlite3.Connection) -> list[tuple[str, str, str, int, bytes, str]]:
-    return list(
-        db.execute("SELECT project, location, id, number, job, tasks FROM pipeline_jobs ORDER BY number")
-    )
 
 
 def _json(record: Record) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from google.cloud.aiplatform_v1.types import operation as operation_types
@@ -29,7 +28,7 @@ from tui.emulator.resources.known import TYPE, PersistentResources, State, with_
 from tui.emulator.resources.pools import quota_needs, size
 from tui.emulator.resources.update import updated
 from tui.emulator.resources.validate import persistent_resource_problems
-from tui.emulator.rpc.methods import Method, Unary, WireError, failed_precondition, invalid, not_found
+from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.vertex.job_table import Job
 from tui.emulator.vertex.operations import Operations, Running, Work
@@ -75,10 +74,11 @@ class PersistentResourceService(ResourceServer):
         quotas: Quotas,
         scheduler: JobCanceller,
         config: EmulatorConfig,
+        checks: ActiveCheckFaults,
     ) -> None:
         super().__init__(PERSISTENT, store, operations)
         self._known, self._capacity, self._quotas = known, capacity, quotas
-        self._scheduler, self._config = scheduler, config
+        self._scheduler, self._config, self._checks = scheduler, config, checks
         self._lock = asyncio.Lock()
 
     def methods(self) -> list[Method]:
@@ -132,6 +132,8 @@ class PersistentResourceService(ResourceServer):
         return await self._start(found)
 
     async def get(self, request: Pb) -> Pb:
+        if self._checks.current.misses(request.name.rpartition("/")[2]):
+            raise not_found(TYPE, request.name)
         return self._shown(self.find(request.name))
 
     def rows(self, parent: str) -> Sequence[Pb]:
@@ -248,18 +250,3 @@ class PersistentResourceService(ResourceServer):
             pool.used_replica_count = used[pool.id]
             pool.replica_count = size(pool, used[pool.id])
         return found
-
-
-def with_faults(methods: Sequence[Method], faults: ActiveCheckFaults) -> list[Method]:
-    """The methods with the faults of a launch's checks, which read a resource."""
-
-    def get(read: Unary) -> Unary:
-        async def handle(request: Pb) -> Any:
-            if faults.current.misses(request.name.rpartition("/")[2]):
-                raise not_found(TYPE, request.name)
-            return await read(request)
-
-        return handle
-
-    found = [replace(m, unary=get(m.unary)) if m.name.startswith("Get") and m.unary else m for m in methods]
-    return faults.apply("resources", found)

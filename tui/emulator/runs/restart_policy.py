@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 from google.rpc import code_pb2
 
-from tui.emulator.database import Control
 from tui.emulator.runner.exit_codes import Meaning, meaning
 from tui.emulator.runner.plan import AttemptStatus
-from tui.emulator.vertex.job_table import State
+from tui.emulator.vertex.job_table import Control, State
 
 MAX_PREEMPTIONS = 6
 """Restarts of a Spot job (docs/facts/vertex.md 3.8)."""

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 from google.rpc import code_pb2
 
-from tui.emulator.database import StorageFull
+from tui.emulator.database import Change, StorageFull
 from tui.emulator.experiments.kinds import SCHEDULE
 from tui.emulator.experiments.resource_service import touched
-from tui.emulator.experiments.store import Change, ResourceStore
+from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.pipelines.table import ScheduledRun
 from tui.emulator.rpc.methods import WireError, internal
 from tui.emulator.schedules.due import Complete, Skip, Start, State, Wait, next_step, seconds, set_next, spent

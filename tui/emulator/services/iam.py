@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from typing import Any
 
 from google.cloud.iam_admin_v1.types import iam as iam_types
 from google.cloud.resourcemanager_v3.types import projects as project_types
@@ -24,14 +23,15 @@ ACCOUNTS = "google.iam.admin.v1.IAM"
 ACCOUNT = re.compile(r"projects/(?P<project>[^/]+)/serviceAccounts/(?P<email>[^/@]+@[^/]+)")
 ProjectPb = project_types.Project.pb()
 AccountPb = iam_types.ServiceAccount.pb()
+_TEST = iam_policy_pb2.TestIamPermissionsRequest, iam_policy_pb2.TestIamPermissionsResponse
 
 
 class Access:
     """The handlers."""
 
-    def __init__(self, config: EmulatorConfig, board: ActiveCheckFaults) -> None:
+    def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
         self._config = config
-        self._board = board
+        self._checks = checks
 
     async def get_project(self, request: Pb) -> Pb:
         project = _project("name", request.name)
@@ -57,7 +57,7 @@ class Access:
     def _granted(self, request: Pb) -> Pb:
         if any("*" in permission for permission in request.permissions):
             raise invalid(("permissions", "permissions have no wildcards"))
-        faults, refused = self._board.current, self._config.denied_permissions
+        faults, refused = self._checks.current, self._config.denied_permissions
         granted = [
             permission
             for permission in request.permissions
@@ -72,7 +72,7 @@ class Access:
             raise invalid((field, f"{name!r} is not of the form projects/P/serviceAccounts/EMAIL"))
         email = match["email"]
         known = any(fnmatch.fnmatchcase(email, pattern) for pattern in self._config.service_accounts)
-        if not known or self._board.current.misses(email):
+        if not known or self._checks.current.misses(email):
             raise not_found("iam.googleapis.com/ServiceAccount", name)
         return match["project"], email
 
@@ -83,17 +83,21 @@ def _project(field: str, name: str) -> str:
     return name.removeprefix("projects/")
 
 
-def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
-    """The RPCs of both services."""
-    here, pb = Access(config, board), iam_policy_pb2
-    test: tuple[Any, Any] = (pb.TestIamPermissionsRequest, pb.TestIamPermissionsResponse)
-    get_project, get_account = project_types.GetProjectRequest.pb(), iam_types.GetServiceAccountRequest.pb()
-    projects = [
-        Method(PROJECTS, "GetProject", get_project, ProjectPb, here.get_project),
-        Method(PROJECTS, "TestIamPermissions", *test, here.test_project),
+def project_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
+    """The RPCs of projects."""
+    access = Access(config, checks)
+    get = project_types.GetProjectRequest.pb()
+    return [
+        Method(PROJECTS, "GetProject", get, ProjectPb, access.get_project),
+        Method(PROJECTS, "TestIamPermissions", *_TEST, access.test_project),
     ]
-    accounts = [
-        Method(ACCOUNTS, "GetServiceAccount", get_account, AccountPb, here.get_account),
-        Method(ACCOUNTS, "TestIamPermissions", *test, here.test_account),
+
+
+def account_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
+    """The RPCs of service accounts."""
+    access = Access(config, checks)
+    get = iam_types.GetServiceAccountRequest.pb()
+    return [
+        Method(ACCOUNTS, "GetServiceAccount", get, AccountPb, access.get_account),
+        Method(ACCOUNTS, "TestIamPermissions", *_TEST, access.test_account),
     ]
-    return [*board.apply("projects", projects), *board.apply("accounts", accounts)]

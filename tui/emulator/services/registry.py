@@ -33,9 +33,9 @@ _IMAGE = re.compile(_PARENT + r"/dockerImages/(?P<package>[^/@]+)@(?P<digest>sha
 class Registry:
     """The handlers."""
 
-    def __init__(self, config: EmulatorConfig, board: ActiveCheckFaults) -> None:
+    def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
         self._config = config
-        self._board = board
+        self._checks = checks
 
     async def get_tag(self, request: Pb) -> Pb:
         match = _TAG.fullmatch(request.name)
@@ -44,7 +44,7 @@ class Registry:
         tags = self._tags(match)
         if tags is not None and match["tag"] not in tags:
             raise not_found("artifactregistry.googleapis.com/Tag", request.name)
-        if self._board.current.misses(f"{_path(match)}:{match['tag']}"):
+        if self._checks.current.misses(f"{_path(match)}:{match['tag']}"):
             raise not_found("artifactregistry.googleapis.com/Tag", request.name)
         return _tag(match, match["tag"])
 
@@ -73,7 +73,7 @@ class Registry:
     def _tags(self, match: re.Match[str]) -> Sequence[str] | None:
         """A package's tags in the configuration; `None` for any. Raises WireError for a missing package."""
         path = _path(match)
-        if self._board.current.misses(path):
+        if self._checks.current.misses(path):
             raise not_found("artifactregistry.googleapis.com/Package", path)
         for pattern, tags in self._config.registry.items():
             if fnmatch.fnmatchcase(path, pattern):
@@ -99,12 +99,11 @@ def _tag(match: re.Match[str], name: str) -> Pb:
     return TagPb(name=f"{package}/tags/{name}", version=f"{package}/versions/sha256:{digest}")
 
 
-def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
+def methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
     """The RPCs that read."""
-    here = Registry(config, board)
-    found = [
+    here = Registry(config, checks)
+    return [
         Method(SERVICE, "GetTag", tag.GetTagRequest.pb(), TagPb, here.get_tag),
         Method(SERVICE, "ListTags", tag.ListTagsRequest.pb(), ListResponse, here.list_tags),
         Method(SERVICE, "GetDockerImage", artifact.GetDockerImageRequest.pb(), ImagePb, here.get_image),
     ]
-    return board.apply("registry", found)

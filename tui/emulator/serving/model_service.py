@@ -24,10 +24,10 @@ from tui.emulator.faults import clock
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.serving.registry import DEFAULT, SHARED, Registry
 from tui.emulator.serving.validate import alias_problems, model_problems
+from tui.emulator.training_pipelines.inputs import read_custom_task
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.resource_table import timestamp
-from tui.emulator.vertex.training_pipeline_inputs import read_custom_task
 from tui.emulator.vertex.validate_pools import Problem
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time

@@ -8,16 +8,14 @@ trials.
 from __future__ import annotations
 
 from google.cloud.aiplatform_v1.types import job_service
-from google.longrunning import operations_pb2
 
 from tui.emulator.database import Pb
-from tui.emulator.interfaces import TuningJobPb, TuningJobRecord
 from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import invalid
-from tui.emulator.tuning.table import TuningJob, TuningJobTable
+from tui.emulator.tuning.table import TuningJob, TuningJobPb, TuningJobRecord, TuningJobTable
 from tui.emulator.tuning.validate import tuning_problems
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
-from tui.emulator.vertex.job_handlers import JobHandlers, JobType, Runner
+from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.job_service import SERVICE
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
@@ -34,21 +32,19 @@ class TuningServer(JobHandlers[TuningJob]):
     def __init__(
         self,
         table: TuningJobTable,
-        runner: Runner[TuningJob],
+        runner: JobRunner[TuningJob],
         operations: Operations,
         resources: PersistentResources,
     ) -> None:
-        super().__init__(table, runner)
-        self._table = table
-        self._operations = operations
-        self._resources = resources
+        super().__init__(table, runner, operations)
+        self._table, self._resources = table, resources
 
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The job is on disk before the reply."""
         project, location = creation_parent(request.parent)
         self.check(request)
         job = await self._table.create(project, location, request.hyperparameter_tuning_job)
-        self._runner.admit(job)
+        self.runner.admit(job)
         return job.pb
 
     def check(self, request: Pb) -> None:
@@ -61,6 +57,3 @@ class TuningServer(JobHandlers[TuningJob]):
         self._resources.check(
             requested.trial_job_spec, request.parent, "hyperparameter_tuning_job.trial_job_spec"
         )
-
-    async def _delete(self, job: TuningJob) -> operations_pb2.Operation:
-        return await self._operations.delete_tuning_job(self._table, job)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tui.emulator.database import Database, JobRow, Pb, TuningJobRow, put_tuning_job
-from tui.emulator.experiments.store import Change
+from google.cloud.aiplatform_v1.types import hyperparameter_tuning_job as tuning_job_types
+
+from tui.emulator.database import Change, Pb
 from tui.emulator.faults import clock
-from tui.emulator.interfaces import JobRecord, TuningJobPb, TuningJobRecord
-from tui.emulator.vertex.job_table import TERMINAL, Job, JobTable, State, new_job
+from tui.emulator.interfaces import ResourceRecord
+from tui.emulator.vertex.job_table import TERMINAL, Job, State
 from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable, timestamp
 
+TuningJobPb = tuning_job_types.HyperparameterTuningJob.pb()
+"""The plain protobuf class of a HyperparameterTuningJob."""
 _INPUT_FIELDS = (
     "display_name", "study_spec", "max_trial_count", "parallel_trial_count", "max_failed_trial_count",
     "trial_job_spec", "labels",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TuningJobRecord(ResourceRecord):
+    """Identity of a hyperparameter tuning job."""
+
+    COLLECTION = "hyperparameterTuningJobs"
 
 
 @dataclass(eq=False, slots=True)
@@ -31,15 +42,11 @@ class TuningJob(CancellableResource):
 class TuningJobTable(ResourceTable[TuningJob]):
     """Tuning jobs by id, and in the order of their keys."""
 
-    def __init__(self, database: Database, jobs: JobTable) -> None:
-        super().__init__()
-        self._database = database
-        self._jobs = jobs
+    TABLE, BODY, PB = "tuning_jobs", "job", TuningJobPb
 
-    def load(self, rows: list[TuningJobRow]) -> None:
-        """Take what the database had at the start."""
-        for row in rows:
-            self.add(TuningJob(row.record, row.pb))
+    def _read(self, db: sqlite3.Connection) -> Iterator[TuningJob]:
+        for id, project, location, body in db.execute("SELECT id, project, location, job FROM tuning_jobs"):
+            yield TuningJob(TuningJobRecord(project, location, str(id)), TuningJobPb.FromString(body))
 
     async def create(self, project: str, location: str, requested: Pb) -> TuningJob:
         """Store a new PENDING tuning job. It is on disk when this returns.
@@ -91,24 +98,26 @@ class TuningJobTable(ResourceTable[TuningJob]):
         pb.create_time.CopyFrom(now)
         pb.update_time.CopyFrom(now)
         job = TuningJob(record, pb)
-        return job, Change(lambda db: put_tuning_job(db, TuningJobRow(record, pb)), lambda: self.add(job))
+        return job, Change(lambda db: _put(db, record, pb), lambda: self.add(job))
 
     async def _update(self, job: TuningJob, change: Callable[[Pb], None]) -> None:
         async with job.lock:
             pb = _changed(job.pb, change)
-            await self._database.save_tuning_job(TuningJobRow(job.record, pb))
+            await self._database.write(lambda db: _put(db, job.record, pb))
             job.show(pb)
 
     async def _add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> Job:
-        number = await self._database.next_id()
-        record = JobRecord(job.record.project, job.record.location, str(number))
-        child = new_job(record, custom_job)
+        child: Job
+        child, addition = await self._jobs.prepare(job.record.project, job.record.location, custom_job)
         async with job.lock:
-            pb = _changed(job.pb, lambda pb: change(pb, record.name))
-            await self._database.save_tuning_job(
-                TuningJobRow(job.record, pb), [JobRow(record, child.pb, child.control)]
-            )
-            self._jobs.add(child)
+            pb = _changed(job.pb, lambda pb: change(pb, child.record.name))
+
+            def write(db: sqlite3.Connection) -> None:
+                addition.write(db)
+                _put(db, job.record, pb)
+
+            await self._database.write(write)
+            addition.show()
             job.pb = pb
         return child
 
@@ -119,3 +128,8 @@ def _changed(pb: Pb, change: Callable[[Pb], None]) -> Pb:
     change(found)
     found.update_time.CopyFrom(timestamp(clock.time()))
     return found
+
+
+def _put(db: sqlite3.Connection, record: TuningJobRecord, pb: Pb) -> None:
+    values = int(record.id), record.project, record.location, pb.SerializeToString()
+    db.execute("INSERT OR REPLACE INTO tuning_jobs VALUES (?,?,?,?)", values)

@@ -10,6 +10,7 @@ takes != and : too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import job_state, pipeline_state, schedule
@@ -55,12 +56,6 @@ def _pipeline_request(resource: Pb) -> Any:
     return resource.WhichOneof("request") == "create_pipeline_job_request" or MISSING
 
 
-def _pipeline_name(resource: Pb) -> str:
-    fields = resource.pipeline_spec.fields
-    info = fields["pipelineInfo"].struct_value.fields if "pipelineInfo" in fields else {}
-    return str(info["name"].string_value) if "name" in info else ""
-
-
 def _label(rest: tuple[str, ...]) -> Field[Pb]:
     if len(rest) != 1:
         name = ".".join(("labels", *rest))
@@ -78,7 +73,23 @@ def _time(name: str, values: Ordered = _TIME) -> Field[Pb]:
     return Field(get, values)
 
 
-def _table(state: Field[Pb], labels: bool = True, **more: Field[Pb]) -> FieldTable[Pb]:
+def text_field(name: str) -> Field[Pb]:
+    """A text of the resource."""
+    return derived_text(lambda resource: getattr(resource, name))
+
+
+def derived_text(read: Callable[[Pb], str]) -> Field[Pb]:
+    """A text that `read` finds in the resource."""
+    return Field(read, _TEXT)
+
+
+def time_field(name: str) -> Field[Pb]:
+    """A time that counts as the epoch where it is not set."""
+    return Field(lambda resource: _nanoseconds(getattr(resource, name)), _TIME)
+
+
+def fields_of(state: Field[Pb], labels: bool = True, **more: Field[Pb]) -> FieldTable[Pb]:
+    """The fields of a kind: display name, state, creation and `more`."""
     fields: dict[str, FieldEntry[Pb]] = {
         "display_name": Field(lambda resource: resource.display_name, _TEXT),
         "state": state,
@@ -101,24 +112,9 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-CUSTOM_JOB_FIELDS = _table(_state("job state", job_state.JobState, "JOB_STATE_RUNNING"))
-TRAINING_PIPELINE_FIELDS = _table(
-    _state("pipeline state", pipeline_state.PipelineState, "PIPELINE_STATE_RUNNING"),
-    training_task_definition=Field(lambda resource: resource.training_task_definition, _TEXT),
-)
-PIPELINE_JOB_FIELDS = _table(
-    _state("pipeline state", pipeline_state.PipelineState, "PIPELINE_STATE_RUNNING"),
-    template_uri=Field(lambda resource: resource.template_uri, _TEXT),
-    pipeline_name=Field(_pipeline_name, _TEXT),
-    end_time=Field(lambda resource: _nanoseconds(resource.end_time), _TIME),
-    update_time=Field(lambda resource: _nanoseconds(resource.update_time), _TIME),
-    schedule_name=Field(lambda resource: resource.schedule_name, _TEXT),
-)
-"""After ListPipelineJobsRequest.filter, without `metadata.*` and `run_as`.
-
-`schedule_name` is not in that docstring; the SDK filters by it.
-"""
-SCHEDULE_FIELDS = _table(
+CUSTOM_JOB_FIELDS = fields_of(_state("job state", job_state.JobState, "JOB_STATE_RUNNING"))
+PIPELINE_STATE = _state("pipeline state", pipeline_state.PipelineState, "PIPELINE_STATE_RUNNING")
+SCHEDULE_FIELDS = fields_of(
     _state("state of a schedule", schedule.Schedule.State, "ACTIVE"),
     labels=False,
     start_time=_time("start_time"),

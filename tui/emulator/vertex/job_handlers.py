@@ -17,16 +17,24 @@ from google.protobuf import empty_pb2
 
 from tui.emulator.database import Pb
 from tui.emulator.filters import FieldTable
+from tui.emulator.interfaces import JobRecord
 from tui.emulator.rpc.methods import Method, failed_precondition
 from tui.emulator.rpc.paging import keep_only, mask_fields
+from tui.emulator.vertex.operations import Operations, log_record
 from tui.emulator.vertex.resource_requests import find, list_page
 from tui.emulator.vertex.resource_table import R, ResourceTable
 
 R_contra = TypeVar("R_contra", contravariant=True)
 
 
-class Runner(Protocol[R_contra]):
+class JobRunner(Protocol[R_contra]):
     """What runs the jobs of one kind."""
+
+    def adopt(self) -> None:
+        """Resume every job that had not ended when the last emulator stopped."""
+
+    async def close(self) -> None:
+        """Stop running jobs; the next emulator resumes them."""
 
     def admit(self, job: R_contra, /) -> None:
         """Run a stored job to its end."""
@@ -58,18 +66,23 @@ class JobType:
         """The field of a list's reply, e.g. `custom_jobs`."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", self.name).lower() + "s"
 
+    @property
+    def resource_type(self) -> str:
+        return f"aiplatform.googleapis.com/{self.name}"
+
     def message(self, name: str) -> Any:
         """The class of a request or a reply."""
         return getattr(self.types, name).pb()
 
 
 class JobHandlers(ABC, Generic[R]):
-    """Handlers of one kind of job. They take and return plain protobuf. A subclass creates and deletes."""
+    """Handlers of one kind of job. They take and return plain protobuf. A subclass creates."""
 
     TYPE: JobType
 
-    def __init__(self, table: ResourceTable[R], runner: Runner[R]) -> None:
-        self._jobs, self._runner = table, runner
+    def __init__(self, table: ResourceTable[R], runner: JobRunner[R], operations: Operations) -> None:
+        self.jobs, self.runner = table, runner
+        self._operations = operations
 
     def methods(self) -> list[Method]:
         """The RPCs served here."""
@@ -113,7 +126,7 @@ class JobHandlers(ABC, Generic[R]):
                 f"The {self.TYPE.title} {job.record.name} has ended ({job.state_name}); "
                 "it can't be cancelled.",
             )
-        await self._runner.cancel(job)
+        await self.runner.cancel(job)
         return empty_pb2.Empty()
 
     async def delete(self, request: Pb) -> operations_pb2.Operation:
@@ -128,12 +141,17 @@ class JobHandlers(ABC, Generic[R]):
 
     def find(self, name: str) -> R:
         """The job of that name. Raises WireError."""
-        kind = f"aiplatform.googleapis.com/{self.TYPE.name}"
-        return find(self._jobs, self.TYPE.collection, kind, name)
+        return find(self.jobs, self.TYPE.collection, self.TYPE.resource_type, name)
 
     def _page(self, request: Pb) -> tuple[Sequence[R], str]:
-        return list_page(self._jobs, request, self.TYPE.fields)
+        return list_page(self.jobs, request, self.TYPE.fields)
 
-    @abstractmethod
     async def _delete(self, job: R) -> operations_pb2.Operation:
-        """Delete a job that has ended."""
+        """Delete a job that has ended; the custom jobs that it started stay."""
+        return await self._operations.delete_ended(
+            self.jobs, job, self.TYPE.resource_type, lambda: self._unused_log(job)
+        )
+
+    def _unused_log(self, job: R) -> JobRecord | None:
+        """The log that nothing needs once this job is deleted."""
+        return log_record(job.record)

@@ -7,21 +7,25 @@ for Vertex: cancelling an ended job and deleting one that has not ended are FAIL
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from google.cloud.aiplatform_v1.types import job_service
 from google.longrunning import operations_pb2
 
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb, JobRecord
-from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
-from tui.emulator.vertex.job_handlers import JobHandlers, JobType, Runner
+from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.validate import job_problems
 
 SERVICE = "google.cloud.aiplatform.v1.JobService"
+
+CheckResource = Callable[[Pb, str, str], None]
+"""Refuses a job spec whose persistent resource can't run it, by the request's parent and the spec's path."""
 
 
 class JobServer(JobHandlers[Job]):
@@ -32,12 +36,10 @@ class JobServer(JobHandlers[Job]):
     )
 
     def __init__(
-        self, table: JobTable, runner: Runner[Job], operations: Operations, resources: PersistentResources
+        self, table: JobTable, runner: JobRunner[Job], operations: Operations, check_resource: CheckResource
     ) -> None:
-        super().__init__(table, runner)
-        self._table = table
-        self._operations = operations
-        self._resources = resources
+        super().__init__(table, runner, operations)
+        self._table, self._check_resource = table, check_resource
 
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The job is on disk before the reply."""
@@ -45,10 +47,10 @@ class JobServer(JobHandlers[Job]):
         problems = job_problems(request.custom_job, location)
         if problems:
             raise invalid(*problems)
-        self._resources.check(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
+        self._check_resource(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
         job = await self._table.create(project, location, request.custom_job)
-        self._runner.admit(job)
+        self.runner.admit(job)
         return job.pb
 
     async def _delete(self, job: Job) -> operations_pb2.Operation:
-        return await self._operations.delete_job(job)
+        return await self._operations.delete_job(self._table, job)

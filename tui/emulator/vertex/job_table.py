@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from google.cloud.aiplatform_v1.types import job_state
 
-from tui.emulator.database import Control, Database, JobRow, Pb, put_job
-from tui.emulator.experiments.store import Change
+from tui.emulator.database import Change, Pb, created_us
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable, timestamp
@@ -26,6 +26,23 @@ TERMINAL: frozenset[int] = frozenset(
     }
 )
 """States that no job leaves (docs/facts/vertex.md 1.10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The scheduler's state of a job beside its resource.
+
+    `attempt` counts from 1. `preemptions` and `crashes` count the restarts by cause.
+    `port` and `ports` are the block that the attempt uses (0, 0 for none). `events` is the number of
+    the attempt's runner events that are in the log already.
+    """
+
+    attempt: int = 1
+    preemptions: int = 0
+    crashes: int = 0
+    port: int = 0
+    ports: int = 0
+    events: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -47,14 +64,17 @@ class Job(CancellableResource):
 class JobTable(ResourceTable[Job]):
     """Custom jobs by id, and in the order of their keys."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__()
-        self._database = database
+    TABLE, BODY, PB = "jobs", "job", CustomJobPb
 
-    def load(self, rows: list[JobRow]) -> None:
-        """Take what the database had at the start."""
-        for row in rows:
-            self.add(Job(row.record, row.pb, row.control))
+    def _read(self, db: sqlite3.Connection) -> Iterator[Job]:
+        rows = db.execute(
+            "SELECT id, project, location, job, attempt, preemptions, crashes, port, ports, events FROM jobs"
+        )
+        for id, project, location, body, *control in rows:
+            yield Job(JobRecord(project, location, str(id)), CustomJobPb.FromString(body), Control(*control))
+
+    def custom_job_of(self, resource: Job) -> Job:
+        return resource
 
     def counts(self) -> dict[str, int]:
         """Number of jobs by state name, without the common prefix."""
@@ -90,8 +110,11 @@ class JobTable(ResourceTable[Job]):
         """
         number = await self._database.next_id()
         job = new_job(JobRecord(project, location, str(number)), custom_job)
-        row = JobRow(job.record, job.pb, job.control)
-        return job, Change(lambda db: put_job(db, row), lambda: self.add(job))
+        return job, self.addition(job)
+
+    def addition(self, job: Job) -> Change:
+        """Add a new job, to be made together with other writes."""
+        return Change(lambda db: put_job(db, job.record, job.pb, job.control), lambda: self.add(job))
 
     async def _update(self, job: Job, change: Callable[[Pb], None] | None, control: dict[str, int]) -> None:
         async with job.lock:
@@ -105,7 +128,7 @@ class JobTable(ResourceTable[Job]):
                 pb.web_access_uris.clear()
             # Only declared counters come here; `replace` refuses any other name.
             new: Control = replace(job.control, **control)
-            await self._database.save_job(JobRow(job.record, pb, new))
+            await self._database.write(lambda db: put_job(db, job.record, pb, new))
             job.control = new
             job.show(pb)
             job.changed.set()
@@ -127,3 +150,13 @@ def new_job(record: JobRecord, custom_job: Pb) -> Job:
     pb.create_time.CopyFrom(now)
     pb.update_time.CopyFrom(now)
     return Job(record, pb, Control())
+
+
+def put_job(db: sqlite3.Connection, record: JobRecord, pb: Pb, control: Control) -> None:
+    """Insert or replace one job in the transaction of `db`."""
+    values = (
+        int(record.id), record.project, record.location, created_us(pb), pb.state,
+        pb.SerializeToString(), control.attempt, control.preemptions, control.crashes,
+        control.port, control.ports, control.events,
+    )  # fmt: skip
+    db.execute(f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * len(values))})", values)

@@ -24,8 +24,7 @@ from google.longrunning import operations_pb2
 from google.protobuf import any_pb2, empty_pb2
 from google.rpc import code_pb2, status_pb2
 
-from tui.emulator.database import Database, OperationRow, Pb, put_operation
-from tui.emulator.experiments.store import NOTHING, Change
+from tui.emulator.database import NOTHING, Change, Database, Pb
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, ResourceRecord
 from tui.emulator.paths import StateDir
@@ -34,14 +33,11 @@ from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import page_size, query_digest
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.resource_table import R, ResourceTable, timestamp
-from tui.emulator.vertex.training_pipeline_table import TrainingPipeline, TrainingPipelineTable
 
 log = logging.getLogger(__name__)
 
 SERVICE = "google.longrunning.Operations"
 CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
-TRAINING_PIPELINE_KIND = "aiplatform.googleapis.com/TrainingPipeline"
-TUNING_JOB_KIND = "aiplatform.googleapis.com/HyperparameterTuningJob"
 DELETE_SECONDS = 0.5
 """Seconds that a deletion waits for its files, so that most replies are `done` at once."""
 NO_SUBJECT = "0"
@@ -64,6 +60,16 @@ _INTERRUPTED = (
     "The emulator ended while it worked on this. Read the resource: unless it says otherwise, nothing was "
     "changed; then call again."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """One long-running operation and the id of the resource that it is about."""
+
+    project: str
+    location: str
+    subject_id: str
+    operation: operations_pb2.Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +105,10 @@ class Operations:
     def __init__(
         self,
         database: Database,
-        table: JobTable,
         state: StateDir,
         forget: Callable[[JobRecord], Awaitable[None]],
     ) -> None:
         self._database = database
-        self._table = table
         self._state = state
         self._forget = forget
         self._rows: dict[str, OperationRow] = {}
@@ -117,9 +121,13 @@ class Operations:
         self._ending: set[str] = set()
         """Numbers of those whose end is being stored: it is too late to cancel them."""
 
-    def load(self, rows: list[OperationRow]) -> None:
-        """Load the operations and resume unfinished deletions of jobs."""
-        for row in rows:
+    async def open(self) -> None:
+        """Load the operations and resume unfinished deletions of jobs.
+
+        Raises:
+            DatabaseError: when they can't be read.
+        """
+        for row in await self._database.load(read_operations):
             number = _number(row.operation.name)
             self._rows[number] = row
             if row.operation.done:
@@ -202,7 +210,7 @@ class Operations:
             stored.operation.response.Pack(plan)
 
         def write(db: sqlite3.Connection) -> None:
-            put_operation(db, stored)
+            _put(db, stored)
 
         return row, Change(write, lambda: self._rows.update({number: row}))
 
@@ -272,30 +280,25 @@ class Operations:
 
     async def _store_end(self, row: OperationRow, reply: Any, error: Any, change: Change) -> None:
         ended = _ended(row, reply, error)
-        await self._database.save_operation(ended, also=change.write)
+        await self._save(ended, change)
         change.show()
         self._rows[_number(row.operation.name)] = ended
 
-    async def delete_job(self, job: Job) -> operations_pb2.Operation:
-        """Delete an ended job: its row at once, its log and files soon after."""
+    async def delete_job(self, table: JobTable, job: Job) -> operations_pb2.Operation:
+        """Delete an ended custom job: its row at once, its log and files soon after."""
         # Shielded: disk and memory must agree even if the client disconnects.
-        number = await asyncio.shield(asyncio.ensure_future(self._delete_job(job)))
+        number = await asyncio.shield(asyncio.ensure_future(self._delete_job(table, job)))
         task = self._tasks.get(number)
         if task is not None:
             await asyncio.wait({task}, timeout=DELETE_SECONDS)
         return self._rows[number].operation
 
-    async def delete_training_pipeline(
-        self, table: TrainingPipelineTable, pipeline: TrainingPipeline
+    async def delete_ended(
+        self, table: ResourceTable[R], resource: R, kind: str, unused_log: Callable[[], JobRecord | None]
     ) -> operations_pb2.Operation:
-        """Delete an ended training pipeline; its custom job stays."""
-        deletion = self._delete_pipeline(table, pipeline)
+        """Delete an ended resource of type `kind`, and the log that nothing needs after that."""
+        deletion = self._delete(table, resource, kind, unused_log)
         number = await asyncio.shield(asyncio.ensure_future(deletion))
-        return self._rows[number].operation
-
-    async def delete_tuning_job(self, table: ResourceTable[R], job: R) -> operations_pb2.Operation:
-        """Delete an ended tuning job and its own log; the custom jobs of its trials stay."""
-        number = await asyncio.shield(asyncio.ensure_future(self._delete_tuning_job(table, job)))
         return self._rows[number].operation
 
     async def done(self, project: str, location: str, reply: Pb) -> operations_pb2.Operation:
@@ -315,22 +318,28 @@ class Operations:
         await self._end(row, reply=reply, change=change)
         return self._rows[_number(row.operation.name)].operation
 
-    async def _delete_tuning_job(self, table: ResourceTable[R], job: R) -> str:
-        number = await self._delete_row(table, job, TUNING_JOB_KIND, done=True)
-        await self._forget(log_record(job.record))
+    async def _delete(
+        self, table: ResourceTable[R], resource: R, kind: str, unused_log: Callable[[], JobRecord | None]
+    ) -> str:
+        number = await self._delete_row(table, resource, kind, done=True)
+        log_of = unused_log()
+        if log_of is not None:
+            await self._forget(log_of)
         return number
 
-    async def _delete_pipeline(self, table: TrainingPipelineTable, pipeline: TrainingPipeline) -> str:
-        number = await self._delete_row(table, pipeline, TRAINING_PIPELINE_KIND, done=True)
-        if self._table.get(pipeline.job_id) is None:
-            # The log of its custom job, which was deleted before, stayed for it.
-            await self._forget(replace(log_record(pipeline.record), id=pipeline.job_id))
-        return number
-
-    async def _delete_job(self, job: Job) -> str:
-        number = await self._delete_row(self._table, job, CUSTOM_JOB_KIND, done=False)
+    async def _delete_job(self, table: JobTable, job: Job) -> str:
+        number = await self._delete_row(table, job, CUSTOM_JOB_KIND, done=False)
         self._tasks[number] = asyncio.create_task(self._finish(number))
         return number
+
+    async def _save(self, row: OperationRow, change: Change = NOTHING) -> None:
+        """Insert or replace an operation, and make `change` in the same transaction. Raises StorageFull."""
+
+        def write(db: sqlite3.Connection) -> None:
+            _put(db, row)
+            change.write(db)
+
+        await self._database.write(write)
 
     async def _delete_row(self, table: ResourceTable[R], resource: R, kind: str, *, done: bool) -> str:
         """Replace the resource's row by an operation; return the operation's number."""
@@ -350,9 +359,10 @@ class Operations:
             metadata.generic_metadata.update_time.CopyFrom(now)
             operation.metadata.Pack(metadata)
             row = OperationRow(record.project, record.location, record.id, operation)
-            await self._database.save_operation(row, delete=record)
+            deletion = table.deletion(resource)
+            await self._save(row, deletion)
             self._rows[number] = row
-            table.remove(resource)
+            deletion.show()
         return number
 
     async def _finish(self, number: str) -> None:
@@ -377,7 +387,7 @@ class Operations:
         done.metadata.Pack(metadata)
         finished = OperationRow(row.project, row.location, row.subject_id, done)
         try:
-            await self._database.save_operation(finished)
+            await self._save(finished)
         except WireError as error:
             # The files are deleted, which the next start finds out; only the operation could not be stored.
             log.warning("%s", error.message)
@@ -443,7 +453,9 @@ class Operations:
         if not row.operation.done:
             raise WireError(code_pb2.FAILED_PRECONDITION, f"The operation {request.name} is not done yet.")
         number = _number(row.operation.name)
-        await self._database.delete_operation(number)
+        await self._database.write(
+            lambda db: db.execute("DELETE FROM operations WHERE id = ?", (int(number),))
+        )
         self._rows.pop(number, None)
         return empty_pb2.Empty()
 
@@ -485,3 +497,21 @@ def _ended(row: OperationRow, reply: Any, error: Any) -> OperationRow:
 def _remove_tree(path: Path) -> None:
     if path.exists():
         shutil.rmtree(path)
+
+
+def read_operations(db: sqlite3.Connection) -> list[OperationRow]:
+    """Decode all stored operations."""
+    rows = db.execute("SELECT project, location, job, operation FROM operations")
+    return [
+        OperationRow(project, location, str(subject_id), operations_pb2.Operation.FromString(body))
+        for project, location, subject_id, body in rows
+    ]
+
+
+def _put(db: sqlite3.Connection, row: OperationRow) -> None:
+    """Insert or replace one operation in the transaction of `db`."""
+    values = (
+        int(_number(row.operation.name)), row.project, row.location, int(row.subject_id),
+        row.operation.SerializeToString(),
+    )  # fmt: skip
+    db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)

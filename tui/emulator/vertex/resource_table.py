@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from collections.abc import Coroutine, Iterator
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from google.protobuf import timestamp_pb2
 
-from tui.emulator.database import Pb, created_us
-from tui.emulator.interfaces import ResourceRecord
+from tui.emulator.database import Change, Database, Pb, created_us
+from tui.emulator.interfaces import JobRecord, ResourceRecord
 
 T = TypeVar("T")
 Key = tuple[int, int]
@@ -76,13 +78,59 @@ class CancellableResource(Resource):
 R = TypeVar("R", bound=Resource)
 
 
-class ResourceTable(Generic[R]):
-    """The one place where resources of a kind are added, altered and removed."""
+class ResourceTable(ABC, Generic[R]):
+    """The one place that adds, alters and removes resources of a kind; each change is on disk first."""
 
-    def __init__(self) -> None:
+    TABLE: ClassVar[str]
+    """Table of the database, whose column `id` has the resources' ids."""
+    BODY: ClassVar[str]
+    """Its column with the serialized resources."""
+    NUMBER: ClassVar[str] = "id"
+    """Its column with the numbers that `Database.next_id` gave."""
+    PB: ClassVar[Any]
+    """The plain protobuf class."""
+
+    def __init__(self, database: Database, custom_jobs: Any = None) -> None:
+        """`custom_jobs` is the table of those, for a kind whose jobs start some."""
+        self._database, self._jobs = database, custom_jobs
         self._by_id: dict[str, R] = {}
         self._order: list[tuple[Key, R]] = []
         self._writes: set[asyncio.Task[Any]] = set()
+
+    async def open(self) -> None:
+        """Take what the database has.
+
+        Raises:
+            DatabaseError: when it can't be read.
+        """
+        for resource in await self._database.load(lambda db: list(self._read(db))):
+            self.add(resource)
+
+    @abstractmethod
+    def _read(self, db: sqlite3.Connection) -> Iterable[R]:
+        """Decode the rows."""
+
+    def deletion(self, *resources: R) -> Change:
+        """Delete these resources, to be made together with other writes."""
+
+        def write(db: sqlite3.Connection) -> None:
+            rows = [(resource.record.id,) for resource in resources]
+            db.executemany(f"DELETE FROM {self.TABLE} WHERE id = ?", rows)
+
+        def show() -> None:
+            for resource in resources:
+                if self.get(resource.record.id) is resource:
+                    self.remove(resource)
+
+        return Change(write, show)
+
+    def custom_job_of(self, resource: R) -> Any:
+        """The custom job that does the work of this resource, if exactly one does."""
+        return None
+
+    def needs_log(self, job: JobRecord) -> bool:
+        """Whether the log of this custom job is the log of one of these resources too."""
+        return False
 
     def get(self, resource_id: str) -> R | None:
         return self._by_id.get(resource_id)

@@ -35,14 +35,6 @@ def job_problems(custom_job: Pb, location: str) -> list[Problem]:
     ]
 
 
-def training_pipeline_problems(pipeline: Pb, job_spec: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a training pipeline whose task inputs say `job_spec`; empty for a good one."""
-    return [
-        *below("training_pipeline", resource_problems(pipeline, location)),
-        *below("training_pipeline.training_task_inputs", spec_problems(job_spec)),
-    ]
-
-
 def resource_problems(resource: Pb, location: str) -> Iterator[Problem]:
     """Problems of the name, the labels and the key; paths are relative to the resource."""
     for rule in _RESOURCE_RULES:

@@ -7,24 +7,34 @@ job; labels are not handed on to the custom job.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from google.cloud.aiplatform_v1.types import pipeline_service
-from google.longrunning import operations_pb2
 
 from tui.emulator.database import Pb
-from tui.emulator.interfaces import TrainingPipelinePb, TrainingPipelineRecord
+from tui.emulator.interfaces import JobRecord
 from tui.emulator.resources.known import PersistentResources
 from tui.emulator.rpc.methods import invalid
-from tui.emulator.vertex.filter_fields import TRAINING_PIPELINE_FIELDS
-from tui.emulator.vertex.job_handlers import JobHandlers, JobType, Runner
-from tui.emulator.vertex.operations import Operations
+from tui.emulator.training_pipelines.inputs import read_custom_task
+from tui.emulator.training_pipelines.table import (
+    TrainingPipeline,
+    TrainingPipelinePb,
+    TrainingPipelineRecord,
+    TrainingPipelineTable,
+)
+from tui.emulator.vertex.filter_fields import PIPELINE_STATE, fields_of, text_field
+from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
+from tui.emulator.vertex.operations import Operations, log_record
 from tui.emulator.vertex.resource_requests import creation_parent
-from tui.emulator.vertex.training_pipeline_inputs import read_custom_task
-from tui.emulator.vertex.training_pipeline_table import TrainingPipeline, TrainingPipelineTable
-from tui.emulator.vertex.validate import training_pipeline_problems
+from tui.emulator.vertex.validate import below, resource_problems, spec_problems
+from tui.emulator.vertex.validate_pools import Problem
 
 SERVICE = "google.cloud.aiplatform.v1.PipelineService"
+TRAINING_PIPELINE_FIELDS = fields_of(
+    PIPELINE_STATE, training_task_definition=text_field("training_task_definition")
+)
+"""What a filter may name, after ListTrainingPipelinesRequest.filter."""
 
 
 class TrainedModels(Protocol):
@@ -45,30 +55,37 @@ class TrainingPipelineServer(JobHandlers[TrainingPipeline]):
     def __init__(
         self,
         table: TrainingPipelineTable,
-        runner: Runner[TrainingPipeline],
+        runner: JobRunner[TrainingPipeline],
         operations: Operations,
         resources: PersistentResources,
         models: TrainedModels,
     ) -> None:
-        super().__init__(table, runner)
-        self._table = table
-        self._operations = operations
-        self._resources = resources
-        self._models = models
+        super().__init__(table, runner, operations)
+        self._table, self._resources, self._models = table, resources, models
 
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The pipeline and its custom job are on disk before the reply."""
         project, location = creation_parent(request.parent)
         requested = request.training_pipeline
         job_spec = read_custom_task(requested)
-        problems = training_pipeline_problems(requested, job_spec, location)
+        problems = _problems(requested, job_spec, location)
         if problems:
             raise invalid(*problems)
         self._resources.check(job_spec, request.parent, "training_pipeline.training_task_inputs")
         self._models.check_trained(request.parent, requested)
         pipeline = await self._table.create(project, location, requested, job_spec)
-        self._runner.admit(pipeline)
+        self.runner.admit(pipeline)
         return pipeline.pb
 
-    async def _delete(self, job: TrainingPipeline) -> operations_pb2.Operation:
-        return await self._operations.delete_training_pipeline(self._table, job)
+    def _unused_log(self, job: TrainingPipeline) -> JobRecord | None:
+        # The log of its custom job, if that was deleted before, stayed for the pipeline.
+        deleted = self._table.custom_job_of(job) is None
+        return replace(log_record(job.record), id=job.job_id) if deleted else None
+
+
+def _problems(pipeline: Pb, job_spec: Pb, location: str) -> list[Problem]:
+    """Every reason to refuse a training pipeline whose task inputs are `job_spec`; empty for a good one."""
+    return [
+        *below("training_pipeline", resource_problems(pipeline, location)),
+        *below("training_pipeline.training_task_inputs", spec_problems(job_spec)),
+    ]

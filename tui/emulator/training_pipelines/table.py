@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from google.cloud.aiplatform_v1.types import pipeline_state
+from google.cloud.aiplatform_v1.types import training_pipeline as training_pipeline_types
 
-from tui.emulator.database import Database, JobRow, Pb, TrainingPipelineRow
+from tui.emulator.database import Pb
 from tui.emulator.faults import clock
-from tui.emulator.interfaces import CustomJobPb, JobRecord, TrainingPipelinePb, TrainingPipelineRecord
-from tui.emulator.vertex.job_table import JobTable, new_job
+from tui.emulator.interfaces import CustomJobPb, JobRecord, ResourceRecord
+from tui.emulator.vertex.job_table import Job
 from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
 
 State = pipeline_state.PipelineState
+TrainingPipelinePb = training_pipeline_types.TrainingPipeline.pb()
+"""The plain protobuf class of a TrainingPipeline."""
 _INPUT_FIELDS = (
     "display_name", "training_task_definition", "training_task_inputs", "labels", "model_id",
     "parent_model",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPipelineRecord(ResourceRecord):
+    """Identity of a training pipeline."""
+
+    COLLECTION = "trainingPipelines"
 
 
 @dataclass(eq=False, slots=True)
@@ -35,15 +46,20 @@ class TrainingPipeline(Resource):
 class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
     """Training pipelines by id, and in the order of their keys."""
 
-    def __init__(self, database: Database, jobs: JobTable) -> None:
-        super().__init__()
-        self._database = database
-        self._jobs = jobs
+    TABLE, BODY, PB = "training_pipelines", "pipeline", TrainingPipelinePb
 
-    def load(self, rows: list[TrainingPipelineRow]) -> None:
-        """Take what the database had at the start."""
-        for row in rows:
-            self.add(TrainingPipeline(row.record, row.pb, row.job_id))
+    def _read(self, db: sqlite3.Connection) -> Iterator[TrainingPipeline]:
+        rows = db.execute("SELECT id, project, location, pipeline, job FROM training_pipelines")
+        for id, project, location, body, job_id in rows:
+            record = TrainingPipelineRecord(project, location, str(id))
+            yield TrainingPipeline(record, TrainingPipelinePb.FromString(body), str(job_id))
+
+    def custom_job_of(self, resource: TrainingPipeline) -> Job | None:
+        job: Job | None = self._jobs.get(resource.job_id)
+        return job
+
+    def needs_log(self, job: JobRecord) -> bool:
+        return any(pipeline.job_id == job.id for pipeline in self.all())
 
     async def create(self, project: str, location: str, requested: Pb, job_spec: Pb) -> TrainingPipeline:
         """Store a new training pipeline and its custom job, both QUEUED, in one transaction.
@@ -62,17 +78,19 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
         await self.finish(self._update(pipeline, change))
 
     async def _create(self, project: str, location: str, requested: Pb, job_spec: Pb) -> TrainingPipeline:
-        number, job_number = await self._database.next_id(), await self._database.next_id()
-        record = TrainingPipelineRecord(project, location, str(number))
+        record = TrainingPipelineRecord(project, location, str(await self._database.next_id()))
         custom_job = CustomJobPb(display_name=f"{requested.display_name}-custom-job", job_spec=job_spec)
         if requested.HasField("encryption_spec"):
             custom_job.encryption_spec.CopyFrom(requested.encryption_spec)
-        job = new_job(JobRecord(project, location, str(job_number)), custom_job)
+        job, addition = await self._jobs.prepare(project, location, custom_job)
         pipeline = TrainingPipeline(record, _new_pb(record, requested, job.record), job.record.id)
-        await self._database.create_training_pipeline(
-            TrainingPipelineRow(record, pipeline.pb, pipeline.job_id), JobRow(job.record, job.pb, job.control)
-        )
-        self._jobs.add(job)
+
+        def write(db: sqlite3.Connection) -> None:
+            addition.write(db)
+            _put(db, pipeline, pipeline.pb)
+
+        await self._database.write(write)
+        addition.show()
         self.add(pipeline)
         return pipeline
 
@@ -82,9 +100,7 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
             pb.CopyFrom(pipeline.pb)
             change(pb)
             pb.update_time.CopyFrom(timestamp(clock.time()))
-            await self._database.save_training_pipeline(
-                TrainingPipelineRow(pipeline.record, pb, pipeline.job_id)
-            )
+            await self._database.write(lambda db: _put(db, pipeline, pb))
             pipeline.pb = pb
 
 
@@ -103,3 +119,9 @@ def _new_pb(record: TrainingPipelineRecord, requested: Pb, job: JobRecord) -> Pb
     pb.create_time.CopyFrom(now)
     pb.update_time.CopyFrom(now)
     return pb
+
+
+def _put(db: sqlite3.Connection, pipeline: TrainingPipeline, pb: Pb) -> None:
+    record = pipeline.record
+    values = int(record.id), record.project, record.location, int(pipeline.job_id), pb.SerializeToString()
+    db.execute("INSERT OR REPLACE INTO training_pipelines VALUES (?,?,?,?,?)", values)

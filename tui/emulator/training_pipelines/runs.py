@@ -13,10 +13,10 @@ from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.job_runs import JobRuns
 from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.training_pipelines.table import State, TrainingPipeline, TrainingPipelineTable
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.job_table import State as JobState
 from tui.emulator.vertex.resource_table import timestamp
-from tui.emulator.vertex.training_pipeline_table import State, TrainingPipeline, TrainingPipelineTable
 
 Upload = Callable[[Pb], Awaitable[tuple[str, str]]]
 _MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")

@@ -1,0 +1,142 @@
+"""What the services of one emulator share: stored state, the scheduler of its jobs, operations and logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.database import Database
+from tui.emulator.experiments.store import ResourceStore
+from tui.emulator.interfaces import JobRecord
+from tui.emulator.logging.ingest import LogCollector
+from tui.emulator.logging.packing import run_packing
+from tui.emulator.logging.retention import delete_job, run_retention
+from tui.emulator.logging.store import LogStore
+from tui.emulator.paths import StateDir
+from tui.emulator.resources.capacity import Capacity
+from tui.emulator.resources.known import PersistentResources
+from tui.emulator.rpc.methods import Method
+from tui.emulator.runs import environment
+from tui.emulator.runs.job_run import Dependencies
+from tui.emulator.runs.ports import Ports
+from tui.emulator.runs.runner_handle import LocalRunner
+from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.services.check_faults import ActiveCheckFaults
+from tui.emulator.serving.load import Loads
+from tui.emulator.vertex.job_catalog import JobTableCatalog
+from tui.emulator.vertex.job_table import JobTable
+from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.quota import Quotas
+from tui.emulator.vertex.resource_table import ResourceTable
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of one emulator, and the services that are open already."""
+
+    state: StateDir
+    config: EmulatorConfig
+    stack: AsyncExitStack
+    """Closes what was opened, in reverse order."""
+    database: Database
+    tables: Mapping[type[ResourceTable[Any]], Any]
+    """The jobs of every kind."""
+    jobs: JobTable
+    """The custom jobs."""
+    resources: ResourceStore
+    persistent: PersistentResources
+    quotas: Quotas
+    catalog: JobTableCatalog
+    logs: LogStore
+    sink: LogCollector
+    running: Dependencies
+    """What runs a custom job."""
+    scheduler: Scheduler
+    operations: Operations
+    loads: Loads
+    checks: ActiveCheckFaults
+    methods: list[Method] = field(default_factory=list)
+    """The RPCs of the services that are open."""
+    _services: dict[type, Any] = field(default_factory=dict)
+
+    def keep(self, service: T) -> T:
+        """Let later services find this one by its class."""
+        self._services[type(service)] = service
+        return service
+
+    def find(self, kind: type[T]) -> T:
+        """The service of this class, which an earlier entry of the table opened."""
+        service: T = self._services[kind]
+        return service
+
+
+async def open_parts(
+    state: StateDir,
+    config: EmulatorConfig,
+    database: Database,
+    tables: Mapping[type[ResourceTable[Any]], Any],
+    stack: AsyncExitStack,
+) -> Parts:
+    """Open what the services share. The database and the tables of all kinds of jobs are open."""
+    for table in tables.values():
+        stack.push_async_callback(table.settle)
+    jobs: JobTable = tables[JobTable]
+    resources = ResourceStore(database)
+    await resources.open()
+    stack.push_async_callback(resources.settle)
+    persistent = PersistentResources(resources, config)
+    capacity = Capacity(persistent)
+    capacity.adopt(jobs)
+    quotas = Quotas(config)
+    logs, sink = await _open_logs(state, config, database, stack)
+    running = Dependencies(
+        state, config, jobs, quotas, capacity, Ports(state.root), LocalRunner(), sink, planner=environment
+    )
+
+    async def forget(job: JobRecord) -> None:
+        await sink.forget(job)
+        if not any(table.needs_log(job) for table in tables.values()):
+            await delete_job(logs, job)
+
+    operations = Operations(database, state, forget)
+    stack.push_async_callback(operations.close)
+    await operations.open()
+    return Parts(
+        state=state,
+        config=config,
+        stack=stack,
+        database=database,
+        tables=tables,
+        jobs=jobs,
+        resources=resources,
+        persistent=persistent,
+        quotas=quotas,
+        catalog=JobTableCatalog(jobs, quotas),
+        logs=logs,
+        sink=sink,
+        running=running,
+        scheduler=Scheduler(running),
+        operations=operations,
+        loads=Loads(config.sample_period),
+        checks=ActiveCheckFaults(),
+    )
+
+
+async def _open_logs(
+    state: StateDir, config: EmulatorConfig, database: Database, stack: AsyncExitStack
+) -> tuple[LogStore, LogCollector]:
+    store = LogStore(state.log_database)
+    store.before_write = database.before_write
+    stack.callback(store.close)
+    collector = LogCollector(state, store, config.output_kilobytes * 1024)
+    await collector.start()
+    stack.push_async_callback(collector.close)
+    for work in (run_retention(store, config.log_megabytes * 1024**2), run_packing(store)):
+        stack.callback(asyncio.create_task(work).cancel)
+    return store, collector

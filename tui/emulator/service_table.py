@@ -1,0 +1,130 @@
+"""The table of services: a new service is one entry, a new RPC one method of its service.
+
+The entries are opened in this order: one that uses another service stands below it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from tui.emulator.experiments.metadata_service import MetadataServer
+from tui.emulator.experiments.tensorboard_service import TensorboardServer
+from tui.emulator.faults import clock
+from tui.emulator.job_kinds import CUSTOM_JOB, PIPELINE_JOB, TRAINING_PIPELINE, TUNING_JOB, open_batches
+from tui.emulator.logging import service as logging_service
+from tui.emulator.monitoring import service as monitoring_service
+from tui.emulator.parts import Parts
+from tui.emulator.pipelines.service import PipelineServer
+from tui.emulator.pipelines.table import PipelineTable
+from tui.emulator.resources.service import PersistentResourceService
+from tui.emulator.rpc.methods import Method
+from tui.emulator.schedules.runs import ScheduleRuns
+from tui.emulator.schedules.service import ScheduleService
+from tui.emulator.services import billing, iam, quota_service, registry
+from tui.emulator.serving.deployments import Deployments
+from tui.emulator.serving.endpoint_service import EndpointService
+from tui.emulator.serving.model_service import ModelService
+from tui.emulator.serving.prediction_service import PredictionService
+from tui.emulator.serving.registry import Registry
+from tui.emulator.vertex.locations import Locations
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service."""
+
+    name: str
+    open: Callable[[Parts], Sequence[Method] | Awaitable[Sequence[Method]]]
+    """Resumes the work of the last emulator, and returns the RPCs to serve."""
+    check_fault: str = ""
+    """Name of the service in `vxtui emulator fault checks --fail`, if that fault applies to it."""
+
+    async def serve(self, parts: Parts) -> Sequence[Method]:
+        """Open it, and return its RPCs, with the faults of a launch's checks before them."""
+        opened = self.open(parts)
+        methods = await opened if inspect.isawaitable(opened) else opened
+        return parts.checks.apply(self.check_fault, methods) if self.check_fault else methods
+
+
+def _models(parts: Parts) -> list[Method]:
+    models = ModelService(parts.resources, parts.operations, Registry(parts.resources))
+    return parts.keep(models).methods()
+
+
+async def _persistent_resources(parts: Parts) -> list[Method]:
+    service = PersistentResourceService(
+        parts.persistent,
+        parts.resources,
+        parts.operations,
+        capacity=parts.running.capacity,
+        quotas=parts.quotas,
+        scheduler=parts.scheduler,
+        config=parts.config,
+        checks=parts.checks,
+    )
+    await service.adopt()
+    return service.methods()
+
+
+async def _endpoints(parts: Parts) -> list[Method]:
+    """Start the servers of the deployed models."""
+    models = parts.find(ModelService).registry
+    deployments = Deployments(
+        parts.resources, models, parts.running.ports, parts.logs, parts.state, parts.config
+    )
+    parts.stack.push_async_callback(deployments.close)
+    await deployments.adopt()
+    parts.stack.push_async_callback(parts.operations.stop_work)
+    common = parts.resources, parts.operations, models, deployments
+    return [*EndpointService(*common).methods(), *PredictionService(*common, parts.loads).methods()]
+
+
+async def _schedules(parts: Parts) -> list[Method]:
+    # No service resumes the other operations: they changed nothing.
+    await parts.operations.abort_interrupted()
+    pipelines = parts.find(PipelineServer)
+    table: PipelineTable = parts.tables[PipelineTable]
+    runs = ScheduleRuns(parts.resources, pipelines, table.active_runs, clock.time)
+    parts.stack.push_async_callback(runs.close)
+    runs.start()
+    return ScheduleService(parts.resources, parts.operations, pipelines, runs).methods()
+
+
+SERVICES = (
+    Service("custom jobs", CUSTOM_JOB.open),
+    Service("models", _models),
+    Service("training pipelines", TRAINING_PIPELINE.open),
+    Service("tuning jobs", TUNING_JOB.open),
+    Service("persistent resources", _persistent_resources, "resources"),
+    Service("endpoints and predictions", _endpoints),
+    Service("pipeline jobs", PIPELINE_JOB.open),
+    Service("batches of pipeline jobs", open_batches),
+    Service("schedules", _schedules),
+    Service("metadata", lambda parts: MetadataServer(parts.resources, parts.operations).methods()),
+    Service(
+        "TensorBoards",
+        lambda p: TensorboardServer(p.resources, p.operations, p.config, p.checks).methods(),
+        "boards",
+    ),
+    Service("operations", lambda parts: parts.operations.methods()),
+    Service("locations", lambda parts: Locations(parts.catalog).methods()),
+    Service("logging", lambda parts: logging_service.methods(parts.logs, parts.catalog)),
+    Service(
+        "monitoring",
+        lambda parts: monitoring_service.methods(parts.state, parts.catalog, parts.loads.series),
+    ),
+    Service("quotas", lambda parts: quota_service.methods(parts.catalog), "quotas"),
+    Service("billing", lambda _: billing.methods()),
+    Service("projects", lambda parts: iam.project_methods(parts.config, parts.checks), "projects"),
+    Service("service accounts", lambda parts: iam.account_methods(parts.config, parts.checks), "accounts"),
+    Service("artifact registry", lambda parts: registry.methods(parts.config, parts.checks), "registry"),
+)
+
+
+async def open_services(parts: Parts) -> list[Method]:
+    """Open all services, and return their RPCs."""
+    for service in SERVICES:
+        parts.methods += await service.serve(parts)
+    return parts.methods
