@@ -15,7 +15,7 @@ from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.ingest import LogCollector
 from tui.emulator.logging.packing import run_packing
 from tui.emulator.logging.retention import delete_job, run_retention
-from tui.emulator.logging.store import LogStore
+from tui.emulator.logging.store import EntryStore
 from tui.emulator.paths import StateDir
 from tui.emulator.resources.capacity import Capacity
 from tui.emulator.resources.known import PersistentResources
@@ -53,7 +53,7 @@ class Parts:
     persistent: PersistentResources
     quotas: Quotas
     catalog: JobTableCatalog
-    logs: LogStore
+    logs: EntryStore
     sink: LogCollector
     running: Dependencies
     """What runs a custom job."""
@@ -130,8 +130,8 @@ async def open_parts(
 
 async def _open_logs(
     state: StateDir, config: EmulatorConfig, database: Database, stack: AsyncExitStack
-) -> tuple[LogStore, LogCollector]:
-    store = LogStore(state.log_database)
+) -> tuple[EntryStore, LogCollector]:
+    store = EntryStore(state.log_database)
     store.before_write = database.before_write
     stack.callback(store.close)
     collector = LogCollector(state, store, config.output_kilobytes * 1024)
