@@ -72,7 +72,6 @@ class OutputFile:
         self.ended = False
         """Whether the attempt has ended, so that the file no longer grows."""
         self._path = attempt.output(replica, stream)
-        self._severity = DEFAULT_SEVERITY[stream]
         self._stamps = _Stamps(attempt.stamps(replica, stream), attempt.plan)
         self._waiting_since: float | None = None
         self._positioned = False
@@ -207,9 +206,9 @@ class OutputFile:
             except NotAnObject:
                 pass
             else:
-                severity = self._severity if parsed.severity is None else parsed.severity
+                severity = DEFAULT_SEVERITY[self.stream] if parsed.severity is None else parsed.severity
                 return JSON, severity, parsed.timestamp
-        return TEXT, self._severity, None
+        return TEXT, DEFAULT_SEVERITY[self.stream], None
 
     def _split(self, line: bytes, offset: int, at: int, received: int) -> list[EntryRow]:
         """The entries of a line above the size limit, with the same `split.uid` (LogEntry.split)."""
@@ -220,7 +219,17 @@ class OutputFile:
             entry = LogEntryPb(text_payload=part.decode("utf-8", "replace"))
             entry.split.uid, entry.split.index, entry.split.total_splits = uid, index, len(parts)
             name = self._insert_id % offset
-            rows.append((self.source, at, name, self._severity, MESSAGE, entry.SerializeToString(), received))
+            rows.append(
+                (
+                    self.source,
+                    at,
+                    name,
+                    DEFAULT_SEVERITY[self.stream],
+                    MESSAGE,
+                    entry.SerializeToString(),
+                    received,
+                )
+            )
             offset += len(part)
         return rows
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -50,6 +50,16 @@ class Watched:
     reflector: Reflector[Any]
 
 
+@dataclass(slots=True)
+class SeenJobs:
+    """What earlier readings said of jobs, by their uids, and the cluster no longer says."""
+
+    started: dict[str, datetime] = field(default_factory=dict)
+    """When a job was first seen to run."""
+    nodes: dict[str, tuple[NodeShare, ...]] = field(default_factory=dict)
+    """The nodes of a job whose pods have been deleted."""
+
+
 class ClusterWatch:
     """Start it once; it belongs to the event loop. `scopes` are namespaces, or `EVERYWHERE` alone."""
 
@@ -73,10 +83,7 @@ class ClusterWatch:
         """Jobs that were converted before their pods, or their Events, were listed."""
         self._failed = FailedPods()
         self.events = WatchedEvents(self._tell_event)
-        self._started: dict[str, datetime] = {}
-        """When a job was first seen to run, by its uid."""
-        self._ran_on: dict[str, tuple[NodeShare, ...]] = {}
-        """The nodes of a job whose pods are gone, by its uid."""
+        self._seen = SeenJobs()
         self.nodes = NodeReader(connection)
         self._new_nodes: set[str] = set()
         self._learning: asyncio.Task[None] | None = None
@@ -233,11 +240,11 @@ class ClusterWatch:
             events=index,
             workload=workload,
             nodes=self._nodes_of(uid, pods),
-            started=self._started.get(uid),
+            started=self._seen.started.get(uid),
         )  # fmt: skip
         job = job_of(obj, _BY_KIND[place[1]], self._context, self._connection.login.cluster, found)
         if job.start_time is not None and not job.state.terminal:
-            self._started[uid] = job.start_time
+            self._seen.started[uid] = job.start_time
         if not self._all_known(place):
             self._podless.add(place)
         if self._pods_known(place):
@@ -251,9 +258,9 @@ class ClusterWatch:
         self._new_nodes |= {pod.node for pod in pods if pod.node} - self.nodes.machines.keys()
         found = node_shares(pods, self.nodes.machines)
         if found:
-            self._ran_on[uid] = found
+            self._seen.nodes[uid] = found
         # Of pods that have ended both may be gone, the pods and the nodes.
-        return found or self._ran_on.get(uid, ())
+        return found or self._seen.nodes.get(uid, ())
 
     async def learn_nodes(self) -> None:
         """Read the nodes of pods that are not known yet; their jobs have changed then."""
