@@ -36,7 +36,7 @@ from typing import Any
 from google.protobuf import json_format, struct_pb2
 
 from tui.emulator.faults.requests import Faults
-from tui.emulator.parts import Parts
+from tui.emulator.parts import EmulatorParts
 from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
 from tui.emulator.runs.images import CannotRun, Images
@@ -55,7 +55,7 @@ class Admin:
 
     def __init__(  # noqa: PLR0917 - one for each part
         self,
-        parts: Parts,
+        parts: EmulatorParts,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
         faults: Faults,

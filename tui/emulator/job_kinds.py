@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.emulator.database import Database
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.parts import Parts
+from tui.emulator.parts import EmulatorParts
 from tui.emulator.pipelines.batch import PipelineBatches
 from tui.emulator.pipelines.children import Children
 from tui.emulator.pipelines.runs import PipelineRuns
@@ -29,22 +29,22 @@ from tui.emulator.vertex.job_table import JobTable
 from tui.emulator.vertex.resource_table import ResourceTable
 
 
-def _custom_jobs(parts: Parts, table: JobTable) -> JobServer:
+def _custom_jobs(parts: EmulatorParts, table: JobTable) -> JobServer:
     return JobServer(table, parts.scheduler, parts.operations, parts.persistent.check)
 
 
-def _training_pipelines(parts: Parts, table: TrainingPipelineTable) -> TrainingPipelineServer:
+def _training_pipelines(parts: EmulatorParts, table: TrainingPipelineTable) -> TrainingPipelineServer:
     models = parts.find(ModelService)
     runs = TrainingPipelines(table, parts.jobs, parts.scheduler, models.upload_trained)
     return TrainingPipelineServer(table, runs, parts.operations, parts.persistent, models)
 
 
-def _tuning_jobs(parts: Parts, table: TuningJobTable) -> TuningServer:
+def _tuning_jobs(parts: EmulatorParts, table: TuningJobTable) -> TuningServer:
     runs = TuningRuns(table, parts.jobs, parts.scheduler, parts.state, parts.sink)
     return TuningServer(table, runs, parts.operations, parts.persistent)
 
 
-def _pipeline_jobs(parts: Parts, table: PipelineTable) -> PipelineServer:
+def _pipeline_jobs(parts: EmulatorParts, table: PipelineTable) -> PipelineServer:
     kinds: dict[str, JobHandlers[Any]] = {
         JobRecord.COLLECTION: parts.find(JobServer),
         TuningJobRecord.COLLECTION: parts.find(TuningServer),
@@ -56,14 +56,14 @@ def _pipeline_jobs(parts: Parts, table: PipelineTable) -> PipelineServer:
 
 
 @dataclass(frozen=True, slots=True)
-class JobKind:
+class EmulatedKind:
     """One kind of job."""
 
     table: type[ResourceTable[Any]]
-    handlers: Callable[[Parts, Any], JobHandlers[Any]]
+    handlers: Callable[[EmulatorParts, Any], JobHandlers[Any]]
     """Makes the handlers of its RPCs, with what runs its jobs, from the parts and the open table."""
 
-    async def open(self, parts: Parts) -> list[Method]:
+    async def open(self, parts: EmulatorParts) -> list[Method]:
         """Resume its jobs, and return its RPCs."""
         handlers = parts.keep(self.handlers(parts, parts.tables[self.table]))
         parts.stack.push_async_callback(handlers.runner.close)
@@ -71,10 +71,10 @@ class JobKind:
         return handlers.methods()
 
 
-CUSTOM_JOB = JobKind(JobTable, _custom_jobs)
-TRAINING_PIPELINE = JobKind(TrainingPipelineTable, _training_pipelines)
-TUNING_JOB = JobKind(TuningJobTable, _tuning_jobs)
-PIPELINE_JOB = JobKind(PipelineTable, _pipeline_jobs)
+CUSTOM_JOB = EmulatedKind(JobTable, _custom_jobs)
+TRAINING_PIPELINE = EmulatedKind(TrainingPipelineTable, _training_pipelines)
+TUNING_JOB = EmulatedKind(TuningJobTable, _tuning_jobs)
+PIPELINE_JOB = EmulatedKind(PipelineTable, _pipeline_jobs)
 JOB_KINDS = (CUSTOM_JOB, TRAINING_PIPELINE, TUNING_JOB, PIPELINE_JOB)
 
 
@@ -94,7 +94,7 @@ async def open_tables(database: Database) -> Mapping[type[ResourceTable[Any]], A
     return tables
 
 
-def open_batches(parts: Parts) -> list[Method]:
+def open_batches(parts: EmulatorParts) -> list[Method]:
     """Resume the batches of pipeline jobs, and return their RPCs."""
     server = parts.find(PipelineServer)
     table: PipelineTable = parts.tables[PipelineTable]

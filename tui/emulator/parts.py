@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Parts:
+class EmulatorParts:
     """The parts of one emulator, and the services that are open already."""
 
     state: StateDir
@@ -82,7 +82,7 @@ async def open_parts(
     database: Database,
     tables: Mapping[type[ResourceTable[Any]], Any],
     stack: AsyncExitStack,
-) -> Parts:
+) -> EmulatorParts:
     """Open what the services share. The database and the tables of all kinds of jobs are open."""
     for table in tables.values():
         stack.push_async_callback(table.settle)
@@ -107,7 +107,7 @@ async def open_parts(
     operations = Operations(database, state, forget)
     stack.push_async_callback(operations.close)
     await operations.open()
-    return Parts(
+    return EmulatorParts(
         state=state,
         config=config,
         stack=stack,

@@ -15,7 +15,7 @@ from tui.emulator.faults import clock
 from tui.emulator.job_kinds import CUSTOM_JOB, PIPELINE_JOB, TRAINING_PIPELINE, TUNING_JOB, open_batches
 from tui.emulator.logging import service as logging_service
 from tui.emulator.monitoring import service as monitoring_service
-from tui.emulator.parts import Parts
+from tui.emulator.parts import EmulatorParts
 from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.resources.service import PersistentResourceService
@@ -32,28 +32,28 @@ from tui.emulator.vertex.locations import Locations
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceEntry:
     """One service."""
 
     name: str
-    open: Callable[[Parts], Sequence[Method] | Awaitable[Sequence[Method]]]
+    open: Callable[[EmulatorParts], Sequence[Method] | Awaitable[Sequence[Method]]]
     """Resumes the work of the last emulator, and returns the RPCs to serve."""
     check_fault: str = ""
     """Name of the service in `vxtui emulator fault checks --fail`, if that fault applies to it."""
 
-    async def serve(self, parts: Parts) -> Sequence[Method]:
+    async def serve(self, parts: EmulatorParts) -> Sequence[Method]:
         """Open it, and return its RPCs, with the faults of a launch's checks before them."""
         opened = self.open(parts)
         methods = await opened if inspect.isawaitable(opened) else opened
         return parts.checks.apply(self.check_fault, methods) if self.check_fault else methods
 
 
-def _models(parts: Parts) -> list[Method]:
+def _models(parts: EmulatorParts) -> list[Method]:
     models = ModelService(parts.resources, parts.operations, Registry(parts.resources))
     return parts.keep(models).methods()
 
 
-async def _persistent_resources(parts: Parts) -> list[Method]:
+async def _persistent_resources(parts: EmulatorParts) -> list[Method]:
     service = PersistentResourceService(
         parts.persistent,
         parts.resources,
@@ -68,7 +68,7 @@ async def _persistent_resources(parts: Parts) -> list[Method]:
     return service.methods()
 
 
-async def _endpoints(parts: Parts) -> list[Method]:
+async def _endpoints(parts: EmulatorParts) -> list[Method]:
     """Start the servers of the deployed models."""
     models = parts.find(ModelService).registry
     deployments = Deployments(
@@ -81,7 +81,7 @@ async def _endpoints(parts: Parts) -> list[Method]:
     return [*EndpointService(*common).methods(), *PredictionService(*common, parts.loads).methods()]
 
 
-async def _schedules(parts: Parts) -> list[Method]:
+async def _schedules(parts: EmulatorParts) -> list[Method]:
     # No service resumes the other operations: they changed nothing.
     await parts.operations.abort_interrupted()
     pipelines = parts.find(PipelineServer)
@@ -93,37 +93,39 @@ async def _schedules(parts: Parts) -> list[Method]:
 
 
 SERVICES = (
-    Service("custom jobs", CUSTOM_JOB.open),
-    Service("models", _models),
-    Service("training pipelines", TRAINING_PIPELINE.open),
-    Service("tuning jobs", TUNING_JOB.open),
-    Service("persistent resources", _persistent_resources, "resources"),
-    Service("endpoints and predictions", _endpoints),
-    Service("pipeline jobs", PIPELINE_JOB.open),
-    Service("batches of pipeline jobs", open_batches),
-    Service("schedules", _schedules),
-    Service("metadata", lambda parts: MetadataServer(parts.resources, parts.operations).methods()),
-    Service(
+    ServiceEntry("custom jobs", CUSTOM_JOB.open),
+    ServiceEntry("models", _models),
+    ServiceEntry("training pipelines", TRAINING_PIPELINE.open),
+    ServiceEntry("tuning jobs", TUNING_JOB.open),
+    ServiceEntry("persistent resources", _persistent_resources, "resources"),
+    ServiceEntry("endpoints and predictions", _endpoints),
+    ServiceEntry("pipeline jobs", PIPELINE_JOB.open),
+    ServiceEntry("batches of pipeline jobs", open_batches),
+    ServiceEntry("schedules", _schedules),
+    ServiceEntry("metadata", lambda parts: MetadataServer(parts.resources, parts.operations).methods()),
+    ServiceEntry(
         "TensorBoards",
         lambda p: TensorboardServer(p.resources, p.operations, p.config, p.checks).methods(),
         "boards",
     ),
-    Service("operations", lambda parts: parts.operations.methods()),
-    Service("locations", lambda parts: Locations(parts.catalog).methods()),
-    Service("logging", lambda parts: logging_service.methods(parts.logs, parts.catalog)),
-    Service(
+    ServiceEntry("operations", lambda parts: parts.operations.methods()),
+    ServiceEntry("locations", lambda parts: Locations(parts.catalog).methods()),
+    ServiceEntry("logging", lambda parts: logging_service.methods(parts.logs, parts.catalog)),
+    ServiceEntry(
         "monitoring",
         lambda parts: monitoring_service.methods(parts.state, parts.catalog, parts.loads.series),
     ),
-    Service("quotas", lambda parts: quota_service.methods(parts.catalog), "quotas"),
-    Service("billing", lambda _: billing.methods()),
-    Service("projects", lambda parts: iam.project_methods(parts.config, parts.checks), "projects"),
-    Service("service accounts", lambda parts: iam.account_methods(parts.config, parts.checks), "accounts"),
-    Service("artifact registry", lambda parts: registry.methods(parts.config, parts.checks), "registry"),
+    ServiceEntry("quotas", lambda parts: quota_service.methods(parts.catalog), "quotas"),
+    ServiceEntry("billing", lambda _: billing.methods()),
+    ServiceEntry("projects", lambda parts: iam.project_methods(parts.config, parts.checks), "projects"),
+    ServiceEntry(
+        "service accounts", lambda parts: iam.account_methods(parts.config, parts.checks), "accounts"
+    ),
+    ServiceEntry("artifact registry", lambda parts: registry.methods(parts.config, parts.checks), "registry"),
 )
 
 
-async def open_services(parts: Parts) -> list[Method]:
+async def open_services(parts: EmulatorParts) -> list[Method]:
     """Open all services, and return their RPCs."""
     for service in SERVICES:
         parts.methods += await service.serve(parts)
