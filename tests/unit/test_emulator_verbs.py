@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,13 @@ from tui.actions.operations import emulator as operations
 from tui.actions.operations import servers
 from tui.config.settings import Settings
 from tui.domain.core.states import JobState
-from tui.emulator.client import LauncherError
-from tui.emulator.logging.faults import LogFaults
+from tui.emulator.client import FAULTS, LauncherError
 from tui.emulator.paths import StateDir
-from tui.emulator.services.check_faults import CheckFaults
-from tui.emulator.storage.faults import BucketFaults
 from tui.verbs import run
 from tui.verbs.command_group import cli
 from tui.verbs.emulator import gcloud
 
 CONFIG = "contexts:\n- {name: p, kind: local, project: p}\n- {name: cloud, project: q}\n"
-READERS = {"tail": LogFaults.of, "buckets": BucketFaults.of, "checks": CheckFaults.of}
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +46,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         found.append(dict(request))
         if request["do"] == "preempt":
             return {"job": request["job"], "replicas": [request.get("replica", "workerpool0-0")]}
-        return dict(asdict(READERS[request["do"]](request)))
+        return FAULTS[request["do"]].read(request)
 
     monkeypatch.setattr(servers, "admin_call", call)
     monkeypatch.setattr(servers, "server_status", lambda _: {"pid": 1})

@@ -22,6 +22,7 @@ from google.cloud.storage._media.requests import ResumableUpload
 from tests.waiting import wait_for
 from tests.wire.control import QUICK, connect, emulator, python, state_dir
 from tests.wire.storage import Buckets, buckets, serving
+from tui.emulator.client import FAULTS
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.server import Emulator
 from tui.emulator.storage.faults import BucketFaults
@@ -406,7 +407,7 @@ def test_faults_do_what_they_say_and_end() -> None:
 )
 def test_a_fault_that_makes_no_sense_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(asked))):
-        BucketFaults.of(asked)
+        FAULTS["buckets"].read(asked)
 
 
 def test_a_full_disk_is_said_and_not_tried_again(bucket: Any, shared: Buckets, monkeypatch: Any) -> None:

@@ -21,10 +21,11 @@ from tui.emulator import process
 from tui.emulator.admin import Admin
 from tui.emulator.config import EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
+from tui.emulator.fault_targets import Targets
 from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
-from tui.emulator.faults.requests import Faults
+from tui.emulator.faults.table import FAULTS
 from tui.emulator.job_kinds import open_tables
 from tui.emulator.lock import hold, write_info
 from tui.emulator.parts import open_parts
@@ -126,12 +127,10 @@ class Emulator(process.Server[StateDir]):
         tables = await open_tables(self.database)
         parts = await open_parts(self.state, self.config, self.database, tables, self._stack)
         served = await open_services(parts)
-        faults = Faults(
-            self.api_faults, self.disk, self.connections, parts.logs.faults, parts.checks, self.buckets
-        )
-        self._stack.callback(faults.close)
+        targets = Targets(FAULTS, parts, self.api_faults, self.disk, self.connections, self.buckets)
+        self._stack.callback(targets.close)
         images = Images.of(self.config.images)
-        admin = Admin(parts, self.info, self.stopping.set, faults, images, self.open_rest)
+        admin = Admin(targets, self.info, self.stopping.set, images, self.open_rest)
         # The faults of the API are not in the way of the request that clears them.
         return [*self.api_faults.apply(served), *self._open_shells(parts.running), *admin.methods()]
 
@@ -143,7 +142,7 @@ class Emulator(process.Server[StateDir]):
 
     def _with_faults(self, app: Any) -> Any:
         """The bucket server's application with the faults of the API; imported at its first connection."""
-        from tui.emulator.faults.http import FaultyHttp  # noqa: PLC0415
+        from tui.emulator.storage.fault_injection import FaultyHttp  # noqa: PLC0415
 
         return FaultyHttp(app, self.api_faults, self.disk)
 

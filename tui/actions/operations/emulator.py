@@ -11,7 +11,7 @@ from tui.actions.operations.runner import OperationError, Outcome
 from tui.actions.operations.servers import LocalServer, ServerOperations
 from tui.domain.core.job import Job
 from tui.domain.core.text import plain
-from tui.emulator.client import StateDirError, default_state_dir, repair_databases, start_server
+from tui.emulator.client import FAULTS, StateDirError, default_state_dir, repair_databases, start_server
 
 _NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}
 """Keys of a fault's request that limit a fault, and set none."""
@@ -47,14 +47,19 @@ class EmulatorOperations(ServerOperations):
             "emulator.repair", str(state.root), work, lambda _: "Repaired the emulator's databases."
         )
 
-    async def preempt(self, job: Job, replica: str = "") -> Outcome[dict[str, Any]]:
-        """Preempt a job's machines, or that of one replica; the value is the emulator's answer."""
-        request = {"do": "preempt", "job": job.name, **({"replica": replica} if replica else {})}
+    async def preempt(self, job: Job) -> Outcome[dict[str, Any]]:
+        """Preempt all machines of a job."""
+        return await self.fault_of_job(job, {"do": "preempt"})
+
+    async def fault_of_job(self, job: Job, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:
+        """Set a fault of one job; the value is the emulator's answer."""
+        values = [_text(value) for key, value in request.items() if key != "do"]
+        words = " ".join([request["do"], job.name, *values])
         return await self._runner.run(
             "emulator.fault",
-            " ".join(filter(None, ("preempt", job.name, replica))),
-            lambda: ask(request),
-            lambda _: f"Preempting {plain(job.display_name)}",
+            words,
+            lambda: ask({**request, "job": job.name}),
+            lambda _: f"{FAULTS[request['do']].doing} {plain(job.display_name)}",
             region=job.region,
             context=job.context,
         )

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import difflib
 import fnmatch
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from google.rpc import code_pb2
 
-from tui.emulator.faults.limit import Limit, limit_of, number
+from tui.emulator.faults.limit import Limit
 from tui.emulator.rpc.methods import Bidi, Method, RawReply, Unary, WireError
 
-KINDS = ("", "error", "lost", "malformed", "silent")
 STORAGE = "storage"
 STORAGE_METHODS = tuple(f"{STORAGE}.{verb}" for verb in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 """The bucket server has no RPCs: its methods are those of HTTP."""
@@ -28,7 +27,6 @@ GARBAGE = b"\xff\xff\xff\xff<html>502 Bad Gateway</html>"
 SILENT_SECONDS = 3600.0
 """Longest silence; clients give up before."""
 _POLL = 0.05
-_LONGEST_DELAY = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +45,6 @@ class ApiFault:
     """Seconds before the reply, and before each message of a stream."""
     applied: bool = False
     """An error or silence comes after the request has taken effect."""
-
-    @classmethod
-    def of(cls, asked: Mapping[str, Any]) -> ApiFault:
-        """From the admin's request.
-
-        Raises:
-            ValueError: naming the invalid field.
-        """
-        texts = {name: asked.get(name, "") for name in ("method", "kind", "code", "message")}
-        wrong = next((name for name, value in texts.items() if not isinstance(value, str)), None)
-        if wrong:
-            raise ValueError(f"{wrong} is a string, not {texts[wrong]!r}")
-        if not texts["method"]:
-            raise ValueError("method is a method's name or a pattern, e.g. GetCustomJob or JobService.*")
-        if texts["kind"] not in KINDS:
-            raise ValueError(f"kind is one of {', '.join(filter(None, KINDS))}, not {texts['kind']!r}")
-        code = texts["code"].upper()
-        if (texts["kind"] == "error") != bool(code) or (code and code not in code_pb2.Code.keys()[1:]):
-            raise ValueError(f"code is for an error: one of {', '.join(code_pb2.Code.keys()[1:])}")
-        delay = number(asked, "delay", 0, _LONGEST_DELAY)
-        if not texts["kind"] and not delay:
-            raise ValueError("the fault has neither a kind nor a delay")
-        return cls(texts["method"], texts["kind"], code, texts["message"], delay, bool(asked.get("applied")))
 
     @property
     def takes_effect(self) -> bool:
@@ -133,14 +108,17 @@ class ApiFaults:
             )
         return found
 
-    def add(self, asked: Mapping[str, Any]) -> ActiveFault:
-        """Add the fault of an admin's request.
+    def add(self, fault: ApiFault, limit: Limit) -> ActiveFault:
+        """Add a fault.
 
         Raises:
-            ValueError: naming the invalid field, or for a method that is not served.
+            ValueError: when it has no effect, or no served method matches.
         """
-        fault = ApiFault.of(asked)
-        active = ActiveFault(self._last + 1, fault, limit_of(asked))
+        if not fault.method:
+            raise ValueError("method is a method's name or a pattern, e.g. GetCustomJob or JobService.*")
+        if not fault.kind and not fault.delay:
+            raise ValueError("the fault has neither a kind nor a delay")
+        active = ActiveFault(self._last + 1, fault, limit)
         if not any(active.matches(*known) for known in self._known):
             raise ValueError(f"method {fault.method!r} is not served; {self._near(fault.method)}")
         self._last += 1

@@ -7,25 +7,17 @@ the machine that runs the replicas.
 from __future__ import annotations
 
 import time as system
-from collections.abc import Mapping
-from typing import Any
 
-from tui.emulator.faults.limit import Limit, limit_of, number
+from tui.emulator.faults.limit import Limit
 
-LARGEST_OFFSET = 10 * 366 * 86400.0
 _offset_ns = 0
 _limit = Limit()
 
 
-def set_offset(asked: Mapping[str, Any]) -> None:
-    """Set the clock `offset` seconds ahead of the machine's (negative: behind), for `lasts` seconds.
-
-    Raises:
-        ValueError: naming the invalid field.
-    """
+def set_offset(offset: float, limit: Limit) -> None:
+    """Set the clock `offset` seconds ahead of the machine's (negative: behind) for the time of `limit`."""
     global _offset_ns, _limit  # noqa: PLW0603 - one process has one clock
-    offset = number(asked, "offset", -LARGEST_OFFSET, LARGEST_OFFSET)
-    _limit = limit_of({"lasts": asked.get("lasts", 0)})
+    _limit = limit
     _offset_ns = int(offset * 1e9)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.faults.limit import Limit, limit_of
+from tui.emulator.faults.limit import Limit
 
 
 class DiskFault:
@@ -17,13 +16,9 @@ class DiskFault:
     def __init__(self) -> None:
         self._limit: Limit | None = None
 
-    def set(self, asked: Mapping[str, Any]) -> None:
-        """`full` turns the fault on, for `lasts` seconds or `times` writes; without `full` it is cleared.
-
-        Raises:
-            ValueError: naming the invalid field.
-        """
-        self._limit = limit_of(asked) if asked.get("full") else None
+    def set(self, full: bool, limit: Limit) -> None:
+        """Turn the fault on for `limit`, or clear it."""
+        self._limit = limit if full else None
 
     def fields(self) -> dict[str, Any]:
         """What the admin shows."""

@@ -10,10 +10,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
 from typing import Any
 
-from tui.emulator.faults.limit import Limit, limit_of
+from tui.emulator.faults.limit import Limit
 from tui.emulator.paths import StateDir
 
 _BACKLOG = 128
@@ -29,15 +28,14 @@ class HalfOpen:
         self._limit = Limit()
         self._end: asyncio.TimerHandle | None = None
 
-    def set(self, asked: Mapping[str, Any]) -> None:
-        """`half_open` turns the fault on, for `lasts` seconds; without it the socket serves again.
+    def set(self, half_open: bool, limit: Limit) -> None:
+        """Turn the fault on for the time of `limit`, or let the socket serve again.
 
         Raises:
-            ValueError: naming the invalid field, or where the socket has no second name.
+            ValueError: when the socket has no second name.
         """
-        limit = limit_of({"lasts": asked.get("lasts", 0)})
         self.close()
-        if not asked.get("half_open"):
+        if not half_open:
             return
         if not self._state.admin_socket.exists():
             raise ValueError("half-open connections need a file system with hard links of sockets")

@@ -7,13 +7,10 @@ nor a stream has it. Duplicate and unordered entries occur in streams only.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tui.emulator.logging.record import EntryRow
-
-_FIELDS = ("cut_every", "late_share", "late_seconds", "double_share", "shuffle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +25,6 @@ class LogFaults:
     double_share: float = 0.0
     shuffle: bool = False
     """Entries of a response are in random order."""
-
-    @classmethod
-    def of(cls, request: Mapping[str, Any]) -> LogFaults:
-        """From the admin's request; faults that it does not name are off.
-
-        Raises:
-            ValueError: naming the invalid field.
-        """
-        numbers: dict[str, float] = {}
-        for name in _FIELDS[:4]:
-            value = request.get(name, 0.0)
-            most = 1.0 if name.endswith("_share") else 3600.0
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-                raise ValueError(f"{name} is a number from 0 to {most:g}, not {value!r}")
-            numbers[name] = float(value)
-        return cls(**numbers, shuffle=bool(request.get("shuffle", False)))
 
     def delayed(self, rows: Sequence[EntryRow]) -> Sequence[EntryRow]:
         """The rows; some have a later time of receipt."""

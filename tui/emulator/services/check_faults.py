@@ -1,14 +1,11 @@
-"""Faults of a launch's checks on request: denied permissions, missing resources, failing services.
-
-The services are `projects`, `accounts`, `registry`, `resources`, `boards` and `quotas`.
-"""
+"""Faults of a launch's checks on request: denied permissions, missing resources, failing services."""
 
 from __future__ import annotations
 
 import asyncio
 import fnmatch
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from google.rpc import code_pb2
@@ -16,7 +13,6 @@ from google.rpc import code_pb2
 from tui.emulator.logging.record import Pb
 from tui.emulator.rpc.methods import Method, Unary, WireError
 
-SERVICES = ("projects", "accounts", "registry", "resources", "boards", "quotas")
 HANG_SECONDS = 600.0
 """Delay of a hanging reply; clients give up before."""
 
@@ -25,34 +21,20 @@ HANG_SECONDS = 600.0
 class CheckFaults:
     """By default everything exists and every permission is granted."""
 
-    denied: tuple[str, ...] = ()
+    denied: Sequence[str] = ()
     """Denied permissions, with shell wildcards."""
-    missing: tuple[str, ...] = ()
+    missing: Sequence[str] = ()
     """Images, accounts and resources that don't exist, with shell wildcards."""
-    failing: tuple[str, ...] = ()
+    failing: Sequence[str] = ()
     """Services that return UNAVAILABLE."""
-    hanging: tuple[str, ...] = ()
+    hanging: Sequence[str] = ()
     """Services that don't reply."""
     expired: bool = False
     """All of them return UNAUTHENTICATED."""
 
-    @classmethod
-    def of(cls, asked: Mapping[str, Any]) -> CheckFaults:
-        """From the admin's request; faults that it does not name are off.
-
-        Raises:
-            ValueError: naming the invalid field.
-        """
-        found = cls(expired=bool(asked.get("expired", False)))
-        for name in ("denied", "missing", "failing", "hanging"):
-            value = asked.get(name, [])
-            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f"{name} is a list of strings, not {value!r}")
-            unknown = [one for one in value if name in {"failing", "hanging"} and one not in SERVICES]
-            if unknown:
-                raise ValueError(f"{name}: {unknown[0]!r} is not one of {', '.join(SERVICES)}")
-            found = replace(found, **{name: tuple(value)})  # type: ignore[arg-type]
-        return found
+    def fields(self) -> dict[str, Any]:
+        """What the admin shows."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
 
     def denies(self, permission: str) -> bool:
         return _any(permission, self.denied)

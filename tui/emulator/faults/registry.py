@@ -1,0 +1,163 @@
+"""What a fault declares: its words and options. The verb, its help, the request and the list follow from it.
+
+Standard library only: the command line imports this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.faults.limit import LONGEST_SECONDS, MOST_TIMES, number
+
+Options = dict[str, Any]
+"""The fields of a request, all of them and checked."""
+Answer = dict[str, Any]
+Act = Callable[[Any, Options | None], Answer]
+"""Acts on the `Targets` of `tui.emulator.fault_targets`."""
+NO_FAULTS = "no faults"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One field of a fault's request, and the option of its verb."""
+
+    flag: str = ""
+    """As in `--cut-every`; "" for a field that another option sets too."""
+    help: str = ""
+    field: str = ""
+    """Name in the request; by default that of the flag."""
+    type: type = float
+    """float, int, bool or str; object for a value that the fault checks itself."""
+    metavar: str = "SECONDS"
+    least: float = 0.0
+    most: float = LONGEST_SECONDS
+    value: str = ""
+    """What the flag sets the field to, for a flag of a choice."""
+    values: tuple[str, ...] = ()
+    """The accepted texts."""
+    several: bool = False
+    """The field is a list of texts."""
+    pair: str = ""
+    """Field that the second half of the option's A:B sets."""
+    says: str = ""
+    """Words where it is set, as a format of the answer's fields."""
+
+    @property
+    def name(self) -> str:
+        return self.field or self.flag.lstrip("-").replace("-", "_")
+
+    @property
+    def default(self) -> Any:
+        return [] if self.several else self.type()
+
+    def read(self, request: Mapping[str, Any]) -> Any:
+        """The checked value in a request.
+
+        Raises:
+            ValueError: naming the field.
+        """
+        value = request.get(self.name, self.default)
+        if self.several:
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise ValueError(f"{self.name} is a list of strings, not {value!r}")
+            unknown = [item for item in value if self.values and item not in self.values]
+            if unknown:
+                raise ValueError(f"{self.name}: {unknown[0]!r} is not one of {', '.join(self.values)}")
+        elif self.type is object:
+            return request.get(self.name)
+        elif self.type is bool:
+            return bool(value)
+        elif self.type is str:
+            if not isinstance(value, str):
+                raise ValueError(f"{self.name} is a string, not {value!r}")
+            if value and self.values:
+                known = {text.lower(): text for text in self.values}
+                if value.lower() not in known:
+                    raise ValueError(f"{self.name} is one of {', '.join(self.values)}, not {value!r}")
+                return known[value.lower()]
+        else:
+            return self.type(number(request, self.name, self.least, self.most))
+        return value
+
+    def shown(self, answer: Mapping[str, Any]) -> str:
+        """Its words for what is in force; "" where it is not set."""
+        value = answer.get(self.name)
+        if not value or not self.says or self in LIMITS or (self.value and value != self.value):
+            return ""
+        return self.says.format(**{k: ", ".join(v) if isinstance(v, list) else v for k, v in answer.items()})
+
+    def limit(self, answer: Mapping[str, Any]) -> str:
+        """Words of what is left of a limit."""
+        left = {FOR: "left_seconds", TIMES: "left_times"}.get(self, "")
+        value = answer.get(left) or answer.get(self.name)
+        return self.says.format(value) if self in LIMITS and value else ""
+
+
+FOR = Option("--for", "Clear the fault after this time.", "lasts", says="for {:g} s")
+TIMES = Option(
+    "--times", "Only for this many calls.", type=int, metavar="INTEGER", most=MOST_TIMES, says="{} times"
+)
+LIMITS = (FOR, TIMES)
+"""Options that limit a fault, and set none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault. `act` sets it by options, or only reads it without; it returns what is in force."""
+
+    name: str
+    """Of the verb, and the word of `do` in the request."""
+    title: str
+    """Format of the answer's fields: how the list names the fault."""
+    help: str
+    options: tuple[Option, ...]
+    act: Act
+    argument: str = ""
+    """Field that the verb's argument sets; `job` is found as other verbs find a job."""
+    exclusive: tuple[str, ...] = ()
+    """Fields of which one request sets one at most."""
+    once: bool = False
+    """It happens once: nothing is in force afterwards."""
+    added: bool = False
+    """Each request adds one; the answer in force is a list under its name."""
+    doing: str = ""
+    """As in "Preempting JOB", for a fault of a job."""
+    note: str = ""
+    """Printed on stderr after the fault was set."""
+
+    def read(self, request: Mapping[str, Any]) -> Options:
+        """All fields of a request.
+
+        Raises:
+            ValueError: naming the invalid field.
+        """
+        options = {option.name: option.read(request) for option in self.options}
+        for field in {option.name for option in self.options if option.value}:
+            choices = [option.value for option in self.options if option.name == field]
+            if options[field] and options[field] not in choices:
+                raise ValueError(f"{field} is one of {', '.join(choices)}, not {options[field]!r}")
+        if self.argument:
+            options[self.argument] = Option(field=self.argument, type=str).read(request)
+        return options
+
+    def words(self, answer: Mapping[str, Any]) -> str:
+        """One line for what is in force."""
+        words = [text for option in self.options if (text := option.shown(answer))]
+        if words:
+            words += [option.limit(answer) for option in self.options]
+        return f"{self.title.format(**answer).strip()}: {', '.join(filter(None, words)) or NO_FAULTS}"
+
+
+class FaultRegistry(dict[str, Fault]):
+    """Faults by name, in the order of the help."""
+
+    def add(self, name: str, title: str, *options: Option, **words: Any) -> Callable[[Act], Act]:
+        """Register the decorated function as a fault; its docstring is the help of the verb."""
+
+        def register(act: Act) -> Act:
+            self[name] = Fault(name, title, (act.__doc__ or "").strip(), options, act, **words)
+            return act
+
+        return register

@@ -1,0 +1,280 @@
+"""All faults of the emulator: each is one function. To add one, write its function here.
+
+A function gets the parts that faults act on (`Targets`) and the options of the request, or `None` to read
+only, and returns what is in force. It imports modules of the server in its body: the command line reads the
+words of the faults without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from tui.emulator.faults.limit import Limit, limit_of
+from tui.emulator.faults.registry import FOR, TIMES, Answer, FaultRegistry, Option, Options
+
+if TYPE_CHECKING:
+    from tui.emulator.fault_targets import Targets
+
+FAULTS = FaultRegistry()
+fault = FAULTS.add
+CHECKED_SERVICES = ("projects", "accounts", "registry", "resources", "boards", "quotas")
+"""The services that a launch's checks read."""
+CODES = (
+    "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+    "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+)  # fmt: skip
+_LONGEST_DELAY = 600.0
+_LARGEST_OFFSET = 10 * 366 * 86400.0
+
+
+@fault(
+    "preempt",
+    "{job}",
+    Option("--replica", "Only this replica, e.g. workerpool1-0; by default all.", type=object, metavar="R"),
+    Option(field="replicas", type=object, says="{replicas}"),
+    argument="job",
+    once=True,
+    doing="Preempting",
+    note="SIGTERM sent; SIGKILL follows after the grace period",
+)
+def preempt(targets: Targets, options: Options | None) -> Answer:
+    """Preempt JOB's machines as Spot does: SIGTERM, SIGKILL after the grace period, then a restart."""
+    assert options is not None
+    job = targets.active_job(options["job"])
+    return {"job": job.record.name, "replicas": targets.preempt(job, options["replica"])}
+
+
+@fault(
+    "tail",
+    "log streams",
+    Option("--cut-every", "Cut every stream after this time.", most=3600, says="cut every {cut_every:g} s"),
+    Option(
+        "--late",
+        "Deliver this share of entries up to so many seconds later.",
+        "late_share",
+        metavar="SHARE:SECONDS",
+        most=1,
+        pair="late_seconds",
+        says="{late_share:.0%} up to {late_seconds:g} s late",
+    ),
+    Option(field="late_seconds", most=3600),
+    Option(
+        "--double",
+        "Send this share of entries twice.",
+        "double_share",
+        metavar="SHARE",
+        most=1,
+        says="{double_share:.0%} twice",
+    ),
+    Option("--shuffle", "Shuffle the entries of each message.", type=bool, says="shuffled"),
+)
+def tail(targets: Targets, options: Options | None) -> Answer:
+    """Set the faults of all log streams, from now on; without options, clear them.
+
+    SHARE is from 0 to 1. A late entry is missing from log listings too until its time.
+    """
+    from tui.emulator.logging.faults import LogFaults  # noqa: PLC0415
+
+    if options is not None:
+        targets.tail.set(LogFaults(**options))
+    return asdict(targets.tail.current)
+
+
+@fault(
+    "buckets",
+    "buckets {bucket}",
+    Option("--bucket", "Only this bucket; by default all.", type=str, metavar="NAME"),
+    Option("--unavailable", "Answer 503.", "kind", str, value="unavailable", says="unavailable"),
+    Option("--denied", "Answer 403.", "kind", str, value="denied", says="denied"),
+    Option("--missing", "Answer 404.", "kind", str, value="missing", says="missing"),
+    Option("--rate", "Answer 429.", "kind", str, value="rate", says="rate"),
+    Option("--delay", "Delay each answer.", most=_LONGEST_DELAY, says="{delay:g} s late"),
+    Option(
+        "--cut-after",
+        "Cut uploads after this many bytes.",
+        type=int,
+        metavar="BYTES",
+        most=1e15,
+        says="uploads cut after {cut_after} bytes",
+    ),
+    FOR,
+    TIMES,
+)
+def buckets(targets: Targets, options: Options | None) -> Answer:
+    """Set the faults of Cloud Storage, from now on; without options, clear them.
+
+    Files below /gcs are not affected.
+    """
+    faults = targets.buckets.faults
+    if options is not None:
+        bucket = options["bucket"].removeprefix("gs://").rstrip("/")
+        faults.set(replace(faults.OFF, **{**options, "bucket": bucket}))
+    return asdict(faults.current)
+
+
+@fault(
+    "checks",
+    "checks",
+    Option(
+        "--deny",
+        "Deny this permission; * for any.",
+        "denied",
+        str,
+        "PERMISSION",
+        several=True,
+        says="denied {denied}",
+    ),
+    Option(
+        "--missing",
+        "Hide this image, account or resource; * for any.",
+        "missing",
+        str,
+        "NAME",
+        several=True,
+        says="missing {missing}",
+    ),
+    Option(
+        "--fail",
+        "Answer 503 for this service.",
+        "failing",
+        str,
+        "SERVICE",
+        several=True,
+        values=CHECKED_SERVICES,
+        says="failing {failing}",
+    ),
+    Option(
+        "--hang",
+        "Do not answer for this service.",
+        "hanging",
+        str,
+        "SERVICE",
+        several=True,
+        values=CHECKED_SERVICES,
+        says="hanging {hanging}",
+    ),
+    Option("--expired", "Refuse credentials as expired.", type=bool, says="credentials expired"),
+)
+def checks(targets: Targets, options: Options | None) -> Answer:
+    """Set the faults of the checks before a launch, from now on; without options, clear them.
+
+    SERVICE is projects, accounts, registry, resources, boards or quotas. For buckets use `fault buckets`.
+    """
+    from tui.emulator.services.check_faults import CheckFaults  # noqa: PLC0415
+
+    if options is not None:
+        targets.checks.set(CheckFaults(**options))
+    return targets.checks.current.fields()
+
+
+@fault(
+    "api",
+    "{number}  {method}",
+    Option(
+        "--error",
+        "Answer this error of gRPC, e.g. UNAVAILABLE.",
+        "code",
+        str,
+        "CODE",
+        values=CODES,
+        says="{code}",
+    ),
+    Option("--message", "The error's message.", type=str, metavar="TEXT"),
+    Option("--lost", "Take effect, then break the connection.", "kind", str, value="lost", says="lost"),
+    Option(
+        "--malformed", "Take effect, then answer garbage.", "kind", str, value="malformed", says="malformed"
+    ),
+    Option(
+        "--silent",
+        "Do not answer; a stream opens without messages.",
+        "kind",
+        str,
+        value="silent",
+        says="silent",
+    ),
+    Option(field="kind", type=str, value="error"),
+    Option(
+        "--applied",
+        "Let the request take effect before --error or --silent.",
+        type=bool,
+        says="after the effect",
+    ),
+    Option(
+        "--delay",
+        "Delay each answer, and each message of a stream.",
+        most=_LONGEST_DELAY,
+        says="{delay:g} s late",
+    ),
+    FOR,
+    TIMES,
+    argument="method",
+    exclusive=("code", "kind"),
+    added=True,
+)
+def api(targets: Targets, options: Options | None) -> Answer:
+    """Add a fault of METHOD of any service, e.g. GetCustomJob, 'LoggingServiceV2.*', storage.PUT or '*'.
+
+    Case does not matter. Storage has the methods of HTTP. The earliest fault that matches a call applies.
+    """
+    from tui.emulator.faults.api import ApiFault  # noqa: PLC0415
+
+    if options is None:
+        return {"api": [active.fields() for active in targets.api.active()]}
+    kind = options["kind"] or ("error" if options["code"] else "")
+    if (kind == "error") != bool(options["code"]):
+        raise ValueError(f"code is for an error: one of {', '.join(CODES)}")
+    given = {name: options[name] for name in ("method", "code", "message", "delay", "applied")}
+    return targets.api.add(ApiFault(kind=kind, **given), limit_of(options)).fields()
+
+
+@fault(
+    "disk",
+    "disk",
+    Option("--full", "Refuse every write for lack of space.", type=bool, says="full"),
+    FOR,
+    TIMES,
+)
+def disk(targets: Targets, options: Options | None) -> Answer:
+    """Set the fault of the emulator's disk: its databases and buckets; without options, clear it."""
+    if options is not None:
+        targets.disk.set(options["full"], limit_of(options))
+    return targets.disk.fields()
+
+
+@fault(
+    "connections",
+    "connections",
+    Option("--half-open", "Accept connections and say nothing.", type=bool, says="half-open"),
+    FOR,
+)
+def connections(targets: Targets, options: Options | None) -> Answer:
+    """Set the fault of new connections; without options, clear it.
+
+    Open connections stay as they are: `fault api '*' --silent` silences them.
+    """
+    if options is not None:
+        targets.connections.set(options["half_open"], Limit(options["lasts"]))
+    return targets.connections.fields()
+
+
+@fault(
+    "clock",
+    "clock",
+    Option(
+        "--offset",
+        "Ahead; negative: behind.",
+        least=-_LARGEST_OFFSET,
+        most=_LARGEST_OFFSET,
+        says="{offset:+g} s",
+    ),
+    FOR,
+)
+def clock(targets: Targets, options: Options | None) -> Answer:
+    """Set the clock that gives jobs and operations their times; without options, set it right."""
+    from tui.emulator.faults import clock as emulated  # noqa: PLC0415
+
+    if options is not None:
+        emulated.set_offset(options["offset"], Limit(options["lasts"]))
+    return emulated.fields()
