@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.domain.spec.custom_job_spec import whole_numbers
-from tui.emulator.faults.registry import Fault, Option
+from tui.emulator.faults.registry import FaultEntry, Option
 from tui.emulator.faults.table import FAULTS
 from tui.emulator.kubernetes.paths import KubernetesState, default_kubernetes_state
 from tui.emulator.paths import StateDir, StateDirError, default_state_dir
@@ -32,7 +32,7 @@ __all__ = [
     "ADMIN_METHOD",
     "FAULTS",
     "AdminError",
-    "Fault",
+    "FaultEntry",
     "KubernetesState",
     "LauncherError",
     "Option",

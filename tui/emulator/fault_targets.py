@@ -10,7 +10,7 @@ from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen
 from tui.emulator.faults.limit import Limit
-from tui.emulator.faults.registry import Answer, Fault, FaultRegistry, Options
+from tui.emulator.faults.registry import Answer, FaultEntry, FaultRegistry, Options
 from tui.emulator.logging.faults import ActiveLogFaults
 from tui.emulator.parts import EmulatorParts
 from tui.emulator.rpc.methods import failed_precondition, invalid, not_found
@@ -98,7 +98,7 @@ class Targets:
         self.connections.close()
         clock.set_offset(0, Limit())
 
-    def _set(self, entry: Fault, request: Options) -> Answer:
+    def _set(self, entry: FaultEntry, request: Options) -> Answer:
         return entry.act(self, entry.read(request))
 
     def _clear(self, request: Options) -> Answer:

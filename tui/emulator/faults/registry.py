@@ -104,7 +104,7 @@ LIMITS = (FOR, TIMES)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FaultEntry:
     """One fault. `act` sets it by options, or only reads it without; it returns what is in force."""
 
     name: str
@@ -150,14 +150,14 @@ class Fault:
         return f"{self.title.format(**answer).strip()}: {', '.join(filter(None, words)) or NO_FAULTS}"
 
 
-class FaultRegistry(dict[str, Fault]):
+class FaultRegistry(dict[str, FaultEntry]):
     """Faults by name, in the order of the help."""
 
     def add(self, name: str, title: str, *options: Option, **words: Any) -> Callable[[Act], Act]:
         """Register the decorated function as a fault; its docstring is the help of the verb."""
 
         def register(act: Act) -> Act:
-            self[name] = Fault(name, title, (act.__doc__ or "").strip(), options, act, **words)
+            self[name] = FaultEntry(name, title, (act.__doc__ or "").strip(), options, act, **words)
             return act
 
         return register

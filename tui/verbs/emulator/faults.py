@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tui.actions.operations.emulator import EMULATOR, ask
-from tui.emulator.client import FAULTS, Fault, Option
+from tui.emulator.client import FAULTS, FaultEntry, Option
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Run, find_job, value_of, verb
 
@@ -38,7 +38,7 @@ async def clear(run: Run, numbers: tuple[int, ...]) -> None:
     _print(run, answer, *_all_words(answer))
 
 
-def _command(entry: Fault) -> click.Command:
+def _command(entry: FaultEntry) -> click.Command:
     """The verb of a fault."""
 
     @verb("emulator.fault")
@@ -79,7 +79,7 @@ def _parameter(option: Option) -> click.Parameter:
     return click.Option(names, metavar=option.metavar, type=kind, multiple=option.several, help=option.help)
 
 
-def _request(entry: Fault, given: Mapping[str, Any]) -> dict[str, Any]:
+def _request(entry: FaultEntry, given: Mapping[str, Any]) -> dict[str, Any]:
     """The request with the options that are set. Raises UsageError."""
     values: dict[str, Any] = {
         name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value
