@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tui.emulator.monitoring.alignment import Aligner, NotAligned, align
 from tui.emulator.monitoring.reduction import NotReduced, Reducer, check_reducer, group_field, reduce
-from tui.emulator.monitoring.series import Interval, Kind, Point, TimeSeries, ValueType
+from tui.emulator.monitoring.series import Interval, Kind, SeriesPoint, TimeSeries, ValueType
 
 MINUTE = 60 * 10**9
 SPAN = Interval(0, 4 * MINUTE)
@@ -22,7 +22,7 @@ def series(
     *points: tuple[float, float], replica: str = "a", kind: int = Kind.GAUGE, **labels: str
 ) -> TimeSeries:
     """Points of (minutes, value)."""
-    found = tuple(Point(round(at * MINUTE), round(at * MINUTE), value) for at, value in points)
+    found = tuple(SeriesPoint(round(at * MINUTE), round(at * MINUTE), value) for at, value in points)
     resource = {"project_id": "p", "job_id": "1", **labels}
     return TimeSeries("t", "r", kind, ValueType.DOUBLE, "1", {"replica_id": replica}, resource, found)
 

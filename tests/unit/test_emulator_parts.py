@@ -27,11 +27,11 @@ from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_dig
 from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs import replica_pip
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
-from tui.emulator.runs.restart_policy import AttemptContext, AttemptEnd, Restart, decide
+from tui.emulator.runs.restart_policy import AttemptContext, EndOfAttempt, Restart, decide
 from tui.emulator.training_pipelines.table import TrainingPipelinePb, TrainingPipelineTable
-from tui.emulator.vertex.job_table import Control, Job, JobTable, State
+from tui.emulator.vertex.job_table import Control, CustomJob, CustomJobTable, State
 from tui.emulator.vertex.operations import read_operations
-from tui.emulator.vertex.quota import Quotas, check_quotas, demand, describe_lack
+from tui.emulator.vertex.quota import TrainingQuotas, check_quotas, demand, describe_lack
 from tui.emulator.vertex.resource_requests import take
 
 CustomJobPb = custom_job.CustomJob.pb()
@@ -45,9 +45,9 @@ def failed(code: int, *, oom: bool = False) -> AttemptStatus:
     return AttemptStatus("failed", (replica,), "workerpool1-0", code)
 
 
-def ended(status: AttemptStatus, **about: Any) -> AttemptEnd:
+def ended(status: AttemptStatus, **about: Any) -> EndOfAttempt:
     decision = decide(status, replace(ABOUT, **about))
-    assert isinstance(decision, AttemptEnd)
+    assert isinstance(decision, EndOfAttempt)
     return decision
 
 
@@ -121,17 +121,21 @@ def test_ports_run_out_with_a_clear_word(tmp_path: Path) -> None:
         ports.take("b", 2)
 
 
-def queued(number: int, cpus: int = 4, region: str = "us-central1", **spec: Any) -> Job:
+def queued(number: int, cpus: int = 4, region: str = "us-central1", **spec: Any) -> CustomJob:
     machine = {"machineType": f"n1-standard-{cpus}", **spec.pop("machine", {})}
     raw = {
         "createTime": f"2026-11-21T00:00:{number:02}Z",
         "jobSpec": {"workerPoolSpecs": [{"machineSpec": machine, "replicaCount": 1}], **spec},
     }
-    return Job(JobRecord("p", region, str(number)), json_format.ParseDict(raw, CustomJobPb()), Control())
+    return CustomJob(
+        JobRecord("p", region, str(number)), json_format.ParseDict(raw, CustomJobPb()), Control()
+    )
 
 
 async def test_quota_lets_jobs_in_by_age_and_never_above_the_limit() -> None:
-    quotas = Quotas(EmulatorConfig.model_validate({"quotas": {"custom_model_training_cpus@us-central1": 8}}))
+    quotas = TrainingQuotas(
+        EmulatorConfig.model_validate({"quotas": {"custom_model_training_cpus@us-central1": 8}})
+    )
     jobs = {n: queued(n, cpus) for n, cpus in ((1, 4), (2, 8), (3, 4), (4, 16))}
     turns = {n: quotas.queue(job) for n, job in jobs.items()}
 
@@ -157,9 +161,9 @@ def test_spot_draws_on_the_preemptible_twin_and_limits_may_be_unlimited() -> Non
     job = queued(1, machine=l4, scheduling={"strategy": "SPOT"})
     metric = "custom_model_training_preemptible_nvidia_l4_gpus"
     assert demand(job.pb) == {metric: 1}
-    assert metric in Quotas(EmulatorConfig.model_validate({"quotas": {metric: 0}})).lacking(job)
+    assert metric in TrainingQuotas(EmulatorConfig.model_validate({"quotas": {metric: 0}})).lacking(job)
     full = f"aiplatform.googleapis.com/{metric}"
-    quotas = Quotas(EmulatorConfig.model_validate({"quotas": {full: -1}}))
+    quotas = TrainingQuotas(EmulatorConfig.model_validate({"quotas": {full: -1}}))
     assert quotas.lacking(job) == {} and quotas.limit("us-central1", full) == -1
 
 
@@ -185,13 +189,13 @@ def test_page_tokens_are_opaque_checked_and_bound_to_their_question() -> None:
 @settings(max_examples=60)
 @given(st.data())
 def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataObject) -> None:
-    def stored(number: int) -> Job:
+    def stored(number: int) -> CustomJob:
         pb = CustomJobPb()
         # Several jobs share a creation time, as they do in a burst.
         pb.create_time.seconds = number // 3
-        return Job(JobRecord("p", "l", str(number)), pb, Control())
+        return CustomJob(JobRecord("p", "l", str(number)), pb, Control())
 
-    table = JobTable(Database(Path("unused")))
+    table = CustomJobTable(Database(Path("unused")))
     for n in data.draw(st.permutations(range(12))):
         table.add(stored(n))
     stays = set(data.draw(st.sets(st.integers(0, 11))))
@@ -252,7 +256,7 @@ def test_a_quota_that_nobody_knows_is_refused_by_name() -> None:
 async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     database = Database(tmp_path / "state.db")
     await database.open()
-    table = JobTable(database)
+    table = CustomJobTable(database)
     job = await table.create("p", "l", CustomJobPb(display_name="x"))
     await table.update(job, lambda pb: setattr(pb, "state", 3), attempt=2, port=20001, ports=4)
     # A caller that gives up at once must not leave memory and disk apart.
@@ -266,8 +270,10 @@ async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     again = Database(tmp_path / "state.db")
     await again.open()
     tables = await open_tables(again)
-    rows = list(tables[JobTable].all())
-    assert [kind for kind, table in tables.items() if list(table.all())] == [JobTable] and len(rows) == 1
+    rows = list(tables[CustomJobTable].all())
+    assert [kind for kind, table in tables.items() if list(table.all())] == [CustomJobTable] and len(
+        rows
+    ) == 1
     assert not await again.load(read_operations)
     assert rows[0].pb == job.pb and rows[0].pb.state == 5
     assert rows[0].control == Control(attempt=2, port=20001, ports=4) and rows[0].record == job.record
@@ -279,7 +285,7 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
     path = tmp_path / "state.db"
     database = Database(path)
     await database.open()
-    job = await JobTable(database).create("p", "l", CustomJobPb(display_name="old"))
+    job = await CustomJobTable(database).create("p", "l", CustomJobPb(display_name="old"))
     await database.close()
     with contextlib.closing(sqlite3.connect(path)) as old:
         for table in (
@@ -297,7 +303,7 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
     again = Database(path)
     await again.open()
     tables = await open_tables(again)
-    assert [row.pb for row in tables[JobTable].all()] == [job.pb]
+    assert [row.pb for row in tables[CustomJobTable].all()] == [job.pb]
     made = await tables[TrainingPipelineTable].create(
         "p", "l", TrainingPipelinePb(display_name="new"), CustomJobPb().job_spec
     )
@@ -307,7 +313,7 @@ async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) 
     await last.open()
     tables = await open_tables(last)
     assert [(row.pb, row.job_id) for row in tables[TrainingPipelineTable].all()] == [(made.pb, made.job_id)]
-    assert [row.pb.display_name for row in tables[JobTable].all()] == ["old", "new-custom-job"]
+    assert [row.pb.display_name for row in tables[CustomJobTable].all()] == ["old", "new-custom-job"]
     await last.close()
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import StateDir
-from tui.emulator.runner.exit_codes import Meaning, from_wait_status, meaning
+from tui.emulator.runner.exit_codes import ExitMeaning, from_wait_status, meaning
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runs import gpus
 from tui.emulator.runs.environment import CannotRun, build_plan, expand, ports_needed, to_local_paths
-from tui.emulator.runs.images import Images
+from tui.emulator.runs.images import ProgramTable
 
 REDUCER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 RECORD = JobRecord("my-project", "us-central1", "7000000000000000001")
@@ -182,7 +182,7 @@ def test_a_value_is_not_expanded_again() -> None:
 
 
 def test_images(state: StateDir) -> None:
-    images = Images.of({"mine/*": ["python3", "-m", "mine"], "*/odd": ["/bin/odd"]})
+    images = ProgramTable.of({"mine/*": ["python3", "-m", "mine"], "*/odd": ["/bin/odd"]})
     trainer = (sys.executable, "-m", "trainer.task")
     for image in ("eu-docker.pkg.dev/p/r/vxtui-trainer:1", "docker.io/vxtui/trainer"):
         assert images.argv(image, [], ["--x"]) == (*trainer, "--x")
@@ -198,7 +198,7 @@ def test_images(state: StateDir) -> None:
 
 
 def test_arguments_are_the_command_of_a_container_without_an_entry_point() -> None:
-    images = Images.of({"mine/python:1": ["python3"]})
+    images = ProgramTable.of({"mine/python:1": ["python3"]})
     for image in ("python:3.11", "docker.io/library/python"):
         assert images.container_argv(image, [], ["sleep", "60"]) == ("sleep", "60")
         assert images.container_argv(image, [], ["python3", "-V"]) == (sys.executable, "-V")
@@ -272,12 +272,12 @@ def test_replicas_without_gpus_see_none(state: StateDir, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (0, Meaning.DONE),
-        *((code, Meaning.RESTART_WORKER) for code in (75, 129, 143)),
-        *((code, Meaning.END_ATTEMPT) for code in (1, 2, 6, 126, 127, 128, 134, 137, 139, 255)),
+        (0, ExitMeaning.DONE),
+        *((code, ExitMeaning.RESTART_WORKER) for code in (75, 129, 143)),
+        *((code, ExitMeaning.END_ATTEMPT) for code in (1, 2, 6, 126, 127, 128, 134, 137, 139, 255)),
     ],
 )
-def test_exit_codes(code: int, expected: Meaning) -> None:
+def test_exit_codes(code: int, expected: ExitMeaning) -> None:
     assert meaning(code) is expected
     assert from_wait_status(code << 8) == code
     assert from_wait_status(9) == 137

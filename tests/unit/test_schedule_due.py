@@ -16,7 +16,7 @@ from tui.emulator.schedules.due import (
     Skip,
     Start,
     State,
-    Wait,
+    WaitUntil,
     next_step,
     seconds,
     set_next,
@@ -38,7 +38,7 @@ def schedule(cron: str = "0 * * * *", **fields: Any) -> Pb:
 def look(pb: Pb, now: float, active: int = 0) -> list[float]:
     """Make every step that is due now; the times of the runs that start."""
     found = []
-    while not isinstance(step := next_step(pb, now, active), Wait):
+    while not isinstance(step := next_step(pb, now, active), WaitUntil):
         if isinstance(step, Start):
             found.append(step.due)
             pb.started_run_count += 1
@@ -97,6 +97,6 @@ def test_a_queued_run_waits_and_an_end_lets_it_run() -> None:
 
 def test_what_it_waits_for() -> None:
     pb = schedule()
-    assert next_step(pb, BEGIN + 5, 0) == Wait(BEGIN + 3600)
+    assert next_step(pb, BEGIN + 5, 0) == WaitUntil(BEGIN + 3600)
     pb.state = State.PAUSED
-    assert next_step(pb, BEGIN + 99999, 0) == Wait(math.inf)
+    assert next_step(pb, BEGIN + 99999, 0) == WaitUntil(math.inf)

@@ -13,7 +13,7 @@ from tui.emulator.monitoring.alignment import Aligner, align
 from tui.emulator.monitoring.series import (
     Interval,
     Kind,
-    Point,
+    SeriesPoint,
     TimeSeries,
     ValueType,
     differences,
@@ -26,7 +26,7 @@ SAMPLES = st.lists(
 ).map(lambda found: [(at * SECOND, value) for at, value in sorted(found)])
 
 
-def counter(points: list[Point]) -> TimeSeries:
+def counter(points: list[SeriesPoint]) -> TimeSeries:
     return TimeSeries("t", "r", Kind.DELTA, ValueType.INT64, "By", points=tuple(points))
 
 

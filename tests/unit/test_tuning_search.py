@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.emulator.tuning.search import PastTrial, suggest
-from tui.emulator.tuning.space import Parameter, choose
+from tui.emulator.tuning.space import SearchParameter, choose
 
 SCALES = ("SCALE_TYPE_UNSPECIFIED", "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE")
 POSITIVE = st.floats(1e-6, 1e6)
@@ -68,7 +68,7 @@ def test_every_value_is_in_its_parameter_s_space(
 
 @given(parameters(), st.floats(0, 1))
 def test_a_parameter_takes_its_value_back_to_where_it_was(spec: dict[str, Any], share: float) -> None:
-    one = Parameter.of(study(spec).parameters[0])
+    one = SearchParameter.of(study(spec).parameters[0])
     at = one.low + share * (one.high - one.low)
     at = round(at) if one.integer else at
     value = one.value(at)

@@ -21,7 +21,7 @@ from tui.domain.document.document_edit import edited
 from tui.domain.vertex.preflight import Check, CheckStatus
 from tui.domain.vertex.quota_fit import fit, with_running
 from tui.domain.vertex.worker_pools import worker_pool
-from tui.emulator.runs.images import CannotRun, Images
+from tui.emulator.runs.images import CannotRun, ProgramTable
 from tui.store.jobs.checks import preflight
 
 METRIC = "custom_model_training_preemptible_nvidia_a100_gpus"
@@ -204,7 +204,7 @@ async def test_on_the_emulator_an_image_is_what_runs_in_its_place() -> None:
         async with VertexBackend(info, LocalEndpoint(running.state)) as backend:
             none = (await looked(backend, job(image=unknown)))[f"image:{unknown}"]
             with pytest.raises(CannotRun) as refused:
-                Images.of({}).argv(unknown, (), ())
+                ProgramTable.of({}).argv(unknown, (), ())
             assert none.fatal and (none.sentence, none.fix) == (refused.value.sentence, refused.value.fix)
             own = job(image=unknown)
             own["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["command"] = ["./run", "--token=hf_secret"]

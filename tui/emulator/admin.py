@@ -27,7 +27,7 @@ from google.protobuf import json_format, struct_pb2
 from tui.emulator.fault_targets import Targets
 from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
-from tui.emulator.runs.images import CannotRun, Images
+from tui.emulator.runs.images import CannotRun, ProgramTable
 
 SERVICE = "vxtui.emulator.v1.Admin"
 
@@ -43,7 +43,7 @@ class Admin:
         targets: Targets,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
-        images: Images,
+        images: ProgramTable,
         open_rest: Callable[[str, bool], Awaitable[dict[str, Any]]],
     ) -> None:
         self._jobs = targets.parts.jobs

@@ -16,7 +16,7 @@ from tui.emulator.parts import EmulatorParts
 from tui.emulator.rpc.methods import failed_precondition, invalid, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.storage.server import BucketServer
-from tui.emulator.vertex.job_table import Job
+from tui.emulator.vertex.job_table import CustomJob
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
 from tui.emulator.vertex.resource_requests import find_by_reference
 
@@ -40,7 +40,7 @@ class Targets:
     def checks(self) -> ActiveCheckFaults:
         return self.parts.checks
 
-    def active_job(self, reference: str) -> Job:
+    def active_job(self, reference: str) -> CustomJob:
         """The custom job with this id, full name or display name that has not ended.
 
         A reference to a training pipeline means its custom job.
@@ -50,7 +50,7 @@ class Targets:
         """
         if not reference:
             raise invalid(("job", "a job's id, full name or display name, as a string"))
-        jobs: list[Job] = [
+        jobs: list[CustomJob] = [
             job
             for jobs in self.parts.tables.values()
             for resource in find_by_reference(jobs, reference)
@@ -66,7 +66,7 @@ class Targets:
             raise invalid(("job", f"{reference!r} is the display name of several jobs; use an id: {ids}"))
         return active[0]
 
-    def preempt(self, job: Job, replica: object) -> list[str]:
+    def preempt(self, job: CustomJob, replica: object) -> list[str]:
         """Preempt a replica, several, or for `None` and "" all; return their names. Raises WireError."""
         named = replica if isinstance(replica, list) else [] if replica in {None, ""} else [replica]
         replicas = [name for name in named if isinstance(name, str)]

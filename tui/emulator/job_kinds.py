@@ -11,13 +11,13 @@ from tui.emulator.interfaces import JobRecord
 from tui.emulator.parts import EmulatorParts
 from tui.emulator.pipelines.batch import PipelineBatches
 from tui.emulator.pipelines.children import Children
+from tui.emulator.pipelines.runs import PipelineParts as PipelineServices
 from tui.emulator.pipelines.runs import PipelineRuns
-from tui.emulator.pipelines.runs import Services as PipelineServices
 from tui.emulator.pipelines.service import PipelineServer
 from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.rpc.methods import Method
 from tui.emulator.serving.model_service import ModelService
-from tui.emulator.training_pipelines.runs import TrainingPipelines
+from tui.emulator.training_pipelines.runs import TrainingPipelineRuns
 from tui.emulator.training_pipelines.service import TrainingPipelineServer
 from tui.emulator.training_pipelines.table import TrainingPipelineTable
 from tui.emulator.tuning.service import TuningServer
@@ -25,17 +25,17 @@ from tui.emulator.tuning.table import TuningJobRecord, TuningJobTable
 from tui.emulator.tuning.tuning_runs import TuningRuns
 from tui.emulator.vertex.job_handlers import JobHandlers
 from tui.emulator.vertex.job_service import JobServer
-from tui.emulator.vertex.job_table import JobTable
+from tui.emulator.vertex.job_table import CustomJobTable
 from tui.emulator.vertex.resource_table import ResourceTable
 
 
-def _custom_jobs(parts: EmulatorParts, table: JobTable) -> JobServer:
+def _custom_jobs(parts: EmulatorParts, table: CustomJobTable) -> JobServer:
     return JobServer(table, parts.scheduler, parts.operations, parts.persistent.check)
 
 
 def _training_pipelines(parts: EmulatorParts, table: TrainingPipelineTable) -> TrainingPipelineServer:
     models = parts.find(ModelService)
-    runs = TrainingPipelines(table, parts.jobs, parts.scheduler, models.upload_trained)
+    runs = TrainingPipelineRuns(table, parts.jobs, parts.scheduler, models.upload_trained)
     return TrainingPipelineServer(table, runs, parts.operations, parts.persistent, models)
 
 
@@ -71,7 +71,7 @@ class EmulatedKind:
         return handlers.methods()
 
 
-CUSTOM_JOB = EmulatedKind(JobTable, _custom_jobs)
+CUSTOM_JOB = EmulatedKind(CustomJobTable, _custom_jobs)
 TRAINING_PIPELINE = EmulatedKind(TrainingPipelineTable, _training_pipelines)
 TUNING_JOB = EmulatedKind(TuningJobTable, _tuning_jobs)
 PIPELINE_JOB = EmulatedKind(PipelineTable, _pipeline_jobs)
@@ -84,7 +84,7 @@ async def open_tables(database: Database) -> Mapping[type[ResourceTable[Any]], A
     Raises:
         DatabaseError: when they can't be read.
     """
-    custom_jobs = JobTable(database)
+    custom_jobs = CustomJobTable(database)
     tables: dict[type[ResourceTable[Any]], Any] = {
         kind.table: custom_jobs if kind is CUSTOM_JOB else kind.table(database, custom_jobs)
         for kind in JOB_KINDS

@@ -24,13 +24,13 @@ from tui.emulator.runs import environment
 from tui.emulator.runs.job_run import Dependencies
 from tui.emulator.runs.ports import Ports
 from tui.emulator.runs.runner_handle import LocalRunner
-from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.runs.scheduler import CustomJobRuns
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.serving.load import Loads
 from tui.emulator.vertex.job_catalog import JobTableCatalog
-from tui.emulator.vertex.job_table import JobTable
+from tui.emulator.vertex.job_table import CustomJobTable
 from tui.emulator.vertex.operations import Operations
-from tui.emulator.vertex.quota import Quotas
+from tui.emulator.vertex.quota import TrainingQuotas
 from tui.emulator.vertex.resource_table import ResourceTable
 
 T = TypeVar("T")
@@ -47,17 +47,17 @@ class EmulatorParts:
     database: Database
     tables: Mapping[type[ResourceTable[Any]], Any]
     """The jobs of every kind."""
-    jobs: JobTable
+    jobs: CustomJobTable
     """The custom jobs."""
     resources: ResourceStore
     persistent: PersistentResources
-    quotas: Quotas
+    quotas: TrainingQuotas
     catalog: JobTableCatalog
     logs: EntryStore
     sink: LogCollector
     running: Dependencies
     """What runs a custom job."""
-    scheduler: Scheduler
+    scheduler: CustomJobRuns
     operations: Operations
     loads: Loads
     checks: ActiveCheckFaults
@@ -86,14 +86,14 @@ async def open_parts(
     """Open what the services share. The database and the tables of all kinds of jobs are open."""
     for table in tables.values():
         stack.push_async_callback(table.settle)
-    jobs: JobTable = tables[JobTable]
+    jobs: CustomJobTable = tables[CustomJobTable]
     resources = ResourceStore(database)
     await resources.open()
     stack.push_async_callback(resources.settle)
     persistent = PersistentResources(resources, config)
     capacity = Capacity(persistent)
     capacity.adopt(jobs)
-    quotas = Quotas(config)
+    quotas = TrainingQuotas(config)
     logs, sink = await _open_logs(state, config, database, stack)
     running = Dependencies(
         state, config, jobs, quotas, capacity, Ports(state.root), LocalRunner(), sink, planner=environment
@@ -121,7 +121,7 @@ async def open_parts(
         logs=logs,
         sink=sink,
         running=running,
-        scheduler=Scheduler(running),
+        scheduler=CustomJobRuns(running),
         operations=operations,
         loads=Loads(config.sample_period),
         checks=ActiveCheckFaults(),

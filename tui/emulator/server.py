@@ -32,7 +32,7 @@ from tui.emulator.parts import open_parts
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.loopback import is_loopback
 from tui.emulator.rpc.methods import Method, grpc_handlers
-from tui.emulator.runs.images import Images
+from tui.emulator.runs.images import ProgramTable
 from tui.emulator.runs.job_run import Dependencies
 from tui.emulator.service_table import open_services
 from tui.emulator.shells.service import ShellServer
@@ -129,7 +129,7 @@ class Emulator(process.Server[StateDir]):
         served = await open_services(parts)
         targets = Targets(FAULTS, parts, self.api_faults, self.disk, self.connections, self.buckets)
         self._stack.callback(targets.close)
-        images = Images.of(self.config.images)
+        images = ProgramTable.of(self.config.images)
         admin = Admin(targets, self.info, self.stopping.set, images, self.open_rest)
         # The faults of the API are not in the way of the request that clears them.
         return [*self.api_faults.apply(served), *self._open_shells(parts.running), *admin.methods()]

@@ -21,13 +21,13 @@ from tui.emulator.pipelines.table import PipelineTable
 from tui.emulator.resources.service import PersistentResourceService
 from tui.emulator.rpc.methods import Method
 from tui.emulator.schedules.runs import ScheduleRuns
-from tui.emulator.schedules.service import ScheduleService
+from tui.emulator.schedules.service import ScheduleServer
 from tui.emulator.services import billing, iam, quota_service, registry
 from tui.emulator.serving.deployments import Deployments
 from tui.emulator.serving.endpoint_service import EndpointService
 from tui.emulator.serving.model_service import ModelService
 from tui.emulator.serving.prediction_service import PredictionService
-from tui.emulator.serving.registry import Registry
+from tui.emulator.serving.registry import ModelRegistry
 from tui.emulator.vertex.locations import Locations
 
 
@@ -49,7 +49,7 @@ class ServiceEntry:
 
 
 def _models(parts: EmulatorParts) -> list[Method]:
-    models = ModelService(parts.resources, parts.operations, Registry(parts.resources))
+    models = ModelService(parts.resources, parts.operations, ModelRegistry(parts.resources))
     return parts.keep(models).methods()
 
 
@@ -89,7 +89,7 @@ async def _schedules(parts: EmulatorParts) -> list[Method]:
     runs = ScheduleRuns(parts.resources, pipelines, table.active_runs, clock.time)
     parts.stack.push_async_callback(runs.close)
     runs.start()
-    return ScheduleService(parts.resources, parts.operations, pipelines, runs).methods()
+    return ScheduleServer(parts.resources, parts.operations, pipelines, runs).methods()
 
 
 SERVICES = (

@@ -14,7 +14,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from tui.emulator.experiments.kinds import ARTIFACT, BOARD, CONTEXT, ENDPOINT, EXECUTION, MODEL, Kind
+from tui.emulator.experiments.kinds import ARTIFACT, BOARD, CONTEXT, ENDPOINT, EXECUTION, MODEL, ResourceKind
 from tui.emulator.experiments.store import ASSOCIATION, ATTRIBUTION, CHILD, ResourceStore
 from tui.emulator.filters import (
     MISSING,
@@ -41,7 +41,7 @@ _TYPES = {float: "number_value", int: "number_value", str: "string_value", bool:
 _VALUES = tuple(dict.fromkeys(_TYPES.values()))
 
 
-class Members:
+class LineageMembers:
     """A list of names, of which `:` and `=` ask for one."""
 
     operators = (":", "=")
@@ -53,7 +53,7 @@ class Members:
         return lambda found: wanted in found
 
 
-def fields_of(kind: Kind, store: ResourceStore) -> FieldTable[Pb]:
+def fields_of(kind: ResourceKind, store: ResourceStore) -> FieldTable[Pb]:
     """The fields of a kind's list filter."""
     present = kind.message.DESCRIPTOR.fields_by_name
     texts = ("name", "display_name", "schema_title", "schema_version", "uri", "description", "source")
@@ -70,9 +70,9 @@ def fields_of(kind: Kind, store: ResourceStore) -> FieldTable[Pb]:
         fields["state"] = Field(lambda pb: kind.message.State.Name(pb.state), _TEXT)
         functions["in_context"] = _in_context(store, ASSOCIATION if kind is EXECUTION else ATTRIBUTION)
     if kind is CONTEXT:
-        fields["parent_contexts"] = Field(lambda pb: list(pb.parent_contexts), Members())
+        fields["parent_contexts"] = Field(lambda pb: list(pb.parent_contexts), LineageMembers())
         fields["child_contexts"] = Field(
-            lambda pb: [link.target for link in store.links(CHILD, pb.name)], Members()
+            lambda pb: [link.target for link in store.links(CHILD, pb.name)], LineageMembers()
         )
     if kind in {MODEL, ENDPOINT}:
         fields[kind.field] = Field(lambda pb: pb.name.rpartition("/")[2], _TEXT)

@@ -47,7 +47,7 @@ _BOARD_ID = r"[a-z0-9][a-z0-9-]{0,127}"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """One kind. `noun` is its name in those of the RPCs, `field` in their requests."""
 
     noun: str
@@ -91,12 +91,12 @@ class Kind:
         return re.compile("/".join([_LOCATION, *(f"{each}/{_ID}" for each in above)]))
 
 
-def _metadata(noun: str, field: str, path: str, message: Any, id_pattern: str) -> Kind:
-    return Kind(noun, field, METADATA, path, message.pb(), metadata_service, id_pattern)
+def _metadata(noun: str, field: str, path: str, message: Any, id_pattern: str) -> ResourceKind:
+    return ResourceKind(noun, field, METADATA, path, message.pb(), metadata_service, id_pattern)
 
 
-def _board(noun: str, field: str, path: str, message: Any) -> Kind:
-    return Kind(noun, field, TENSORBOARD, path, message.pb(), tensorboard_service)
+def _board(noun: str, field: str, path: str, message: Any) -> ResourceKind:
+    return ResourceKind(noun, field, TENSORBOARD, path, message.pb(), tensorboard_service)
 
 
 _NODE = r"[a-z0-9_][a-z0-9_-]{0,127}"
@@ -123,27 +123,31 @@ SERIES = _board(
     "TensorboardTimeSeries", "tensorboard_time_series", "tensorboards/experiments/runs/timeSeries",
     tensorboard_time_series.TensorboardTimeSeries,
 )  # fmt: skip
-MODEL = Kind("Model", "model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}")
-VERSION = Kind("ModelVersion", "model", MODELS, "models/versions", model.Model.pb(), model_service)
+MODEL = ResourceKind(
+    "Model", "model", MODELS, "models", model.Model.pb(), model_service, r"[a-z_][a-z0-9_-]{0,62}"
+)
+VERSION = ResourceKind("ModelVersion", "model", MODELS, "models/versions", model.Model.pb(), model_service)
 """A version of a model. The API has no such resource: it writes the model's name, @ and the number."""
-ENDPOINT = Kind(
+ENDPOINT = ResourceKind(
     "Endpoint", "endpoint", ENDPOINTS, "endpoints", endpoint.Endpoint.pb(), endpoint_service,
     r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}",
 )  # fmt: skip
-PERSISTENT = Kind(
+PERSISTENT = ResourceKind(
     "PersistentResource", "persistent_resource", PERSISTENT_RESOURCES, "persistentResources",
     persistent_resource.PersistentResource.pb(), persistent_resource_service,
     r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
 )  # fmt: skip
-SCHEDULE = Kind("Schedule", "schedule", SCHEDULES, "schedules", schedule.Schedule.pb(), schedule_service)
+SCHEDULE = ResourceKind(
+    "Schedule", "schedule", SCHEDULES, "schedules", schedule.Schedule.pb(), schedule_service
+)
 KINDS = (
     *(STORE, CONTEXT, EXECUTION, ARTIFACT, SCHEMA, BOARD, EXPERIMENT, RUN, SERIES),
     *(MODEL, VERSION, ENDPOINT, PERSISTENT, SCHEDULE),
 )
-BY_COLLECTION: Mapping[str, Kind] = {kind.collection: kind for kind in KINDS}
+BY_COLLECTION: Mapping[str, ResourceKind] = {kind.collection: kind for kind in KINDS}
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> ResourceKind:
     """The kind of a stored resource's name. Raises KeyError."""
     return BY_COLLECTION[name.rsplit("/", 2)[-2]]
 

@@ -17,7 +17,7 @@ from google.rpc import code_pb2
 
 from tui.emulator.database import Pb, created_us
 from tui.emulator.experiments.filter_fields import fields_of
-from tui.emulator.experiments.kinds import BOARD, STORE, Kind, location_of
+from tui.emulator.experiments.kinds import BOARD, STORE, ResourceKind, location_of
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.faults import clock
 from tui.emulator.filters import Condition, FilterError, compile_filter
@@ -36,7 +36,7 @@ SAMPLE = 100
 class ResourceServer:
     """The handlers of one kind."""
 
-    def __init__(self, kind: Kind, store: ResourceStore, operations: Operations) -> None:
+    def __init__(self, kind: ResourceKind, store: ResourceStore, operations: Operations) -> None:
         self.kind, self._store, self._operations = kind, store, operations
         self._fields = fields_of(kind, store)
         self._type = f"aiplatform.googleapis.com/{kind.noun}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tui.emulator.database import Change, Database, created_us
-from tui.emulator.experiments.kinds import Kind, kind_of
+from tui.emulator.experiments.kinds import ResourceKind, kind_of
 
 T = TypeVar("T")
 Pb = Any  # a plain protobuf message, whose classes are made at run time
@@ -76,7 +76,7 @@ class ResourceStore:
         """A resource; it is never altered in place."""
         return self._resources.get(name)
 
-    def below(self, parent: str, kind: Kind) -> list[Pb]:
+    def below(self, parent: str, kind: ResourceKind) -> list[Pb]:
         """The resources of a kind below a parent, oldest first. An id `-` in the parent means every one."""
         wanted = parent.split("/")
         if "-" not in wanted:
@@ -88,7 +88,7 @@ class ResourceStore:
         names = [name for above in parents for name in self._children[above, kind.collection]]
         return sorted((self._resources[name] for name in names), key=lambda pb: (created_us(pb), pb.name))
 
-    def all(self, kind: Kind) -> list[Pb]:
+    def all(self, kind: ResourceKind) -> list[Pb]:
         """Every resource of a kind."""
         return [
             self._resources[name]

@@ -15,7 +15,7 @@ from statistics import fmean, pstdev
 from google.cloud.monitoring_v3.types import common
 
 from tui.emulator.monitoring.distribution import Distribution, merged
-from tui.emulator.monitoring.series import Interval, Kind, Point, TimeSeries, ValueType
+from tui.emulator.monitoring.series import Interval, Kind, SeriesPoint, TimeSeries, ValueType
 
 Aligner = common.Aggregation.Aligner
 SMOOTHING = 600 * 10**9
@@ -127,9 +127,9 @@ def _merge(series: TimeSeries, aligner: int, period: int, interval: Interval) ->
     for index in sorted(groups, reverse=True):
         found, end = merged(groups[index]), interval.end - index * period
         if aligner in _PERCENTS:
-            points.append(Point(end, end, found.percentile(_PERCENTS[aligner])))
+            points.append(SeriesPoint(end, end, found.percentile(_PERCENTS[aligner])))
         else:
-            points.append(Point(end - period, end, 0.0, found))
+            points.append(SeriesPoint(end - period, end, 0.0, found))
     if aligner in _PERCENTS:
         return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, points=tuple(points))
     return replace(series, points=tuple(points))
@@ -139,9 +139,9 @@ def _last(values: Sequence[float]) -> float:
     return values[-1]
 
 
-def _aligned(index: int, value: float, period: int, interval: Interval) -> Point:
+def _aligned(index: int, value: float, period: int, interval: Interval) -> SeriesPoint:
     end = interval.end - index * period
-    return Point(end, end, value)
+    return SeriesPoint(end, end, value)
 
 
 def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval) -> TimeSeries:
@@ -165,7 +165,7 @@ def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval)
         unit = f"{series.unit}/s"
         return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, unit=unit, points=tuple(points))
     ends = [interval.end - i * period for i in order]
-    spans = [Point(end - period, end, amount[i]) for end, i in zip(ends, order, strict=True)]
+    spans = [SeriesPoint(end - period, end, amount[i]) for end, i in zip(ends, order, strict=True)]
     return replace(series, points=tuple(spans))
 
 
@@ -188,7 +188,7 @@ def _interpolate(series: TimeSeries, period: int, interval: Interval) -> TimeSer
             before = series.points[after - 1]
             part = (at - before.end) / (ends[after] - before.end)
             value = before.value + part * (value - before.value)
-        points.append(Point(at, at, value))
+        points.append(SeriesPoint(at, at, value))
     return replace(series, points=tuple(points))
 
 
@@ -207,7 +207,7 @@ def _percent_change(series: TimeSeries, period: int, interval: Interval) -> Time
         if current is None or previous is None:
             continue
         if previous:
-            points.append(Point(at, at, (current - previous) / previous * 100))
+            points.append(SeriesPoint(at, at, (current - previous) / previous * 100))
         else:
-            points.append(Point(at, at, math.inf if current else 0.0))
+            points.append(SeriesPoint(at, at, math.inf if current else 0.0))
     return replace(series, kind=Kind.GAUGE, value_type=ValueType.DOUBLE, unit="%", points=tuple(points))

@@ -50,7 +50,7 @@ _GPU_LABELS = ("accelerator_id", "simulated")
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class EmulatedMetric:
     """One metric type."""
 
     type: str
@@ -87,8 +87,10 @@ class Metric:
         return descriptor
 
 
-def _training(name: str, display: str, description: str, *labels: str, counter: bool = False) -> Metric:
-    return Metric(
+def _training(
+    name: str, display: str, description: str, *labels: str, counter: bool = False
+) -> EmulatedMetric:
+    return EmulatedMetric(
         TRAINING_PREFIX + name,
         TRAINING_RESOURCE,
         display,
@@ -100,17 +102,17 @@ def _training(name: str, display: str, description: str, *labels: str, counter: 
     )
 
 
-def _quota(type_: str, display: str, description: str, *labels: str) -> Metric:
-    return Metric(
+def _quota(type_: str, display: str, description: str, *labels: str) -> EmulatedMetric:
+    return EmulatedMetric(
         type_, QUOTA_RESOURCE, display, description, ("quota_metric", *labels), value_type=ValueType.INT64
     )
 
 
 def _serving(
     name: str, display: str, description: str, *labels: str, value_type: int = ValueType.INT64
-) -> Metric:
+) -> EmulatedMetric:
     unit = "ms" if value_type == ValueType.DISTRIBUTION else "1"
-    return Metric(
+    return EmulatedMetric(
         SERVING_PREFIX + name, ENDPOINT_RESOURCE, display, description, (*_SERVING_LABELS, *labels), unit,
         Kind.DELTA, value_type,
     )  # fmt: skip
@@ -146,5 +148,5 @@ _ALL = (
     _quota(QUOTA_USAGE, "Allocation quota usage", "How much of an allocation quota is in use."),
 )
 
-METRICS: Mapping[str, Metric] = {metric.type: metric for metric in _ALL}
+METRICS: Mapping[str, EmulatedMetric] = {metric.type: metric for metric in _ALL}
 """By type."""

@@ -28,7 +28,7 @@ from tui.emulator.filters import (
 )
 from tui.emulator.logging.record import Pb
 from tui.emulator.monitoring.alignment import NotAligned, align, look_back
-from tui.emulator.monitoring.descriptors import METRICS, Metric
+from tui.emulator.monitoring.descriptors import METRICS, EmulatedMetric
 from tui.emulator.monitoring.reduction import NotReduced, check_reducer, group_field, reduce
 from tui.emulator.monitoring.series import Interval, TimeSeries
 from tui.emulator.rpc.methods import invalid, not_found
@@ -43,7 +43,7 @@ _REDUCE_NONE = common.Aggregation.Reducer.REDUCE_NONE
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class QueryTarget:
     """What a filter looks at. `metric_labels` is `None` while only the resource is known."""
 
     metric_type: str
@@ -55,8 +55,8 @@ class Target:
 _HINT = "use metric.type, metric.labels.NAME, resource.type, resource.labels.NAME or project"
 
 
-def _metric(whole: bool) -> Callable[[tuple[str, ...]], Field[Target]]:
-    def entry(rest: tuple[str, ...]) -> Field[Target]:
+def _metric(whole: bool) -> Callable[[tuple[str, ...]], Field[QueryTarget]]:
+    def entry(rest: tuple[str, ...]) -> Field[QueryTarget]:
         match rest:
             case ("type",):
                 return Field(lambda target: target.metric_type)
@@ -68,7 +68,7 @@ def _metric(whole: bool) -> Callable[[tuple[str, ...]], Field[Target]]:
     return entry
 
 
-def _resource(rest: tuple[str, ...]) -> Field[Target]:
+def _resource(rest: tuple[str, ...]) -> Field[QueryTarget]:
     match rest:
         case ("type",):
             return Field(lambda target: target.resource_type)
@@ -77,12 +77,12 @@ def _resource(rest: tuple[str, ...]) -> Field[Target]:
     raise UnknownField(f"{'.'.join(('resource', *rest))!r} can't be filtered by; {_HINT}")
 
 
-def _resource_label(name: str) -> Field[Target]:
+def _resource_label(name: str) -> Field[QueryTarget]:
     return Field(lambda target: target.resource_labels.get(name, MISSING))
 
 
-def _fields(whole: bool) -> FieldTable[Target]:
-    entries: dict[str, FieldEntry[Target]] = {
+def _fields(whole: bool) -> FieldTable[QueryTarget]:
+    entries: dict[str, FieldEntry[QueryTarget]] = {
         "metric": _metric(whole),
         "resource": _resource,
         "project": _resource_label("project_id"),
@@ -105,7 +105,7 @@ def checked_filter(text: str) -> Node:
     return node
 
 
-def metric_of(node: Node) -> Metric:
+def metric_of(node: Node) -> EmulatedMetric:
     """The one metric type that a filter names.
 
     Raises:
@@ -166,9 +166,9 @@ class Aggregation:
 class Question:
     """A ListTimeSeries request that makes sense."""
 
-    metric: Metric
-    resource: Condition[Target]
-    series: Condition[Target]
+    metric: EmulatedMetric
+    resource: Condition[QueryTarget]
+    series: Condition[QueryTarget]
     interval: Interval
     aggregations: tuple[Aggregation, ...]
     """What is done to the series, one after the other; at most two."""
@@ -195,7 +195,7 @@ class Question:
 
     def wants_resource(self, labels: Mapping[str, str]) -> bool:
         """Whether a series of this resource may be wanted."""
-        return self.resource(Target(self.metric.type, self.metric.resource, labels)) is not False
+        return self.resource(QueryTarget(self.metric.type, self.metric.resource, labels)) is not False
 
     def answer(self, found: Iterable[TimeSeries]) -> list[TimeSeries]:
         """The wanted series with points in the interval, aggregated, in the order of their keys.
@@ -214,11 +214,11 @@ class Question:
         return replace(series, points=tuple(p for p in series.points if self.interval.holds(p.end)))
 
 
-def _target(series: TimeSeries) -> Target:
-    return Target(series.metric_type, series.resource_type, series.resource_labels, series.metric_labels)
+def _target(series: TimeSeries) -> QueryTarget:
+    return QueryTarget(series.metric_type, series.resource_type, series.resource_labels, series.metric_labels)
 
 
-def _interval(request: Pb, metric: Metric) -> Interval:
+def _interval(request: Pb, metric: EmulatedMetric) -> Interval:
     given = request.interval
     if not given.HasField("end_time"):
         raise invalid(("interval.end_time", "is needed"))

@@ -12,7 +12,7 @@ from statistics import fmean, pstdev
 
 from google.cloud.monitoring_v3.types import common
 
-from tui.emulator.monitoring.series import Kind, Point, TimeSeries, ValueType
+from tui.emulator.monitoring.series import Kind, SeriesPoint, TimeSeries, ValueType
 
 Reducer = common.Aggregation.Reducer
 KEPT = "project_id"
@@ -119,7 +119,7 @@ def _reduced(group: Sequence[TimeSeries], reducer: int, fields: Sequence[tuple[s
         {name: value for name, value in first.metric_labels.items() if ("metric", name) in kept},
         {name: value for name, value in first.resource_labels.items() if ("resource", name) in kept},
         tuple(
-            Point(starts[end] if kind == Kind.DELTA else end, end, combine(values[end]))
+            SeriesPoint(starts[end] if kind == Kind.DELTA else end, end, combine(values[end]))
             for end in sorted(values)
         ),
     )

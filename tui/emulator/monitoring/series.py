@@ -15,7 +15,7 @@ ValueType = metric_pb2.MetricDescriptor.ValueType
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SeriesPoint:
     """A value over (start, end]; for a gauge both are the time of the sample."""
 
     start: int
@@ -47,7 +47,7 @@ class TimeSeries:
     unit: str
     metric_labels: Mapping[str, str] = field(default_factory=dict)
     resource_labels: Mapping[str, str] = field(default_factory=dict)
-    points: tuple[Point, ...] = ()
+    points: tuple[SeriesPoint, ...] = ()
 
     @property
     def key(self) -> str:
@@ -56,18 +56,18 @@ class TimeSeries:
         return "\x1f".join(f"{name}={value}" for name, value in labels)
 
 
-def gauge(samples: Iterable[tuple[int, float]]) -> list[Point]:
+def gauge(samples: Iterable[tuple[int, float]]) -> list[SeriesPoint]:
     """Points of samples (time, value); values that are not finite are dropped."""
-    return [Point(at, at, value) for at, value in samples if math.isfinite(value)]
+    return [SeriesPoint(at, at, value) for at, value in samples if math.isfinite(value)]
 
 
-def differences(samples: Iterable[tuple[int, float]]) -> list[Point]:
+def differences(samples: Iterable[tuple[int, float]]) -> list[SeriesPoint]:
     """Increases of a counter between its samples; a decrease is a reset to zero."""
     points = []
     before: tuple[int, float] | None = None
     for at, value in samples:
         if before is not None and at > before[0]:
             grown = value - before[1]
-            points.append(Point(before[0], at, value if grown < 0 else grown))
+            points.append(SeriesPoint(before[0], at, value if grown < 0 else grown))
         before = (at, value)
     return points

@@ -28,10 +28,10 @@ from tui.emulator.monitoring.descriptors import (
     METRICS,
     QUOTA_LIMIT,
     TRAINING_RESOURCE,
-    Metric,
+    EmulatedMetric,
 )
-from tui.emulator.monitoring.query import FULL, MAX_PAGE, SERIES_FIELDS, Question, Target
-from tui.emulator.monitoring.series import Kind, Point, TimeSeries, ValueType, differences, gauge
+from tui.emulator.monitoring.query import FULL, MAX_PAGE, SERIES_FIELDS, QueryTarget, Question
+from tui.emulator.monitoring.series import Kind, SeriesPoint, TimeSeries, ValueType, differences, gauge
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.rpc.methods import Method, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
@@ -46,7 +46,7 @@ SERVICE = "google.monitoring.v3.MetricService"
 QUOTA_AGE = 60 * 10**9
 """ns for which the present value of a quota counts as its past value."""
 
-Predictions = Callable[[str, Metric, int], Iterable[TimeSeries]]
+Predictions = Callable[[str, EmulatedMetric, int], Iterable[TimeSeries]]
 ListResponse = metric_service.ListTimeSeriesResponse.pb()
 DescriptorsResponse = metric_service.ListMetricDescriptorsResponse.pb()
 
@@ -100,7 +100,7 @@ class MonitoringService:
 
     def _training(self, job: JobRecord, question: Question) -> Iterator[TimeSeries]:
         metric, since = question.metric, question.interval.start - question.look_back
-        points: dict[tuple[str, str], list[Point]] = {}
+        points: dict[tuple[str, str], list[SeriesPoint]] = {}
         for attempt in self._state.attempts(job.id):
             samples: dict[tuple[str, str], list[tuple[int, float]]] = {}
             for at, replica, name, accelerator, value in _samples(attempt, since):
@@ -130,7 +130,7 @@ class MonitoringService:
                 labels = {"quota_metric": f"{AIPLATFORM}/{name}"}
                 if metric.type == QUOTA_LIMIT:
                     labels["limit_name"] = quota_id(name)
-                yield _series(metric, labels, resource, [Point(at, at, value)])
+                yield _series(metric, labels, resource, [SeriesPoint(at, at, value)])
 
     async def list_metric_descriptors(self, request: Pb) -> Pb:
         project = _project(request.name)
@@ -189,7 +189,7 @@ def _labels(replica: str, accelerator: str) -> dict[str, str]:
 
 
 def _series(
-    metric: Metric, labels: dict[str, str], resource: dict[str, str], points: Sequence[Point]
+    metric: EmulatedMetric, labels: dict[str, str], resource: dict[str, str], points: Sequence[SeriesPoint]
 ) -> TimeSeries:
     return TimeSeries(
         metric.type, metric.resource, metric.kind, metric.value_type, metric.unit, labels, resource,
@@ -197,13 +197,13 @@ def _series(
     )  # fmt: skip
 
 
-def _descriptor_filter(text: str) -> Callable[[Metric], Any]:
+def _descriptor_filter(text: str) -> Callable[[EmulatedMetric], Any]:
     """A filter over descriptors speaks of metric.type and resource.type."""
     try:
         judge = compile_filter(text, SERIES_FIELDS)
     except FilterError as error:
         raise invalid(("filter", str(error))) from error
-    return lambda metric: judge(Target(metric.type, metric.resource, {}))
+    return lambda metric: judge(QueryTarget(metric.type, metric.resource, {}))
 
 
 def _page(
@@ -235,7 +235,7 @@ def _page(
     return response
 
 
-def _fill(target: Pb, series: TimeSeries, points: Sequence[Point]) -> None:
+def _fill(target: Pb, series: TimeSeries, points: Sequence[SeriesPoint]) -> None:
     target.metric.type = series.metric_type
     target.metric.labels.update(series.metric_labels)
     target.resource.type = series.resource_type

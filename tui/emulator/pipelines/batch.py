@@ -21,7 +21,7 @@ from tui.emulator.pipelines.service import SERVICE, PipelineServer
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid
 from tui.emulator.vertex.job_handlers import JobRunner
-from tui.emulator.vertex.operations import Operations, Running, Work
+from tui.emulator.vertex.operations import Operations, RunningOperation, Work
 from tui.emulator.vertex.resource_requests import creation_parent
 
 LARGEST_BATCH = 32
@@ -68,7 +68,7 @@ class PipelineBatches:
             self._operations.resume(name, self._cancelling(found))
 
     def _cancelling(self, jobs: Sequence[PipelineJob]) -> Work:
-        async def work(running: Running) -> None:
+        async def work(running: RunningOperation) -> None:
             for job in jobs:
                 try:
                     await self._runner.cancel(job)
@@ -86,7 +86,7 @@ class PipelineBatches:
     async def delete(self, request: Pb) -> operations_pb2.Operation:
         jobs = self._jobs(request)
 
-        async def work(running: Running) -> None:
+        async def work(running: RunningOperation) -> None:
             async with contextlib.AsyncExitStack() as stack:
                 # In one order, so that two batches can't wait for each other.
                 for job in sorted(jobs, key=lambda each: each.number):

@@ -23,7 +23,7 @@ from tui.emulator.rpc.methods import Unary, WireError
 from tui.emulator.tuning.table import TuningJobRecord
 from tui.emulator.vertex.job_handlers import JobHandlers
 from tui.emulator.vertex.job_table import State
-from tui.emulator.vertex.operations import Operations, Running, call_within
+from tui.emulator.vertex.operations import Operations, RunningOperation, call_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ NewChild = Callable[[], Awaitable[Child]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChildOutcome:
     """How a child has ended: well without an `error`. `reply` is the response of an operation."""
 
     error: str = ""
@@ -50,7 +50,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ApiCall:
     """An operation below `parent` that a method of the API works for.
 
     `request` makes what the method gets; it is told whether the last emulator had begun this too. None means
@@ -100,7 +100,7 @@ class Children:
 
         return new
 
-    def operation(self, call: Call, outputs: Callable[[str], Values]) -> NewChild:
+    def operation(self, call: ApiCall, outputs: Callable[[str], Values]) -> NewChild:
         """An operation that `call` works for. `outputs` are those of its task, by its name."""
 
         async def new() -> Child:
@@ -116,11 +116,11 @@ class Children:
         """Whether it is an operation that the last emulator did not end."""
         return _collection(name) == "operations" and self.operations.is_interrupted(name)
 
-    def resume(self, name: str, call: Call) -> None:
+    def resume(self, name: str, call: ApiCall) -> None:
         """Begin an interrupted operation again."""
         self.operations.resume(name, self._work(call, True))
 
-    def outcome(self, name: str) -> Outcome | None:
+    def outcome(self, name: str) -> ChildOutcome | None:
         """How a child has ended; None while it has not."""
         collection, number = _collection(name), name.rpartition("/")[2]
         if collection == "operations":
@@ -128,13 +128,13 @@ class Children:
         job = self.kinds[collection].jobs.get(number)
         if job is None:
             custom = collection == JobRecord.COLLECTION
-            return Outcome("Its custom job was deleted." if custom else f"{name} was deleted.")
+            return ChildOutcome("Its custom job was deleted." if custom else f"{name} was deleted.")
         if not job.terminal:
             return None
         if job.pb.state == State.JOB_STATE_SUCCEEDED:
-            return Outcome()
+            return ChildOutcome()
         message = job.pb.error.message or f"Its job ended in {State(job.pb.state).name}."
-        return Outcome(message, job.pb.state == State.JOB_STATE_CANCELLED)
+        return ChildOutcome(message, job.pb.state == State.JOB_STATE_CANCELLED)
 
     def change(self, name: str) -> Callable[[], Awaitable[Any]] | None:
         """Waits until there may be another outcome than now; None where there is nothing to wait for.
@@ -160,8 +160,8 @@ class Children:
             with contextlib.suppress(WireError):
                 await kind.runner.cancel(job)
 
-    def _work(self, call: Call, again: bool) -> Callable[[Running], Awaitable[None]]:
-        async def work(running: Running) -> None:
+    def _work(self, call: ApiCall, again: bool) -> Callable[[RunningOperation], Awaitable[None]]:
+        async def work(running: RunningOperation) -> None:
             request = await call.request(again)
             if request is None:
                 await running.end(call.reply, NOTHING)
@@ -176,11 +176,11 @@ def _collection(name: str) -> str:
     return name.split("/")[-2]
 
 
-def _of_operation(operation: operations_pb2.Operation | None) -> Outcome | None:
+def _of_operation(operation: operations_pb2.Operation | None) -> ChildOutcome | None:
     if operation is None:
-        return Outcome("Its operation was deleted.")
+        return ChildOutcome("Its operation was deleted.")
     if not operation.done:
         return None
     if operation.HasField("error"):
-        return Outcome(operation.error.message, operation.error.code == code_pb2.CANCELLED)
-    return Outcome(reply=operation.response)
+        return ChildOutcome(operation.error.message, operation.error.code == code_pb2.CANCELLED)
+    return ChildOutcome(reply=operation.response)

@@ -10,7 +10,7 @@ from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.database import Pb
 from tui.emulator.pipelines.google_components import is_custom_job, is_googles
-from tui.emulator.pipelines.planner import Node, Plan, Record, Values
+from tui.emulator.pipelines.planner import PipelinePlan, PlanNode, TaskRecord, Values
 from tui.emulator.vertex.resource_table import timestamp
 
 _States = pipeline_job.PipelineTaskDetail.State
@@ -18,7 +18,7 @@ ROOT = ""
 """Path of the pipeline itself."""
 
 
-def number_tasks(plan: Plan, ids: dict[str, int], first: int) -> None:
+def number_tasks(plan: PipelinePlan, ids: dict[str, int], first: int) -> None:
     """Give each node that has none a number, from `first` on; a task keeps its number for ever."""
     for path in (ROOT, *(node.path for node in plan.nodes)):
         if path not in ids:
@@ -26,7 +26,7 @@ def number_tasks(plan: Plan, ids: dict[str, int], first: int) -> None:
 
 
 def write_details(
-    pb: Pb, name: str, plan: Plan, records: Mapping[str, Record], ids: Mapping[str, int]
+    pb: Pb, name: str, plan: PipelinePlan, records: Mapping[str, TaskRecord], ids: Mapping[str, int]
 ) -> None:
     """Put the details of a plan into a PipelineJob; `name` is the pipeline's."""
     del pb.job_detail.task_details[:]
@@ -42,7 +42,7 @@ def write_details(
 
 
 def _write(  # noqa: PLR0917
-    detail: Pb, node: Node, record: Record | None, spans: Mapping[str, tuple[float, float | None]],
+    detail: Pb, node: PlanNode, record: TaskRecord | None, spans: Mapping[str, tuple[float, float | None]],
     ids: Mapping[str, int], pipeline: str,
 ) -> None:  # fmt: skip
     detail.task_id, detail.parent_task_id = ids[node.path], ids[node.parent]
@@ -88,7 +88,7 @@ def _write_artifacts(target: Any, values: Values) -> None:
             artifact.metadata.update(one.get("metadata") or {})
 
 
-def _spans(plan: Plan, records: Mapping[str, Record]) -> dict[str, tuple[float, float | None]]:
+def _spans(plan: PipelinePlan, records: Mapping[str, TaskRecord]) -> dict[str, tuple[float, float | None]]:
     """When each node began and ended: one above others as its first and its last."""
     found: dict[str, tuple[float, float | None]] = {}
     for path, record in records.items():

@@ -21,17 +21,17 @@ from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb
 from tui.emulator.paths import StateDir
 from tui.emulator.pipelines.placeholders import BadPlaceholder, fill, fill_all, fill_within
-from tui.emulator.pipelines.planner import BadInput, Node, Values, typed_output
+from tui.emulator.pipelines.planner import BadInput, PlanNode, Values, typed_output
 
 OUTPUT_FILE = "executor_output.json"
 
 
-class CannotStart(Exception):
+class TaskCannotStart(Exception):
     """A task whose job can't be made; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TaskPlace:
     """Where one task keeps its files: `uri` is below the pipeline's root, without a slash at its end."""
 
     uri: str
@@ -46,7 +46,7 @@ class Place:
         return self.state.buckets / self.uri.removeprefix("gs://") / name
 
 
-def executor_input(node: Node, place: Place) -> dict[str, Any]:
+def executor_input(node: PlanNode, place: TaskPlace) -> dict[str, Any]:
     """What a component is told of its inputs and outputs (`ExecutorInput`)."""
     leaf = node.leaf
     assert leaf is not None
@@ -67,17 +67,17 @@ def executor_input(node: Node, place: Place) -> dict[str, Any]:
     }
 
 
-def arguments(node: Node, place: Place, facts: Mapping[str, str]) -> list[str]:
+def arguments(node: PlanNode, place: TaskPlace, facts: Mapping[str, str]) -> list[str]:
     """The arguments of a leaf's container. Raises CannotStart for a placeholder that names nothing."""
     leaf = node.leaf
     assert leaf is not None and leaf.executor.container is not None
     try:
         return fill_all(list(leaf.executor.container.get("args") or []), executor_input(node, place), facts)
     except BadPlaceholder as error:
-        raise CannotStart(f"{error}.") from error
+        raise TaskCannotStart(f"{error}.") from error
 
 
-def custom_job(node: Node, place: Place, name: str, facts: Mapping[str, str]) -> Pb:
+def custom_job(node: PlanNode, place: TaskPlace, name: str, facts: Mapping[str, str]) -> Pb:
     """The request of the custom job that runs a leaf.
 
     Raises:
@@ -93,7 +93,7 @@ def custom_job(node: Node, place: Place, name: str, facts: Mapping[str, str]) ->
             str(e["name"]): fill(str(e.get("value", "")), given, facts) for e in container.get("env") or []
         }
     except BadPlaceholder as error:
-        raise CannotStart(f"{error}.") from error
+        raise TaskCannotStart(f"{error}.") from error
     made = CustomJobPb(display_name=name[:128])
     pool = made.job_spec.worker_pool_specs.add(replica_count=1)
     _machine(pool.machine_spec, container.get("resources") or {})
@@ -110,10 +110,10 @@ def _machine(spec: Pb, resources: Mapping[str, Any]) -> None:
     try:
         json_format.ParseDict(machine_spec(resources), spec)
     except (NoMachine, NotKnown) as error:
-        raise CannotStart(f"{error}.") from error
+        raise TaskCannotStart(f"{error}.") from error
 
 
-def prepare(node: Node, place: Place) -> None:
+def prepare(node: PlanNode, place: TaskPlace) -> None:
     """Make the folders of the outputs, without what an earlier attempt has left. Raises OSError."""
     leaf = node.leaf
     assert leaf is not None
@@ -121,7 +121,7 @@ def prepare(node: Node, place: Place) -> None:
     place.local().mkdir(parents=True, exist_ok=True)
 
 
-def outputs_of(node: Node, place: Place) -> Values:
+def outputs_of(node: PlanNode, place: TaskPlace) -> Values:
     """What a leaf has left: the file of the executor, or one file for each parameter.
 
     Raises:
@@ -149,7 +149,7 @@ def outputs_of(node: Node, place: Place) -> Values:
     return Values(parameters, artifacts)
 
 
-def imported(node: Node, facts: Mapping[str, str]) -> Values:
+def imported(node: PlanNode, facts: Mapping[str, str]) -> Values:
     """The artifact of an importer. Raises CannotStart."""
     leaf = node.leaf
     assert leaf is not None and leaf.executor.importer is not None
@@ -162,14 +162,14 @@ def imported(node: Node, facts: Mapping[str, str]) -> Values:
     # The value that the task was given goes before the one that was compiled.
     uri = node.inputs.parameters.get("uri", uri)
     if not isinstance(uri, str) or not uri:
-        raise CannotStart("the importer has no URI.")
+        raise TaskCannotStart("the importer has no URI.")
     try:
         metadata = {
             fill(str(key), given, facts): fill_within(value, given, facts)
             for key, value in (importer.get("metadata") or {}).items()
         }
     except BadPlaceholder as error:
-        raise CannotStart(f"{error}.") from error
+        raise TaskCannotStart(f"{error}.") from error
     name = next(iter(leaf.component.artifacts), "artifact")
     kind = dict(leaf.component.artifacts.get(name) or importer.get("typeSchema") or {})
     return Values({}, {name: [{"name": name, "type": kind, "uri": uri, "metadata": metadata}]})

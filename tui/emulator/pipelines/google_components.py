@@ -21,8 +21,8 @@ from google.rpc import code_pb2
 
 from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb
-from tui.emulator.pipelines.children import Call, Children, NewChild
-from tui.emulator.pipelines.planner import Leaf, Node, Values
+from tui.emulator.pipelines.children import ApiCall, Children, NewChild
+from tui.emulator.pipelines.planner import Leaf, PlanNode, Values
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.vertex.validate import spec_problems
 
@@ -83,7 +83,9 @@ def is_custom_job(leaf: Leaf) -> bool:
     return _kind(_module(leaf)) == CUSTOM_JOB
 
 
-def read_launch(node: Node, args: list[str], labels: Mapping[str, str], name: str, pipeline: str) -> Launch:
+def read_launch(
+    node: PlanNode, args: list[str], labels: Mapping[str, str], name: str, pipeline: str
+) -> Launch:
     """What the launcher of a leaf is asked by its arguments. `pipeline` is the job's name, and has `labels`.
 
     Raises:
@@ -137,12 +139,12 @@ def tuning_job_request(launch: Launch) -> Pb:
     return request
 
 
-def call_of(launch: Launch, children: Children) -> Call:
+def call_of(launch: Launch, children: Children) -> ApiCall:
     """The operation of any other component. Raises BadComponent."""
     return _CALLS[launch.type](launch, children)
 
 
-async def model_read(launch: Launch, node: Node, children: Children) -> Values:
+async def model_read(launch: Launch, node: PlanNode, children: Children) -> Values:
     """The outputs of ModelGetOp, which starts nothing. Raises WireError."""
     name = f"{launch.parent}/models/{launch.flags.get('--model_name', '')}"
     request = model_service.GetModelRequest.pb()(name=name)
@@ -158,7 +160,7 @@ def started_outputs(name: str) -> Values:
     return Values({"gcp_resources": json.dumps({"resources": resources}, indent=2)})
 
 
-def ended_outputs(node: Node, name: str, reply: Any) -> Values:
+def ended_outputs(node: PlanNode, name: str, reply: Any) -> Values:
     """The outputs of a task whose child has ended well; `reply` is the response of an operation."""
     begun = started_outputs(name)
     uploaded, endpoint = model_service.UploadModelResponse.pb()(), endpoint_types.Endpoint.pb()()
@@ -182,7 +184,7 @@ def without_empty(value: Any) -> Any:
     return value
 
 
-def _upload(launch: Launch, children: Children) -> Call:
+def _upload(launch: Launch, children: Children) -> ApiCall:
     payload = _labelled(launch)
     unmanaged = launch.inputs.artifacts.get("unmanaged_container_model")
     if unmanaged:
@@ -202,25 +204,25 @@ def _upload(launch: Launch, children: Children) -> Call:
     request.parent_model = launch.flags.get("--parent_model_name", "").rsplit("@", 1)[0]
     _parsed(payload, request.model, "model")
     metadata = model_service.UploadModelOperationMetadata.pb()()
-    return Call(launch.parent, metadata, children.methods["UploadModel"], _always(request))
+    return ApiCall(launch.parent, metadata, children.methods["UploadModel"], _always(request))
 
 
-def _create_endpoint(launch: Launch, children: Children) -> Call:
+def _create_endpoint(launch: Launch, children: Children) -> ApiCall:
     request = endpoint_service.CreateEndpointRequest.pb()(parent=launch.parent)
     _parsed(without_empty(_labelled(launch)), request.endpoint, "endpoint")
     metadata = endpoint_service.CreateEndpointOperationMetadata.pb()()
-    return Call(launch.parent, metadata, children.methods["CreateEndpoint"], _always(request))
+    return ApiCall(launch.parent, metadata, children.methods["CreateEndpoint"], _always(request))
 
 
-def _deploy(launch: Launch, children: Children) -> Call:
+def _deploy(launch: Launch, children: Children) -> ApiCall:
     request = endpoint_service.DeployModelRequest.pb()()
     _parsed(without_empty(launch.payload), request, "deployment")
     endpoint = _resource(request.endpoint, "endpoints")
     metadata = endpoint_service.DeployModelOperationMetadata.pb()()
-    return Call(endpoint, metadata, children.methods["DeployModel"], _always(request))
+    return ApiCall(endpoint, metadata, children.methods["DeployModel"], _always(request))
 
 
-def _undeploy(launch: Launch, children: Children) -> Call:
+def _undeploy(launch: Launch, children: Children) -> ApiCall:
     made = endpoint_service.UndeployModelRequest.pb()()
     payload = without_empty(launch.payload)
     full = _resource(payload.pop("model", ""), "models")
@@ -242,23 +244,23 @@ def _undeploy(launch: Launch, children: Children) -> Call:
 
     metadata = endpoint_service.UndeployModelOperationMetadata.pb()()
     reply = endpoint_service.UndeployModelResponse.pb()()
-    return Call(endpoint, metadata, children.methods["UndeployModel"], request, reply)
+    return ApiCall(endpoint, metadata, children.methods["UndeployModel"], request, reply)
 
 
-def _delete_endpoint(launch: Launch, children: Children) -> Call:
+def _delete_endpoint(launch: Launch, children: Children) -> ApiCall:
     name = _resource(launch.payload.get("endpoint"), "endpoints")
     request = endpoint_service.DeleteEndpointRequest.pb()(name=name)
-    return Call(name, _DeleteMetadata(), children.methods["DeleteEndpoint"], _always(request))
+    return ApiCall(name, _DeleteMetadata(), children.methods["DeleteEndpoint"], _always(request))
 
 
-def _delete_model(launch: Launch, children: Children) -> Call:
+def _delete_model(launch: Launch, children: Children) -> ApiCall:
     # All versions, as the launcher does.
     name = _resource(launch.payload.get("model"), "models").rsplit("@", 1)[0]
     request = model_service.DeleteModelRequest.pb()(name=name)
-    return Call(name, _DeleteMetadata(), children.methods["DeleteModel"], _always(request))
+    return ApiCall(name, _DeleteMetadata(), children.methods["DeleteModel"], _always(request))
 
 
-_CALLS: Mapping[str, Callable[[Launch, Children], Call]] = {
+_CALLS: Mapping[str, Callable[[Launch, Children], ApiCall]] = {
     "UploadModel": _upload,
     "CreateEndpoint": _create_endpoint,
     "DeployModel": _deploy,
@@ -321,7 +323,7 @@ def _always(request: Pb) -> Callable[[bool], Awaitable[Pb | None]]:
     return made
 
 
-def _artifact(node: Node, name: str, resource: str) -> dict[str, Any]:
+def _artifact(node: PlanNode, name: str, resource: str) -> dict[str, Any]:
     """The output artifact of a component: it stands for a resource of the API."""
     leaf = node.leaf
     assert leaf is not None

@@ -23,7 +23,7 @@ _SELECTED = re.compile(r"parseJson\(string_value\)(?P<keys>(\[[^\]]+\])*)")
 _KEY = re.compile(r"\[(?:\"([^\"]*)\"|'([^']*)'|(\d+))\]")
 
 
-class Status(StrEnum):
+class TaskStatus(StrEnum):
     """State of a task; the names are those of PipelineTaskDetail."""
 
     PENDING = "PENDING"
@@ -36,12 +36,12 @@ class Status(StrEnum):
 
     @property
     def final(self) -> bool:
-        return self not in {Status.PENDING, Status.RUNNING}
+        return self not in {TaskStatus.PENDING, TaskStatus.RUNNING}
 
     @property
     def good(self) -> bool:
         """It has outputs that others can use; SKIPPED took them from the cache."""
-        return self in {Status.SUCCEEDED, Status.SKIPPED}
+        return self in {TaskStatus.SUCCEEDED, TaskStatus.SKIPPED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TaskRecord:
     """What is stored of a leaf that has started. `jobs` are the custom jobs of its attempts."""
 
-    status: Status
+    status: TaskStatus
     jobs: tuple[str, ...] = ()
     outputs: Values = Values()
     error: str = ""
@@ -72,14 +72,14 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PlanNode:
     """One task in the tree. `path` is unique: names of tasks and numbers of iterations, joined by `/`."""
 
     path: str
     parent: str
     name: str
     title: str
-    status: Status
+    status: TaskStatus
     inputs: Values = Values()
     outputs: Values = Values()
     error: str = ""
@@ -100,26 +100,28 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PipelinePlan:
     """The whole tree, each node after its parent, and the leaves that start now."""
 
-    status: Status
-    nodes: tuple[Node, ...]
-    ready: tuple[Node, ...]
+    status: TaskStatus
+    nodes: tuple[PlanNode, ...]
+    ready: tuple[PlanNode, ...]
     outputs: Values = Values()
 
     @property
     def failed(self) -> list[str]:
         """Titles of the leaves that failed."""
-        return [node.title for node in self.nodes if node.status is Status.FAILED and node.leaf is not None]
+        return [
+            node.title for node in self.nodes if node.status is TaskStatus.FAILED and node.leaf is not None
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PlanContext:
     """What does not change from task to task. `facts` are those of the placeholders."""
 
     pipeline: Pipeline
-    records: Mapping[str, Record]
+    records: Mapping[str, TaskRecord]
     facts: Mapping[str, str] = field(default_factory=dict)
     fail_fast: bool = False
     cancelled: bool = False
@@ -127,7 +129,7 @@ class Context:
 
 @dataclass(slots=True)
 class _Result:
-    status: Status
+    status: TaskStatus
     outputs: Values = Values()
     error: str = ""
 
@@ -136,22 +138,22 @@ class BadInput(Exception):
     """An input of a task that has no value, or a wrong one; the message says which."""
 
 
-def plan(context: Context, given: Json) -> Plan:
+def plan(context: PlanContext, given: Json) -> PipelinePlan:
     """The plan with these parameters of the pipeline."""
     planner = _Planner(context)
     root = context.pipeline.root
     inputs = Values(_with_defaults(root, given))
     result = planner.dag(root, inputs, "", always=False)
-    return Plan(result.status, tuple(planner.nodes), tuple(planner.ready), result.outputs)
+    return PipelinePlan(result.status, tuple(planner.nodes), tuple(planner.ready), result.outputs)
 
 
 class _Planner:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PlanContext) -> None:
         self._context = context
-        self.nodes: list[Node] = []
-        self.ready: list[Node] = []
+        self.nodes: list[PlanNode] = []
+        self.ready: list[PlanNode] = []
         # A failure anywhere stops the start of others, where the pipeline is to fail fast.
-        failed = any(record.status is Status.FAILED for record in context.records.values())
+        failed = any(record.status is TaskStatus.FAILED for record in context.records.values())
         self._halted = context.cancelled or (context.fail_fast and failed)
 
     def dag(self, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
@@ -171,19 +173,19 @@ class _Planner:
         path = f"{parent}/{task.name}" if parent else task.name
         always = always or task.runs_after_failures
         at = len(self.nodes)
-        inputs, result = Values(), _Result(Status.PENDING)
+        inputs, result = Values(), _Result(TaskStatus.PENDING)
         needed = [results[name] for name in task.depends_on]
         component = self._context.pipeline.components[task.component]
         waits = not all(each.status.final for each in needed)
         if not task.runs_after_failures and any(
             each.status.final and not each.status.good for each in needed
         ):
-            result = _Result(Status.NOT_TRIGGERED)
+            result = _Result(TaskStatus.NOT_TRIGGERED)
         elif not waits:
             try:
                 inputs = self._inputs(task, component, above, results)
                 if task.condition and not holds(task.condition, inputs.parameters):
-                    result = _Result(Status.NOT_TRIGGERED)
+                    result = _Result(TaskStatus.NOT_TRIGGERED)
                 elif task.iterator is not None:
                     self._add(at, task, parent, inputs, component)
                     result = self._loop(task, component, inputs, path, always=always)
@@ -191,9 +193,9 @@ class _Planner:
                     self._add(at, task, parent, inputs, component)
                     result = self._one(component, inputs, path, at, always=always)
             except (BadInput, BadCondition, BadPlaceholder) as error:
-                result = _Result(Status.FAILED, error=str(error))
+                result = _Result(TaskStatus.FAILED, error=str(error))
         elif self._context.cancelled:
-            result = _Result(Status.CANCELLED)
+            result = _Result(TaskStatus.CANCELLED)
         if len(self.nodes) == at:
             self._add(at, task, parent, inputs, component)
         self._set(at, result)
@@ -207,12 +209,13 @@ class _Planner:
         path = prefix + task.name
         after = tuple(prefix + name for name in task.depends_on)
         self.nodes.insert(
-            at, Node(path, parent, task.name, task.title, Status.PENDING, inputs, after=after, leaf=leaf)
+            at,
+            PlanNode(path, parent, task.name, task.title, TaskStatus.PENDING, inputs, after=after, leaf=leaf),
         )
 
     def _set(self, at: int, result: _Result) -> None:
         node = self.nodes[at]
-        self.nodes[at] = Node(
+        self.nodes[at] = PlanNode(
             node.path, node.parent, node.name, node.title, result.status, node.inputs, result.outputs,
             result.error, node.after, node.leaf, node.iteration,
         )  # fmt: skip
@@ -225,11 +228,11 @@ class _Planner:
         if record is not None:
             return _Result(record.status, record.outputs, record.error)
         if self._context.cancelled:
-            return _Result(Status.CANCELLED)
+            return _Result(TaskStatus.CANCELLED)
         if self._halted and not always:
-            return _Result(Status.NOT_TRIGGERED)
+            return _Result(TaskStatus.NOT_TRIGGERED)
         self.ready.append(self.nodes[at])
-        return _Result(Status.PENDING)
+        return _Result(TaskStatus.PENDING)
 
     def _loop(self, task: Task, component: Component, inputs: Values, path: str, *, always: bool) -> _Result:
         iterator = task.iterator or {}
@@ -252,10 +255,10 @@ class _Planner:
                 leaf = Leaf(component, component.executor, task.retries, task.cached)
             title = f"{task.title} {number}"
             self.nodes.append(
-                Node(here, path, task.name, title, Status.PENDING, own, leaf=leaf, iteration=number)
+                PlanNode(here, path, task.name, title, TaskStatus.PENDING, own, leaf=leaf, iteration=number)
             )
             if task.limit and running >= task.limit:
-                result = _Result(Status.CANCELLED if self._context.cancelled else Status.PENDING)
+                result = _Result(TaskStatus.CANCELLED if self._context.cancelled else TaskStatus.PENDING)
             else:
                 result = self._one(component, own, here, at, always=always)
             self._set(at, result)
@@ -318,7 +321,7 @@ class _Planner:
     def _final_status(self, name: str, results: Mapping[str, _Result]) -> dict[str, Any]:
         """What an exit task is told (PipelineTaskFinalStatus)."""
         result = results[name]
-        failed = result.status in {Status.FAILED, Status.CANCELLED}
+        failed = result.status in {TaskStatus.FAILED, TaskStatus.CANCELLED}
         message = result.error or ("Some tasks failed." if failed else "")
         return {
             "state": "SUCCEEDED" if result.status.good else result.status.value,
@@ -337,16 +340,16 @@ def _artifact(given: Json, above: Values, results: Mapping[str, _Result]) -> lis
     return outputs.get(source["outputArtifactKey"])
 
 
-def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> Status:
+def _together(results: Iterator[_Result] | Any, *, cancelled: bool) -> TaskStatus:
     found = [result.status for result in results]
     if any(not status.final for status in found):
-        started = any(status is not Status.PENDING for status in found)
-        return Status.RUNNING if started else Status.PENDING
-    if Status.FAILED in found:
-        return Status.FAILED
-    if Status.CANCELLED in found or (cancelled and not found):
-        return Status.CANCELLED
-    return Status.SUCCEEDED
+        started = any(status is not TaskStatus.PENDING for status in found)
+        return TaskStatus.RUNNING if started else TaskStatus.PENDING
+    if TaskStatus.FAILED in found:
+        return TaskStatus.FAILED
+    if TaskStatus.CANCELLED in found or (cancelled and not found):
+        return TaskStatus.CANCELLED
+    return TaskStatus.SUCCEEDED
 
 
 def _with_defaults(component: Component, given: Json, besides: str = "") -> dict[str, Any]:

@@ -19,11 +19,11 @@ from tui.domain.pipeline.ir import BadPipeline, Pipeline
 from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir
-from tui.emulator.pipelines.children import Child, Children, NewChild, Outcome
+from tui.emulator.pipelines.children import Child, ChildOutcome, Children, NewChild
 from tui.emulator.pipelines.details import number_tasks, write_details
 from tui.emulator.pipelines.executors import (
-    CannotStart,
-    Place,
+    TaskCannotStart,
+    TaskPlace,
     arguments,
     custom_job,
     imported,
@@ -42,7 +42,16 @@ from tui.emulator.pipelines.google_components import (
     new_child,
     read_launch,
 )
-from tui.emulator.pipelines.planner import BadInput, Context, Node, Plan, Record, Status, Values, plan
+from tui.emulator.pipelines.planner import (
+    BadInput,
+    PipelinePlan,
+    PlanContext,
+    PlanNode,
+    TaskRecord,
+    TaskStatus,
+    Values,
+    plan,
+)
 from tui.emulator.pipelines.service import parameter_values, pipeline_of
 from tui.emulator.pipelines.table import PipelineJob, PipelineTable, State, cache_key
 from tui.emulator.rpc.methods import WireError
@@ -59,7 +68,7 @@ POLL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
+class PipelineParts:
     """What a run needs of the emulator."""
 
     table: PipelineTable
@@ -71,20 +80,20 @@ class Services:
 class PipelineRuns(JobRuns[PipelineJob]):
     """Runs pipeline jobs until `close`, which leaves their children alone."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: PipelineParts) -> None:
         super().__init__(services.table)
         self._services = services
 
     def resume(self, job: PipelineJob) -> None:
-        run = PipelineRun(job, self._services)
+        run = RunningPipeline(job, self._services)
         run.resume_operations()
         self._run(run)
 
     def admit(self, job: PipelineJob) -> None:
         """Run a new pipeline job to its end."""
-        self._run(PipelineRun(job, self._services))
+        self._run(RunningPipeline(job, self._services))
 
-    def _run(self, run: PipelineRun) -> None:
+    def _run(self, run: RunningPipeline) -> None:
         self._begin(run.run(), f"pipeline job {run.job.record.id}")
 
     async def cancel(self, job: PipelineJob) -> None:
@@ -96,10 +105,10 @@ class PipelineRuns(JobRuns[PipelineJob]):
         await request_end(job, "pipeline", partial(self._services.table.update, job))
 
 
-class PipelineRun:
+class RunningPipeline:
     """One pipeline job from its present state to its end."""
 
-    def __init__(self, job: PipelineJob, services: Services) -> None:
+    def __init__(self, job: PipelineJob, services: PipelineParts) -> None:
         self.job = job
         self._services = services
         self._pipeline: Pipeline | None = None
@@ -119,12 +128,12 @@ class PipelineRun:
             for node in self._plan().nodes:
                 if node.path in waiting:
                     self._children.resume(waiting[node.path], call_of(self._launch(node), self._children))
-        except (BadPipeline, BadComponent, CannotStart) as error:
+        except (BadPipeline, BadComponent, TaskCannotStart) as error:
             # They were sound when they began; `run` reports what follows of it.
             log.error("pipeline job %s: %s", self.job.record.name, error)
 
-    def _running(self) -> dict[str, Record]:
-        return {path: each for path, each in self.job.records.items() if each.status is Status.RUNNING}
+    def _running(self) -> dict[str, TaskRecord]:
+        return {path: each for path, each in self.job.records.items() if each.status is TaskStatus.RUNNING}
 
     async def run(self) -> None:
         """Return when the job has ended."""
@@ -140,10 +149,10 @@ class PipelineRun:
             message = "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason."
             await self._end(State.PIPELINE_STATE_FAILED, code_pb2.INTERNAL, message, self._plan())
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> PipelinePlan:
         pb = self.job.pb
         assert self._pipeline is not None
-        context = Context(
+        context = PlanContext(
             self._pipeline,
             self.job.records,
             self._facts,
@@ -190,7 +199,7 @@ class PipelineRun:
             await self._store(now)
         return True
 
-    async def _store(self, found: Plan, records: Mapping[str, Record] | None = None) -> None:
+    async def _store(self, found: PipelinePlan, records: Mapping[str, TaskRecord] | None = None) -> None:
         """Store the details of a plan, and new records of its leaves."""
         number_tasks(found, self.job.ids, self.job.number)
 
@@ -205,28 +214,28 @@ class PipelineRun:
 
         await store_with_retry(store, self.job.record.name)
 
-    def _write(self, pb: Pb, found: Plan) -> None:
+    def _write(self, pb: Pb, found: PipelinePlan) -> None:
         assert self._pipeline is not None
         write_details(pb, self._pipeline.name, found, self.job.records, self.job.ids)
 
     # Tasks
 
-    def _place(self, node: Node) -> Place:
+    def _place(self, node: PlanNode) -> TaskPlace:
         """Where a task keeps its files; as on Vertex below ROOT/PROJECT_NUMBER/PIPELINE_JOB."""
         root = self.job.pb.runtime_config.gcs_output_directory.rstrip("/")
         number = self.job.ids[node.path]
         folder = f"{self._services.project_number}/{self.job.record.id}/{node.name}_{number}"
-        return Place(f"{root}/{folder}", self._services.state)
+        return TaskPlace(f"{root}/{folder}", self._services.state)
 
-    def _task_facts(self, node: Node) -> dict[str, str]:
+    def _task_facts(self, node: PlanNode) -> dict[str, str]:
         number = str(self.job.ids[node.path])
         return {**self._facts, "pipeline_task_name": node.name, "pipeline_task_uuid": number}
 
-    async def _start(self, ready: tuple[Node, ...]) -> bool:
+    async def _start(self, ready: tuple[PlanNode, ...]) -> bool:
         if not ready:
             return False
         number_tasks(self._plan(), self.job.ids, self.job.number)
-        records: dict[str, Record] = {}
+        records: dict[str, TaskRecord] = {}
         children: dict[str, NewChild] = {}
         for node in ready:
             try:
@@ -235,14 +244,16 @@ class PipelineRun:
                     children[node.path] = await self._child(node)
                 else:
                     records[node.path] = record
-            except (CannotStart, BadComponent, WireError, OSError) as error:
+            except (TaskCannotStart, BadComponent, WireError, OSError) as error:
                 at = clock.time()
-                records[node.path] = Record(Status.FAILED, error=_sentence(error), start=at, end=at)
+                records[node.path] = TaskRecord(TaskStatus.FAILED, error=_sentence(error), start=at, end=at)
         await self._store_children(records, children)
         await self._store(self._plan())
         return True
 
-    async def _store_children(self, records: Mapping[str, Record], children: Mapping[str, NewChild]) -> None:
+    async def _store_children(
+        self, records: Mapping[str, TaskRecord], children: Mapping[str, NewChild]
+    ) -> None:
         """Store records and new children, and begin these."""
         made: list[Child] = []
 
@@ -253,7 +264,7 @@ class PipelineRun:
         for child in made:
             child.begin()
 
-    async def _child(self, node: Node) -> NewChild:
+    async def _child(self, node: PlanNode) -> NewChild:
         """The child of a leaf. Raises CannotStart, BadComponent, WireError, OSError."""
         assert node.leaf is not None
         if is_googles(node.leaf):
@@ -261,23 +272,23 @@ class PipelineRun:
         request = await asyncio.to_thread(self._request, node)
         return self._children.custom_job(self.job.record.project, self.job.record.location, request)
 
-    def _request(self, node: Node) -> Pb:
+    def _request(self, node: PlanNode) -> Pb:
         """The custom job of a leaf, with its folder made. Raises CannotStart or OSError."""
         place = self._place(node)
         prepare(node, place)
         return custom_job(node, place, self._child_name(node), self._task_facts(node))
 
-    def _child_name(self, node: Node) -> str:
+    def _child_name(self, node: PlanNode) -> str:
         name = self.job.pb.display_name or self.job.record.id
         return f"{name}-{node.path.replace('/', '-')}"
 
-    def _launch(self, node: Node) -> Launch:
+    def _launch(self, node: PlanNode) -> Launch:
         """What a component of Google is asked. Raises CannotStart, BadComponent."""
         args = arguments(node, self._place(node), self._task_facts(node))
         labels = {**self.job.pb.labels, RUN_LABEL: str(self.job.number)}
         return read_launch(node, args, labels, self._child_name(node), self.job.record.name)
 
-    async def _without_a_child(self, node: Node) -> Record | None:
+    async def _without_a_child(self, node: PlanNode) -> TaskRecord | None:
         """The record of a leaf that starts nothing: an importer, a reader, or one with outputs in the cache.
 
         Raises CannotStart, BadComponent, WireError.
@@ -285,17 +296,19 @@ class PipelineRun:
         leaf, at = node.leaf, clock.time()
         assert leaf is not None
         if leaf.executor.importer is not None:
-            return Record(Status.SUCCEEDED, outputs=imported(node, self._task_facts(node)), start=at, end=at)
+            return TaskRecord(
+                TaskStatus.SUCCEEDED, outputs=imported(node, self._task_facts(node)), start=at, end=at
+            )
         if leaf.cached:
             found = await self._services.table.cached(self._cache_key(node))
             if found is not None:
-                return Record(Status.SKIPPED, outputs=found, start=at, end=at)
+                return TaskRecord(TaskStatus.SKIPPED, outputs=found, start=at, end=at)
         if is_googles(leaf) and (launch := self._launch(node)).type == GET_MODEL:
             outputs = await model_read(launch, node, self._children)
-            return Record(Status.SUCCEEDED, outputs=outputs, start=at, end=clock.time())
+            return TaskRecord(TaskStatus.SUCCEEDED, outputs=outputs, start=at, end=clock.time())
         return None
 
-    def _cache_key(self, node: Node) -> str:
+    def _cache_key(self, node: PlanNode) -> str:
         leaf = node.leaf
         assert leaf is not None and leaf.executor.container is not None and self._pipeline is not None
         outputs = {**leaf.component.outputs, **leaf.component.artifacts}
@@ -313,45 +326,45 @@ class PipelineRun:
         if not ended:
             return False
         nodes = {node.path: node for node in self._plan().nodes}
-        records: dict[str, Record] = {}
+        records: dict[str, TaskRecord] = {}
         again: dict[str, NewChild] = {}
         for path, outcome in ended.items():
             node, record = nodes[path], running[path]
             found = await asyncio.to_thread(self._ended, node, record, outcome)
             retries = node.leaf.retries if node.leaf else 0
             if (
-                found.status is Status.FAILED
+                found.status is TaskStatus.FAILED
                 and len(record.jobs) <= retries
                 and not self.job.cancelled.is_set()
             ):
                 try:
                     again[path] = await self._child(node)
                     continue
-                except (CannotStart, BadComponent, WireError, OSError) as error:
+                except (TaskCannotStart, BadComponent, WireError, OSError) as error:
                     found = replace(found, error=_sentence(error))
             records[path] = found
-            if found.status is Status.SUCCEEDED:
+            if found.status is TaskStatus.SUCCEEDED:
                 # Also of one that does not read the cache: a later run may.
                 await self._services.table.cache(self._cache_key(node), found.outputs)
         await self._store_children(records, again)
         return True
 
-    def _ended(self, node: Node, record: Record, outcome: Outcome) -> Record:
+    def _ended(self, node: PlanNode, record: TaskRecord, outcome: ChildOutcome) -> TaskRecord:
         """What has become of a leaf whose child has ended; reads its files."""
         end = clock.time()
         if outcome.cancelled and self.job.cancelled.is_set():
-            return replace(record, status=Status.CANCELLED, end=end)
+            return replace(record, status=TaskStatus.CANCELLED, end=end)
         if outcome.error:
-            return replace(record, status=Status.FAILED, outputs=Values(), error=outcome.error, end=end)
+            return replace(record, status=TaskStatus.FAILED, outputs=Values(), error=outcome.error, end=end)
         assert node.leaf is not None
         if is_googles(node.leaf):
             outputs = ended_outputs(node, record.jobs[-1], outcome.reply)
-            return replace(record, status=Status.SUCCEEDED, outputs=outputs, end=end)
+            return replace(record, status=TaskStatus.SUCCEEDED, outputs=outputs, end=end)
         try:
             outputs = outputs_of(node, self._place(node))
         except BadInput as error:
-            return replace(record, status=Status.FAILED, error=f"{error}.", end=end)
-        return replace(record, status=Status.SUCCEEDED, outputs=outputs, end=end)
+            return replace(record, status=TaskStatus.FAILED, error=f"{error}.", end=end)
+        return replace(record, status=TaskStatus.SUCCEEDED, outputs=outputs, end=end)
 
     async def _cancel_running(self) -> None:
         for record in self._running().values():
@@ -378,19 +391,19 @@ class PipelineRun:
 
     # The end
 
-    async def _finish(self, found: Plan) -> None:
-        if found.status is Status.SUCCEEDED:
+    async def _finish(self, found: PipelinePlan) -> None:
+        if found.status is TaskStatus.SUCCEEDED:
             await self._end(State.PIPELINE_STATE_SUCCEEDED, 0, "", found)
         elif self.job.cancelled.is_set():
             await self._end(
                 State.PIPELINE_STATE_CANCELLED, code_pb2.CANCELLED, "The pipeline was cancelled.", found
             )
         else:
-            failed = found.failed or [node.title for node in found.nodes if node.status is Status.FAILED]
+            failed = found.failed or [node.title for node in found.nodes if node.status is TaskStatus.FAILED]
             text = f"The DAG failed because some tasks failed. The failed tasks are: [{', '.join(failed)}]."
             await self._end(State.PIPELINE_STATE_FAILED, code_pb2.FAILED_PRECONDITION, text, found)
 
-    async def _end(self, state: int, code: int, message: str, found: Plan) -> None:
+    async def _end(self, state: int, code: int, message: str, found: PipelinePlan) -> None:
         number_tasks(found, self.job.ids, self.job.number)
 
         def change(pb: Pb) -> None:

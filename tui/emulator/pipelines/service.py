@@ -22,7 +22,7 @@ from tui.domain.pipeline.ir import BadPipeline, Pipeline, read_pipeline
 from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir
-from tui.emulator.pipelines.planner import BadInput, Context, plan
+from tui.emulator.pipelines.planner import BadInput, PlanContext, plan
 from tui.emulator.pipelines.table import (
     PipelineJob,
     PipelineJobPb,
@@ -223,7 +223,7 @@ def _value_problems(pipeline: Pipeline, pb: Pb) -> list[tuple[str, str]]:
     unknown = [name for name in given if name not in pipeline.root.parameters]
     found = [(f"{where}.{name}", "is no parameter of the pipeline") for name in unknown]
     try:
-        plan(Context(pipeline, {}), {name: value for name, value in given.items() if name not in unknown})
+        plan(PlanContext(pipeline, {}), {name: value for name, value in given.items() if name not in unknown})
     except BadInput as error:
         found.append((where, str(error)))
     return found

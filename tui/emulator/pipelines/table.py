@@ -15,7 +15,7 @@ from tui.emulator.database import NOTHING, Change, Pb, created_us
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
 from tui.emulator.pipelines.children import Child, NewChild
-from tui.emulator.pipelines.planner import Record, Status, Values
+from tui.emulator.pipelines.planner import TaskRecord, TaskStatus, Values
 from tui.emulator.vertex.resource_table import CancellableResource, Key, ResourceTable, timestamp
 
 State = pipeline_state.PipelineState
@@ -58,7 +58,7 @@ class PipelineJob(CancellableResource):
     record: PipelineRecord
     number: int
     scheduled: float | None = None
-    records: dict[str, Record] = field(default_factory=dict)
+    records: dict[str, TaskRecord] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
 
     TERMINAL = TERMINAL
@@ -100,7 +100,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
         self,
         job: PipelineJob,
         change: Callable[[Pb], None] = lambda _: None,
-        records: Mapping[str, Record] | None = None,
+        records: Mapping[str, TaskRecord] | None = None,
         children: Mapping[str, NewChild] | None = None,
     ) -> list[Child]:
         """Change the resource and leaves' records, and store new children, by path: all of it or nothing.
@@ -159,7 +159,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
         self,
         job: PipelineJob,
         change: Callable[[Pb], None],
-        records: Mapping[str, Record],
+        records: Mapping[str, TaskRecord],
         children: Mapping[str, NewChild],
     ) -> list[Child]:
         made: list[Child] = []
@@ -171,7 +171,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
                 before = known.get(path)
                 names = (*(before.jobs if before else ()), child.name)
                 start = before.start if before and before.start else clock.time()
-                known[path] = Record(Status.RUNNING, names, child.outputs, start=start)
+                known[path] = TaskRecord(TaskStatus.RUNNING, names, child.outputs, start=start)
             pb = PipelineJobPb()
             pb.CopyFrom(job.pb)
             change(pb)
@@ -184,7 +184,7 @@ class PipelineTable(ResourceTable[PipelineJob]):
         return made
 
     async def _write(  # noqa: PLR0917
-        self, job: PipelineJob, pb: Pb, records: Mapping[str, Record], ids: Mapping[str, int],
+        self, job: PipelineJob, pb: Pb, records: Mapping[str, TaskRecord], ids: Mapping[str, int],
         made: list[Child], change: Change = NOTHING,
     ) -> None:  # fmt: skip
         state: dict[str, Any] = {
@@ -225,7 +225,7 @@ def cache_key(
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def _json(record: Record) -> dict[str, Any]:
+def _json(record: TaskRecord) -> dict[str, Any]:
     return {
         "status": record.status.value,
         "jobs": list(record.jobs),
@@ -236,9 +236,9 @@ def _json(record: Record) -> dict[str, Any]:
     }
 
 
-def _record(value: Mapping[str, Any]) -> Record:
-    return Record(
-        Status(value["status"]),
+def _record(value: Mapping[str, Any]) -> TaskRecord:
+    return TaskRecord(
+        TaskStatus(value["status"]),
         tuple(value["jobs"]),
         Values.of(value["outputs"]),
         value["error"],

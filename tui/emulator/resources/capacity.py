@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from tui.emulator.database import Pb
 from tui.emulator.resources.known import PersistentResources, State
 from tui.emulator.resources.pools import alike, assign, size
-from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 
 
 @dataclass(eq=False, slots=True)
 class _Claim:
     """What one job holds or waits for."""
 
-    job: Job
+    job: CustomJob
     resource: str
     """Full name."""
     taken: Counter[str] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class Capacity:
         self._claims: dict[str, _Claim] = {}
         """By the job's id, in the order in which they came."""
 
-    def adopt(self, table: JobTable) -> None:
+    def adopt(self, table: CustomJobTable) -> None:
         """Give the jobs that the last emulator ran their replicas, before any job asks for some."""
         for job in table.active():
             begun = job.control.port or job.control.attempt > 1 or job.pb.HasField("start_time")
@@ -49,18 +49,18 @@ class Capacity:
                 claim.taken = self._assigned(claim) or Counter()
                 claim.granted.set()
 
-    def queue(self, job: Job) -> asyncio.Event:
+    def queue(self, job: CustomJob) -> asyncio.Event:
         """Set when the job holds its replicas; it is set at once for a job that does."""
         claim = self._claims.get(job.record.id) or self._add(job)
         self.grant()
         return claim.granted
 
-    def release(self, job: Job) -> None:
+    def release(self, job: CustomJob) -> None:
         """Give the replicas of a job back, or remove it from the queue. Idempotent."""
         if self._claims.pop(job.record.id, None) is not None:
             self.grant()
 
-    def grew(self, job: Job) -> bool:
+    def grew(self, job: CustomJob) -> bool:
         """Whether an autoscaled pool got machines for this job, which have to be provisioned."""
         claim = self._claims.get(job.record.id)
         return claim is not None and claim.grew
@@ -72,7 +72,7 @@ class Capacity:
             total += claim.taken
         return total
 
-    def jobs(self, resource: str) -> list[Job]:
+    def jobs(self, resource: str) -> list[CustomJob]:
         """The jobs that run on a resource or wait for it."""
         return [claim.job for claim in self._of(resource)]
 
@@ -87,7 +87,7 @@ class Capacity:
             if found is not None and found.state == State.RUNNING:
                 _grant(claims, found.resource_pools, self.used(name))
 
-    def _add(self, job: Job) -> _Claim:
+    def _add(self, job: CustomJob) -> _Claim:
         record = job.record
         parent = f"projects/{record.project}/locations/{record.location}"
         name = f"{parent}/persistentResources/{job.pb.job_spec.persistent_resource_id}"

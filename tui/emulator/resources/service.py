@@ -30,9 +30,9 @@ from tui.emulator.resources.update import updated
 from tui.emulator.resources.validate import persistent_resource_problems
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
 from tui.emulator.services.check_faults import ActiveCheckFaults
-from tui.emulator.vertex.job_table import Job
-from tui.emulator.vertex.operations import Operations, Running, Work
-from tui.emulator.vertex.quota import Quotas, describe_lack
+from tui.emulator.vertex.job_table import CustomJob
+from tui.emulator.vertex.operations import Operations, RunningOperation, Work
+from tui.emulator.vertex.quota import TrainingQuotas, describe_lack
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.resource_table import timestamp
 
@@ -57,7 +57,7 @@ _METADATA: dict[int, Any] = {
 class JobCanceller(Protocol):
     """The part of the scheduler that this service uses."""
 
-    async def cancel(self, job: Job) -> None:
+    async def cancel(self, job: CustomJob) -> None:
         """Request the end of a job."""
 
 
@@ -71,7 +71,7 @@ class PersistentResourceService(ResourceServer):
         operations: Operations,
         *,
         capacity: Capacity,
-        quotas: Quotas,
+        quotas: TrainingQuotas,
         scheduler: JobCanceller,
         config: EmulatorConfig,
         checks: ActiveCheckFaults,
@@ -213,7 +213,7 @@ class PersistentResourceService(ResourceServer):
         """What ends the operation of a resource in a passing state."""
         name, state = resource.name, resource.state
 
-        async def provision(running: Running) -> None:
+        async def provision(running: RunningOperation) -> None:
             await asyncio.sleep(self._config.provisioning_seconds)
             async with self._lock:
                 found = self._store.get(name)
@@ -227,7 +227,7 @@ class PersistentResourceService(ResourceServer):
                 await running.end(done, self._store.change([touched(done)]))
             self._capacity.grant()
 
-        async def remove(running: Running) -> None:
+        async def remove(running: RunningOperation) -> None:
             while jobs := self._capacity.jobs(name):
                 await asyncio.gather(*(self._cancel(job) for job in jobs))
                 await asyncio.sleep(POLL_SECONDS)
@@ -236,7 +236,7 @@ class PersistentResourceService(ResourceServer):
 
         return remove if state == State.STOPPING else provision
 
-    async def _cancel(self, job: Job) -> None:
+    async def _cancel(self, job: CustomJob) -> None:
         # It may have ended just now.
         with contextlib.suppress(WireError):
             await self._scheduler.cancel(job)

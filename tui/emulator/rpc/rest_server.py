@@ -39,7 +39,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is refused before an RPC is found."""
 
     def __init__(self, http: HTTPStatus, status: str, message: str) -> None:
@@ -120,7 +120,7 @@ class RestApp:
             kind = headers.get("content-type", "")
             status = 200
             answer, more = await self._call(scope["method"], scope["path"], query, body, kind)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             status, answer = int(refusal.http), plain_error(refusal.http, refusal.status, str(refusal))
         except WireError as error:
             status, answer = write_error(error)
@@ -131,13 +131,13 @@ class RestApp:
 
     def _authorize(self, headers: dict[str, str]) -> None:
         if not is_loopback(host_only(headers.get("host", ""))):
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.FORBIDDEN, "PERMISSION_DENIED",
                 f"Host {headers.get('host', '')!r} is not a loopback name; use "
                 "127.0.0.1, [::1] or localhost.",
             )  # fmt: skip
         if "origin" in headers:
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.FORBIDDEN,
                 "PERMISSION_DENIED",
                 "The emulator refuses requests of a browser's page.",
@@ -148,7 +148,7 @@ class RestApp:
         known = hmac.compare_digest(given.strip().encode("latin-1"), self._token)
         if scheme.lower() != "bearer" or not known:
             what = "is missing" if not given else "is not this emulator's"
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.UNAUTHORIZED, "UNAUTHENTICATED",
                 f"The bearer token {what}. Send `Authorization: Bearer TOKEN` with the token in the file "
                 "`token` of the emulator's state directory.",
@@ -181,7 +181,7 @@ class RestApp:
             return (json_as_beta(answer) if is_beta else answer), {}
         allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
         if allowed:
-            raise Refused(
+            raise RequestRefused(
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 "UNIMPLEMENTED",
                 f"{path} takes {', '.join(allowed)}, not {verb}.",
@@ -195,21 +195,21 @@ def _integer_enums(query: Sequence[tuple[str, str]]) -> bool:
 
 
 async def _body(headers: dict[str, str], receive: Receive) -> bytes:
-    too_large = Refused(
+    too_large = RequestRefused(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "INVALID_ARGUMENT",
         f"Request payload size exceeds the limit: {BODY_LIMIT} bytes.",
     )  # fmt: skip
     if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > BODY_LIMIT:
         raise too_large
     if headers.get("content-encoding", "identity") != "identity":
-        raise Refused(
+        raise RequestRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", "Send the body without Content-Encoding."
         )
     parts, size = [], 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise Refused(HTTPStatus.BAD_REQUEST, "CANCELLED", "The client went away.")
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "CANCELLED", "The client went away.")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > BODY_LIMIT:

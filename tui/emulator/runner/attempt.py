@@ -28,13 +28,13 @@ from typing import Any
 
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner import database, exit_codes, host, process_tree
-from tui.emulator.runner.exit_codes import Meaning
+from tui.emulator.runner.exit_codes import ExitMeaning
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE, ProcessOwners
 from tui.emulator.runner.process_tree import Proc
 from tui.emulator.runner.recorder import RETRY, Recorder
 from tui.emulator.runner.replica_start import CannotStart, remove_tmpdir_link, start_replica
-from tui.emulator.runner.sampler import Sampler, memory_used
+from tui.emulator.runner.sampler import ReplicaSampler, memory_used
 
 log = logging.getLogger("runner")
 
@@ -43,7 +43,7 @@ MEMORY_CHECK = 0.5
 
 
 @dataclass
-class Running:
+class RunningReplica:
     """One replica's present state. `process` is its first process until the runner has reaped it."""
 
     plan: ReplicaPlan
@@ -83,11 +83,11 @@ class AttemptRunner:
     def __init__(self, home: AttemptDir) -> None:
         self.home = home
         self.plan = AttemptPlan.load(home.plan)
-        self.replicas = {r.id: Running(r) for r in self.plan.replicas}
+        self.replicas = {r.id: RunningReplica(r) for r in self.plan.replicas}
         self._primary = next((r.id for r in self.plan.replicas if r.primary), self.plan.replicas[0].id)
         self._ending: Ending | None = None
         self._recorder = Recorder(home, list(self.replicas))
-        self._sampler = Sampler({r.id: r for r in self.plan.replicas})
+        self._sampler = ReplicaSampler({r.id: r for r in self.plan.replicas})
         self._owners = ProcessOwners(list(self.replicas))
         self._commands_read = 0
         self._next_sample = self._next_memory_check = 0.0
@@ -161,10 +161,10 @@ class AttemptRunner:
     def _roots(self) -> dict[int, str]:
         return {r.pid: i for i, r in self.replicas.items() if r.pid is not None}
 
-    def _record(self, r: Running) -> None:
+    def _record(self, r: RunningReplica) -> None:
         self._recorder.replica((r.plan.id, r.pid, r.start, r.state, r.exit_code, r.restarts, int(r.oom)))
 
-    def _start(self, running: Running) -> None:
+    def _start(self, running: RunningReplica) -> None:
         replica = running.plan
         running.restarting, running.exit_code = False, None
         running.oom = running.over_limit = False
@@ -197,7 +197,7 @@ class AttemptRunner:
                 running.process.returncode = status
                 self._ended(running, exit_codes.from_wait_status(status))
 
-    def _ended(self, running: Running, code: int) -> None:
+    def _ended(self, running: RunningReplica, code: int) -> None:
         # Stamp the output before the replica counts as ended.
         self._recorder.stamp()
         running.process, running.state, running.exit_code = None, "exited", code
@@ -221,21 +221,21 @@ class AttemptRunner:
             self._ending.now, self._ending.next = set(self.replicas), set()
             self._terminate(remaining, self.plan.stop_grace)
 
-    def _apply_exit_code(self, running: Running, code: int) -> None:
+    def _apply_exit_code(self, running: RunningReplica, code: int) -> None:
         """What a replica's end means for the attempt."""
         replica, meaning = running.plan.id, exit_codes.meaning(code)
-        if meaning is Meaning.DONE:
+        if meaning is ExitMeaning.DONE:
             if replica == self._primary:
                 self._end(Ending("succeeded", set(self.replicas)), self.plan.stop_grace)
             return
-        if meaning is Meaning.RESTART_WORKER and running.restarts < self.plan.worker_restarts:
+        if meaning is ExitMeaning.RESTART_WORKER and running.restarts < self.plan.worker_restarts:
             self._restart_in_place(running, code)
             return
         self._recorder.event(replica, f"command terminated with exit code {code}")
         ending = Ending("failed", set(self.replicas), failed=replica, exit_code=code)
         self._end(ending, self.plan.stop_grace)
 
-    def _restart_in_place(self, running: Running, code: int) -> None:
+    def _restart_in_place(self, running: RunningReplica, code: int) -> None:
         """Restart on the same machine, as soon as no process of the last run is left (docs/facts/vertex.md
         3.8)."""
         running.restarts += 1
@@ -287,7 +287,7 @@ class AttemptRunner:
             if used > running.plan.memory_limit and not running.over_limit:
                 self._kill_for_memory(running, families[running.plan.id])
 
-    def _kill_for_memory(self, running: Running, family: list[Proc]) -> None:
+    def _kill_for_memory(self, running: RunningReplica, family: list[Proc]) -> None:
         running.over_limit = True
         self._recorder.event(running.plan.id, "out of memory: SIGKILL sent")
         process_tree.send(family, signal.SIGKILL)

@@ -20,7 +20,7 @@ TEMPORARY = os.EX_TEMPFAIL
 _FATAL_SIGNALS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL})
 
 
-class Meaning(Enum):
+class ExitMeaning(Enum):
     """What the end of one replica leads to."""
 
     DONE = "done"
@@ -34,13 +34,13 @@ def from_wait_status(status: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def meaning(code: int) -> Meaning:
+def meaning(code: int) -> ExitMeaning:
     """What `code` leads to; 128 + n counts as signal n, from a shell too."""
     if code == 0:
-        return Meaning.DONE
+        return ExitMeaning.DONE
     if code == TEMPORARY:
-        return Meaning.RESTART_WORKER
+        return ExitMeaning.RESTART_WORKER
     number = code - 128
     if 0 < number < signal.NSIG and number not in _FATAL_SIGNALS:
-        return Meaning.RESTART_WORKER
-    return Meaning.END_ATTEMPT
+        return ExitMeaning.RESTART_WORKER
+    return ExitMeaning.END_ATTEMPT

@@ -28,7 +28,7 @@ NET_OUT = "network/sent_bytes_count"
 log = logging.getLogger("runner")
 
 
-class Sampler:
+class ReplicaSampler:
     """Samples all replicas from one scan of /proc.
 
     Utilizations are fractions of this machine's CPUs and memory, or of the replica's machine where the plan

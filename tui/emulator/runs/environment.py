@@ -28,7 +28,7 @@ from tui.emulator.runs.cluster import (
     cluster_variables,
     replica_addresses,
 )
-from tui.emulator.runs.images import CannotRun, Images
+from tui.emulator.runs.images import CannotRun, ProgramTable
 from tui.emulator.runs.local_paths import (
     CHECKOUT,
     STORAGE_HOST,
@@ -79,7 +79,7 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
     """
     pools, scheduling = job.job_spec.worker_pool_specs, job.job_spec.scheduling
     addresses = replica_addresses(job, ports)
-    images = Images.of(config.images)
+    images = ProgramTable.of(config.images)
     wanted = [int(pools[p.pool].machine_spec.accelerator_count) for p in addresses]
     devices = gpus.assign(wanted)
     common = _job_variables(job, record, attempt_dir, state, config, len(addresses))
@@ -126,7 +126,7 @@ def _task(pool: Pb) -> Pb:
     return pool.container_spec if pool.HasField("container_spec") else pool.python_package_spec
 
 
-def _argv(address: ReplicaAddress, pool: Pb, images: Images, state: StateDir) -> tuple[str, ...]:
+def _argv(address: ReplicaAddress, pool: Pb, images: ProgramTable, state: StateDir) -> tuple[str, ...]:
     if pool.HasField("container_spec"):
         spec = pool.container_spec
         return images.argv(spec.image_uri, list(spec.command), list(spec.args))

@@ -47,13 +47,13 @@ class CannotRun(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class ProgramTable:
     """Patterns of images and their programs: the user's first, then the built-in ones."""
 
     table: tuple[tuple[str, tuple[str, ...]], ...]
 
     @classmethod
-    def of(cls, configured: Mapping[str, Sequence[str]]) -> Images:
+    def of(cls, configured: Mapping[str, Sequence[str]]) -> ProgramTable:
         """`configured` is `EmulatorConfig.images`."""
         own = tuple((pattern, _resolved(argv)) for pattern, argv in configured.items())
         return cls((*own, *_BUILT_IN))

@@ -28,10 +28,10 @@ from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.ports import NoPorts, Ports
-from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, AttemptEnd, Restart, decide
+from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, EndOfAttempt, Restart, decide
 from tui.emulator.shells.access_uris import access_uris
-from tui.emulator.vertex.job_table import Job, JobTable, State
-from tui.emulator.vertex.quota import Quotas, describe_lack, strategy
+from tui.emulator.vertex.job_table import CustomJob, CustomJobTable, State
+from tui.emulator.vertex.quota import TrainingQuotas, describe_lack, strategy
 from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
@@ -83,8 +83,8 @@ class Dependencies:
 
     state: StateDir
     config: EmulatorConfig
-    table: JobTable
-    quotas: Quotas
+    table: CustomJobTable
+    quotas: TrainingQuotas
     capacity: Capacity
     ports: Ports
     runner: Runner
@@ -99,7 +99,7 @@ def seconds(duration: duration_pb2.Duration) -> float:
 class JobRun:
     """Runs one job from its present state to its end."""
 
-    def __init__(self, deps: Dependencies, job: Job) -> None:
+    def __init__(self, deps: Dependencies, job: CustomJob) -> None:
         self._deps = deps
         self.job = job
         self.started = False
@@ -123,7 +123,7 @@ class JobRun:
         except Exception:
             log.exception("job %s", self.job.record.name)
             self._stop_runner()
-            end = AttemptEnd(
+            end = EndOfAttempt(
                 State.JOB_STATE_FAILED,
                 code_pb2.INTERNAL,
                 "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason.",
@@ -138,7 +138,7 @@ class JobRun:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _run_attempts(self) -> AttemptEnd:
+    async def _run_attempts(self) -> EndOfAttempt:
         if self.job.pb.state == State.JOB_STATE_QUEUED:
             early = await self._queue()
             if early is not None:
@@ -149,11 +149,11 @@ class JobRun:
             return CANCELLED
         while True:
             decision = await self._run_attempt()
-            if isinstance(decision, AttemptEnd):
+            if isinstance(decision, EndOfAttempt):
                 return decision
             await self._restart(decision)
 
-    async def _queue(self) -> AttemptEnd | None:
+    async def _queue(self) -> EndOfAttempt | None:
         job, quotas = self.job, self._deps.quotas
         granted = quotas.queue(job)
         if not granted.is_set():
@@ -164,7 +164,7 @@ class JobRun:
         if job.cancelled.is_set():
             return CANCELLED
         if not granted.is_set():
-            return AttemptEnd(
+            return EndOfAttempt(
                 State.JOB_STATE_EXPIRED,
                 code_pb2.DEADLINE_EXCEEDED,
                 "No machines were found within scheduling.max_wait_duration.",
@@ -202,7 +202,7 @@ class JobRun:
         limit = seconds(scheduling.max_wait_duration) if given else DEFAULT_MAX_WAIT
         return max(0.0, pb.create_time.seconds + limit - clock.time()) if limit else None
 
-    async def _run_attempt(self) -> AttemptEnd | Restart:
+    async def _run_attempt(self) -> EndOfAttempt | Restart:
         if await self._adopt():
             replicas = [r.id for r in AttemptPlan.load(self.attempt.plan).replicas]
             self._deps.sink.watch(self.job.record, self.attempt, replicas)
@@ -241,8 +241,8 @@ class JobRun:
             await asyncio.sleep(POLL_SECONDS)
         return True
 
-    async def _begin(self) -> AttemptEnd | None:
-        """Provision, plan, start the runner; an `AttemptEnd` when that fails or the job is cancelled."""
+    async def _begin(self) -> EndOfAttempt | None:
+        """Provision, plan, start the runner; an `EndOfAttempt` when that fails or the job is cancelled."""
         deps, job = self._deps, self.job
         for text in _PROVISIONING:
             await self._log_once(text)
@@ -264,9 +264,9 @@ class JobRun:
                 return CANCELLED
             deps.runner.start(self.attempt, replace(plan, timeout=self._time_left()))
         except (CannotRun, NoPorts) as error:
-            return AttemptEnd(State.JOB_STATE_FAILED, code_pb2.FAILED_PRECONDITION, str(error))
+            return EndOfAttempt(State.JOB_STATE_FAILED, code_pb2.FAILED_PRECONDITION, str(error))
         except OSError as error:
-            return AttemptEnd(
+            return EndOfAttempt(
                 State.JOB_STATE_FAILED, code_pb2.INTERNAL, f"The job could not be started: {error}"
             )
         deps.sink.watch(job.record, self.attempt, [r.id for r in plan.replicas])
@@ -353,7 +353,7 @@ class JobRun:
         await self._log(f"The job restarts: attempt {self.job.control.attempt}.", "WARNING")
         await self._cancelled_within(self._deps.config.restart_delay_seconds)
 
-    async def _end(self, end: AttemptEnd) -> None:
+    async def _end(self, end: EndOfAttempt) -> None:
         # A client that sees the end must find the whole log, so the state is stored last.
         await self._drain()
         if end.state == State.JOB_STATE_SUCCEEDED:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from google.rpc import code_pb2
 
-from tui.emulator.runner.exit_codes import Meaning, meaning
+from tui.emulator.runner.exit_codes import ExitMeaning, meaning
 from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.vertex.job_table import Control, State
 
@@ -29,7 +29,7 @@ TRANSIENT = frozenset({6, 134, 11, 139})
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptEnd:
+class EndOfAttempt:
     """The job ends in `state` (a JobState number). `code` is a google.rpc code, 0 for none."""
 
     state: int
@@ -58,13 +58,13 @@ class AttemptContext:
     control: Control
 
 
-CANCELLED = AttemptEnd(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled.")
+CANCELLED = EndOfAttempt(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled.")
 
 
-def decide(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restart:
+def decide(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Restart:
     """Decide on an attempt whose `outcome` is set."""
     if status.outcome == "succeeded":
-        return AttemptEnd(State.JOB_STATE_SUCCEEDED)
+        return EndOfAttempt(State.JOB_STATE_SUCCEEDED)
     if about.cancelling:
         return CANCELLED
     if status.outcome == "failed":
@@ -85,13 +85,13 @@ def decide(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restart
     )
 
 
-def _failed(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restart:
+def _failed(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Restart:
     control = about.control
     if status.failed_replica is None or status.exit_code is None:
         return _fail(code_pb2.INTERNAL, f"Internal error: the job could not be run.{_detail(status)}")
     text = exit_text(status)
     # The runner ends an attempt only after the worker's restarts in place; then the job restarts.
-    retries_spent = meaning(status.exit_code) is Meaning.RESTART_WORKER
+    retries_spent = meaning(status.exit_code) is ExitMeaning.RESTART_WORKER
     if (retries_spent or status.exit_code in TRANSIENT) and not about.disable_retries:
         if control.crashes < MAX_CRASHES:
             return Restart(text, control.preemptions, control.crashes + 1)
@@ -122,7 +122,7 @@ def exit_text(status: AttemptStatus) -> str:
     )
 
 
-def _preempted(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restart:
+def _preempted(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Restart:
     control = about.control
     if not about.spot:
         if about.disable_retries:
@@ -141,8 +141,8 @@ def _preempted(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Res
     )
 
 
-def _fail(code: int, message: str) -> AttemptEnd:
-    return AttemptEnd(State.JOB_STATE_FAILED, code, message)
+def _fail(code: int, message: str) -> EndOfAttempt:
+    return EndOfAttempt(State.JOB_STATE_FAILED, code, message)
 
 
 def _detail(status: AttemptStatus) -> str:

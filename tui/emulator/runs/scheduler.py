@@ -10,13 +10,13 @@ from tui.emulator.rpc.methods import failed_precondition, invalid
 from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.job_run import Dependencies, JobRun
 from tui.emulator.runs.job_runs import request_end
-from tui.emulator.vertex.job_table import Job, State
+from tui.emulator.vertex.job_table import CustomJob, State
 
 CANCEL_SECONDS = 2.0
 """Longest wait of a cancellation until a job without processes is CANCELLED."""
 
 
-class Scheduler:
+class CustomJobRuns:
     """Runs jobs until `close`, which does not stop their runners."""
 
     def __init__(self, deps: Dependencies) -> None:
@@ -29,7 +29,7 @@ class Scheduler:
         for job in self._deps.table.active():
             self.admit(job)
 
-    def admit(self, job: Job) -> None:
+    def admit(self, job: CustomJob) -> None:
         """Run a new or adopted job to its end."""
         job_id = job.record.id
         job_run = JobRun(self._deps, job)
@@ -43,7 +43,7 @@ class Scheduler:
 
         task.add_done_callback(forget)
 
-    async def cancel(self, job: Job) -> None:
+    async def cancel(self, job: CustomJob) -> None:
         """Store CANCELLING; a job without processes is CANCELLED when this returns.
 
         Raises:
@@ -54,7 +54,7 @@ class Scheduler:
         if run is not None and not run.started:
             await _within(job.ended, CANCEL_SECONDS)
 
-    def preempt(self, job: Job, replicas: Sequence[str]) -> Sequence[str]:
+    def preempt(self, job: CustomJob, replicas: Sequence[str]) -> Sequence[str]:
         """Reclaim machines, as for Spot; an empty list means all. Return the preempted replicas.
 
         Raises:

@@ -25,7 +25,7 @@ LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitUntil:
     """Nothing to do before this time (seconds since the epoch); a queued run waits for others to end."""
 
     until: float
@@ -51,25 +51,25 @@ class Complete:
     """It has had its last run."""
 
 
-Step = Wait | Start | Skip | Complete
+Step = WaitUntil | Start | Skip | Complete
 
 
 def next_step(pb: Pb, now: float, active: int) -> Step:
     """What to do with a schedule now; `active` of its runs have not ended."""
     if pb.state != State.ACTIVE:
-        return Wait(math.inf)
+        return WaitUntil(math.inf)
     end = seconds(pb.end_time) if pb.HasField("end_time") else math.inf
     if not pb.HasField("next_run_time"):
-        return Complete() if now >= end or spent(pb) else Wait(end)
+        return Complete() if now >= end or spent(pb) else WaitUntil(end)
     due = seconds(pb.next_run_time)
     if due > now:
-        return Wait(due)
+        return WaitUntil(due)
     limit = pb.max_concurrent_active_run_count
     if now - due >= LATE_SECONDS and not (pb.catch_up or (limit and pb.allow_queueing)):
         return Skip(now - LATE_SECONDS)
     if limit and active >= limit:
         text = f"SKIPPED: {active} runs are active, of at most {limit}, and allow_queueing is not set."
-        return Wait(now) if pb.allow_queueing else Skip(due, text)
+        return WaitUntil(now) if pb.allow_queueing else Skip(due, text)
     return Start(due)
 
 

@@ -21,7 +21,17 @@ from tui.emulator.experiments.resource_service import touched
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.pipelines.table import ScheduledRun
 from tui.emulator.rpc.methods import WireError, internal
-from tui.emulator.schedules.due import Complete, Skip, Start, State, Wait, next_step, seconds, set_next, spent
+from tui.emulator.schedules.due import (
+    Complete,
+    Skip,
+    Start,
+    State,
+    WaitUntil,
+    next_step,
+    seconds,
+    set_next,
+    spent,
+)
 from tui.emulator.vertex.resource_table import timestamp
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time
@@ -106,7 +116,7 @@ class ScheduleRuns:
             if found is None:
                 return False
             step = next_step(found, self.now(), self._active_runs(name))
-            if isinstance(step, Wait):
+            if isinstance(step, WaitUntil):
                 return False
             try:
                 await self._make(found, step)

@@ -40,7 +40,7 @@ _OUTPUTS = (
 _ORDERS = ("create_time", "start_time", "end_time", "next_run_time")
 
 
-class ScheduleService(ResourceServer):
+class ScheduleServer(ResourceServer):
     """The handlers."""
 
     def __init__(

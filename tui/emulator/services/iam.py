@@ -26,7 +26,7 @@ AccountPb = iam_types.ServiceAccount.pb()
 _TEST = iam_policy_pb2.TestIamPermissionsRequest, iam_policy_pb2.TestIamPermissionsResponse
 
 
-class Access:
+class PermissionTests:
     """The handlers."""
 
     def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
@@ -85,7 +85,7 @@ def _project(field: str, name: str) -> str:
 
 def project_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
     """The RPCs of projects."""
-    access = Access(config, checks)
+    access = PermissionTests(config, checks)
     get = project_types.GetProjectRequest.pb()
     return [
         Method(PROJECTS, "GetProject", get, ProjectPb, access.get_project),
@@ -95,7 +95,7 @@ def project_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[M
 
 def account_methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
     """The RPCs of service accounts."""
-    access = Access(config, checks)
+    access = PermissionTests(config, checks)
     get = iam_types.GetServiceAccountRequest.pb()
     return [
         Method(ACCOUNTS, "GetServiceAccount", get, AccountPb, access.get_account),

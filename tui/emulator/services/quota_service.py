@@ -51,7 +51,7 @@ def quota_id(metric: str) -> str:
 _METRIC_OF: Mapping[str, str] = {quota_id(metric): metric for metric in all_quota_metrics()}
 
 
-class QuotaService:
+class QuotaServer:
     """The handlers."""
 
     def __init__(self, catalog: JobCatalog) -> None:
@@ -112,7 +112,7 @@ def _read_parent(field: str, parent: str) -> tuple[str, str]:
 
 def methods(catalog: JobCatalog) -> list[Method]:
     """The RPCs that read."""
-    service = QuotaService(catalog)
+    service = QuotaServer(catalog)
     return [
         Method(
             SERVICE, "ListQuotaInfos",

@@ -30,7 +30,7 @@ _TAG = re.compile(_PACKAGE.pattern + r"/tags/(?P<tag>[^/]+)")
 _IMAGE = re.compile(_PARENT + r"/dockerImages/(?P<package>[^/@]+)@(?P<digest>sha256:[0-9a-f]{64})")
 
 
-class Registry:
+class ArtifactRegistry:
     """The handlers."""
 
     def __init__(self, config: EmulatorConfig, checks: ActiveCheckFaults) -> None:
@@ -101,7 +101,7 @@ def _tag(match: re.Match[str], name: str) -> Pb:
 
 def methods(config: EmulatorConfig, checks: ActiveCheckFaults) -> list[Method]:
     """The RPCs that read."""
-    here = Registry(config, checks)
+    here = ArtifactRegistry(config, checks)
     return [
         Method(SERVICE, "GetTag", tag.GetTagRequest.pb(), TagPb, here.get_tag),
         Method(SERVICE, "ListTags", tag.ListTagsRequest.pb(), ListResponse, here.list_tags),

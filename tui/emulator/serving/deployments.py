@@ -19,7 +19,7 @@ from tui.emulator.serving.container_log import ContainerLog
 from tui.emulator.serving.environment import routes, server_plan, workdir
 from tui.emulator.serving.guard import ServerPlan
 from tui.emulator.serving.model_server import ModelServer, ServerFailed, end_processes
-from tui.emulator.serving.registry import Registry
+from tui.emulator.serving.registry import ModelRegistry
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
@@ -33,7 +33,7 @@ class Deployments:
     def __init__(  # noqa: PLR0917
         self,
         store: ResourceStore,
-        registry: Registry,
+        registry: ModelRegistry,
         ports: Ports,
         logs: EntryStore,
         state: StateDir,

@@ -23,7 +23,7 @@ from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.faults import clock
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
 from tui.emulator.serving.deployments import Deployments
-from tui.emulator.serving.registry import Registry
+from tui.emulator.serving.registry import ModelRegistry
 from tui.emulator.serving.traffic import after_deployment, after_removal
 from tui.emulator.serving.validate import (
     dedicated_problems,
@@ -31,7 +31,7 @@ from tui.emulator.serving.validate import (
     endpoint_problems,
     split_problems,
 )
-from tui.emulator.vertex.operations import NOTHING, Operations, Running
+from tui.emulator.vertex.operations import NOTHING, Operations, RunningOperation
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.resource_table import timestamp
 from tui.emulator.vertex.validate import below, resource_problems
@@ -59,7 +59,7 @@ class EndpointService(ResourceServer):
     """The handlers."""
 
     def __init__(
-        self, store: ResourceStore, operations: Operations, registry: Registry, deployments: Deployments
+        self, store: ResourceStore, operations: Operations, registry: ModelRegistry, deployments: Deployments
     ) -> None:
         super().__init__(ENDPOINT, store, operations)
         self._registry, self._deployments = registry, deployments
@@ -146,7 +146,7 @@ class EndpointService(ResourceServer):
         key, model = (endpoint.name, deployed.id), deployed.model.partition("@")[0]
         self._registry.deploying[key] = model, deployed.model_version_id
 
-        async def work(running: Running) -> None:
+        async def work(running: RunningOperation) -> None:
             try:
                 await self._deployments.deploy(endpoint, deployed)
                 try:
@@ -184,7 +184,7 @@ class EndpointService(ResourceServer):
         resources.max_replica_count = resources.max_replica_count or resources.min_replica_count
         return deployed
 
-    async def _add(self, name: str, deployed: Pb, split: dict[str, int], running: Running) -> None:
+    async def _add(self, name: str, deployed: Pb, split: dict[str, int], running: RunningOperation) -> None:
         async with self._lock:
             endpoint = self._changed(name)
             traffic = after_deployment(endpoint.traffic_split, split, _ids(endpoint), deployed.id)
@@ -206,7 +206,7 @@ class EndpointService(ResourceServer):
             _set_split(endpoint, split)
             await self._store.put(touched(endpoint))
 
-        async def work(running: Running) -> None:
+        async def work(running: RunningOperation) -> None:
             await self._deployments.retire(endpoint.name, gone.id)
             await running.end(_Undeployed(), NOTHING)
 

@@ -15,7 +15,7 @@ from typing import Any
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDir
 from tui.emulator.runs import gpus
-from tui.emulator.runs.images import Images
+from tui.emulator.runs.images import ProgramTable
 from tui.emulator.runs.local_paths import CHECKOUT, STORAGE_HOST, SYSTEM_PATH, expand, to_local_paths
 from tui.emulator.serving.guard import ServerPlan
 from tui.emulator.vertex.validate_pools import accelerator_name
@@ -53,7 +53,7 @@ def server_plan(  # noqa: PLR0917
     for variable in spec.env:
         env[variable.name] = to_local_paths(expand(variable.value, env), state)
     command, args = ([expand(word, env) for word in words] for words in (spec.command, spec.args))
-    argv = Images.of(config.images).argv(spec.image_uri, command, args)
+    argv = ProgramTable.of(config.images).argv(spec.image_uri, command, args)
     return ServerPlan(
         tuple(to_local_paths(word, state) for word in argv), env, str(place), config.cancel_grace_seconds
     )

@@ -17,10 +17,10 @@ from tui.emulator.monitoring.descriptors import (
     LATENCIES,
     PREDICTIONS,
     RESPONSES,
-    Metric,
+    EmulatedMetric,
 )
 from tui.emulator.monitoring.distribution import NOTHING, Distribution
-from tui.emulator.monitoring.series import Point, TimeSeries
+from tui.emulator.monitoring.series import SeriesPoint, TimeSeries
 from tui.emulator.serving.container_log import resource_labels
 
 Pb = Any  # a plain protobuf message, whose classes are made at run time
@@ -73,19 +73,19 @@ class Loads:
             before = found.latencies.get(kind, NOTHING)
             found.latencies[kind] = before + Distribution.of([seconds * 1000])
 
-    def series(self, project: str, metric: Metric, since: int) -> Iterator[TimeSeries]:
+    def series(self, project: str, metric: EmulatedMetric, since: int) -> Iterator[TimeSeries]:
         """The series of a metric of this project's endpoints, from a time in ns on."""
         for key, periods in self._periods.items():
             if key[0].split("/")[1] != project:
                 continue
-            points: dict[tuple[tuple[str, str], ...], list[Point]] = {}
+            points: dict[tuple[tuple[str, str], ...], list[SeriesPoint]] = {}
             for period in periods:
                 # Not the period's end: a reader whose interval ends now would miss what is newest.
                 end = period.last
                 if end <= since:
                     continue
                 for labels, value, distribution in _values(metric, period):
-                    points.setdefault(labels, []).append(Point(period.start, end, value, distribution))
+                    points.setdefault(labels, []).append(SeriesPoint(period.start, end, value, distribution))
             for labels, found in points.items():
                 yield TimeSeries(
                     metric.type, ENDPOINT_RESOURCE, metric.kind, metric.value_type, metric.unit,
@@ -94,7 +94,7 @@ class Loads:
 
 
 def _values(
-    metric: Metric, period: _Period
+    metric: EmulatedMetric, period: _Period
 ) -> Iterator[tuple[tuple[tuple[str, str], ...], float, Distribution | None]]:
     """(labels, value, distribution) of a metric in one period."""
     if metric is PREDICTIONS:

@@ -22,7 +22,7 @@ from tui.emulator.experiments.resource_service import ResourceServer, copy_field
 from tui.emulator.experiments.store import ResourceStore
 from tui.emulator.faults import clock
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
-from tui.emulator.serving.registry import DEFAULT, SHARED, Registry
+from tui.emulator.serving.registry import DEFAULT, SHARED, ModelRegistry
 from tui.emulator.serving.validate import alias_problems, model_problems
 from tui.emulator.training_pipelines.inputs import read_custom_task
 from tui.emulator.vertex.operations import Operations
@@ -50,7 +50,7 @@ _Versions = types.ListModelVersionsResponse.pb()
 class ModelService(ResourceServer):
     """The handlers."""
 
-    def __init__(self, store: ResourceStore, operations: Operations, registry: Registry) -> None:
+    def __init__(self, store: ResourceStore, operations: Operations, registry: ModelRegistry) -> None:
         super().__init__(MODEL, store, operations)
         self.registry = registry
         self._lock = asyncio.Lock()

@@ -27,7 +27,7 @@ from tui.emulator.serving.deployments import Deployments
 from tui.emulator.serving.environment import routes
 from tui.emulator.serving.http_client import Answer, ServerUnreachable
 from tui.emulator.serving.load import Loads
-from tui.emulator.serving.registry import Registry
+from tui.emulator.serving.registry import ModelRegistry
 from tui.emulator.serving.traffic import Chooser
 from tui.emulator.vertex.operations import Operations
 
@@ -69,7 +69,7 @@ class PredictionService:
         self,
         store: ResourceStore,
         operations: Operations,
-        registry: Registry,
+        registry: ModelRegistry,
         deployments: Deployments,
         loads: Loads,
     ) -> None:

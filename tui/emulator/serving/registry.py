@@ -26,7 +26,7 @@ _NAME = re.compile(r"(projects/[^/]+/locations/[^/]+/models/[^/@]+)(?:@([^/@]+))
 _DEDICATED = model_types.Model.DeploymentResourcesType.DEDICATED_RESOURCES
 
 
-class Registry:
+class ModelRegistry:
     """Reads models and endpoints from the store."""
 
     def __init__(self, store: ResourceStore) -> None:

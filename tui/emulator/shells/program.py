@@ -40,7 +40,7 @@ LAST_OUTPUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReplicaPlace:
     """Where to run: a replica's first process, its environment and its working directory."""
 
     replica: str
@@ -49,7 +49,7 @@ class Place:
     folder: str
 
     @classmethod
-    def of(cls, replica: str, process: Proc, folder: str) -> Place:
+    def of(cls, replica: str, process: Proc, folder: str) -> ReplicaPlace:
         """Beside this process. Raises OSError where it has just ended."""
         variables = os.fsdecode(Path(f"/proc/{process.pid}/environ").read_bytes())
         pairs = (each.partition("=") for each in variables.split("\0") if "=" in each)
@@ -64,7 +64,7 @@ class Place:
 class ReplicaProgram:
     """Use `start`, then `run` in a task and `output`. `ended` says how it ended, after `run`."""
 
-    def __init__(self, place: Place, process: asyncio.subprocess.Process, mark: str) -> None:
+    def __init__(self, place: ReplicaPlace, process: asyncio.subprocess.Process, mark: str) -> None:
         self._frames: asyncio.Queue[bytes] = asyncio.Queue(FRAMES_AHEAD)
         self.ended = Ended(None, "The program did not end.")
         self._place, self._process, self._mark = place, process, mark
@@ -75,7 +75,11 @@ class ReplicaProgram:
 
     @classmethod
     async def start(
-        cls, place: Place, argv: Sequence[str], more: Mapping[str, str], terminal: tuple[int, int] | None
+        cls,
+        place: ReplicaPlace,
+        argv: Sequence[str],
+        more: Mapping[str, str],
+        terminal: tuple[int, int] | None,
     ) -> ReplicaProgram:
         """Run `argv` with `more` in its environment, on a terminal of that size or with pipes.
 

@@ -22,8 +22,8 @@ from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, failed_precondition, invalid, not_found
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
-from tui.emulator.shells.program import Place, ReplicaProgram
-from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.shells.program import ReplicaPlace, ReplicaProgram
+from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
 from tui.emulator.vertex.resource_requests import find
 
@@ -37,7 +37,7 @@ BytesPb = wrappers_pb2.BytesValue
 class ShellServer:
     """Handler of one emulator."""
 
-    def __init__(self, table: JobTable, runner: Runner, state: StateDir) -> None:
+    def __init__(self, table: CustomJobTable, runner: Runner, state: StateDir) -> None:
         self._table, self._runner, self._state = table, runner, state
         self._running: dict[asyncio.Task[None], ReplicaProgram] = {}
 
@@ -87,7 +87,7 @@ class ShellServer:
                 opening.replica, f"Can't run a program in {opening.replica}: {why}."
             ) from error
 
-    def _place(self, job: Job, replica: str) -> Place:
+    def _place(self, job: CustomJob, replica: str) -> ReplicaPlace:
         """Where the replica of this job runs. Raises WireError where it doesn't."""
         attempt = self._state.attempt(job.record.id, job.control.attempt)
         if job.terminal:
@@ -108,12 +108,12 @@ class ShellServer:
             code = f" with exit code {found.exit_code}" if found.exit_code is not None else ""
             raise _not_running(job, replica, f"it has ended{code}")
         try:
-            return Place.of(replica, process, planned.workdir)
+            return ReplicaPlace.of(replica, process, planned.workdir)
         except OSError as error:
             raise _not_running(job, replica, "it has just ended") from error
 
 
-def _planned(plan: AttemptPlan, job: Job, replica: str) -> ReplicaPlan:
+def _planned(plan: AttemptPlan, job: CustomJob, replica: str) -> ReplicaPlan:
     """The plan of this replica. Raises WireError for one that the job does not have."""
     for each in plan.replicas:
         if each.id == replica:
@@ -123,7 +123,7 @@ def _planned(plan: AttemptPlan, job: Job, replica: str) -> ReplicaPlan:
     raise WireError(error.code, f"The job {job.record.name} has no replica {replica!r}; it has {has}.")
 
 
-def _not_running(job: Job, replica: str, why: str) -> WireError:
+def _not_running(job: CustomJob, replica: str, why: str) -> WireError:
     return failed_precondition(job.record.name, f"{replica} does not run: {why}.")
 
 

@@ -12,9 +12,9 @@ from tui.emulator.faults import clock
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.job_runs import JobRuns
-from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.runs.scheduler import CustomJobRuns
 from tui.emulator.training_pipelines.table import State, TrainingPipeline, TrainingPipelineTable
-from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.job_table import State as JobState
 from tui.emulator.vertex.resource_table import timestamp
 
@@ -27,11 +27,11 @@ _STATES: dict[int, int] = {
 _STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
 
 
-class TrainingPipelines(JobRuns[TrainingPipeline]):
+class TrainingPipelineRuns(JobRuns[TrainingPipeline]):
     """Follows every training pipeline until `close`, which leaves the custom jobs alone."""
 
     def __init__(
-        self, table: TrainingPipelineTable, jobs: JobTable, scheduler: Scheduler, upload: Upload
+        self, table: TrainingPipelineTable, jobs: CustomJobTable, scheduler: CustomJobRuns, upload: Upload
     ) -> None:
         """`upload` stores the model of a pipeline that has succeeded: its name and version."""
         super().__init__(table)
@@ -70,7 +70,7 @@ class TrainingPipelines(JobRuns[TrainingPipeline]):
                 return
             await changed.wait()
 
-    async def _mirror(self, pipeline: TrainingPipeline, job: Job | None) -> None:
+    async def _mirror(self, pipeline: TrainingPipeline, job: CustomJob | None) -> None:
         """Store the job's state as the pipeline's, where they differ."""
         if pipeline.terminal or (job is not None and pipeline.pb.state == _STATES[job.pb.state]):
             return
@@ -90,7 +90,7 @@ class TrainingPipelines(JobRuns[TrainingPipeline]):
         await store_with_retry(store, pipeline.record.name)
 
     async def _uploaded(
-        self, pipeline: TrainingPipeline, job: Job | None
+        self, pipeline: TrainingPipeline, job: CustomJob | None
     ) -> tuple[str, str] | WireError | None:
         """The name and version of the pipeline's model once its job has succeeded, or why there is none."""
         succeeded = job is not None and job.pb.state == JobState.JOB_STATE_SUCCEEDED

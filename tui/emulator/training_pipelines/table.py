@@ -12,8 +12,8 @@ from google.cloud.aiplatform_v1.types import training_pipeline as training_pipel
 from tui.emulator.database import Pb
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb, JobRecord, ResourceRecord
-from tui.emulator.vertex.job_table import Job
-from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
+from tui.emulator.vertex.job_table import CustomJob
+from tui.emulator.vertex.resource_table import ResourceTable, TableResource, timestamp
 
 State = pipeline_state.PipelineState
 TrainingPipelinePb = training_pipeline_types.TrainingPipeline.pb()
@@ -32,7 +32,7 @@ class TrainingPipelineRecord(ResourceRecord):
 
 
 @dataclass(eq=False, slots=True)
-class TrainingPipeline(Resource):
+class TrainingPipeline(TableResource):
     """A training pipeline that exists. `job_id` is its custom job's."""
 
     record: TrainingPipelineRecord
@@ -54,8 +54,8 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
             record = TrainingPipelineRecord(project, location, str(id))
             yield TrainingPipeline(record, TrainingPipelinePb.FromString(body), str(job_id))
 
-    def custom_job_of(self, resource: TrainingPipeline) -> Job | None:
-        job: Job | None = self._jobs.get(resource.job_id)
+    def custom_job_of(self, resource: TrainingPipeline) -> CustomJob | None:
+        job: CustomJob | None = self._jobs.get(resource.job_id)
         return job
 
     def needs_log(self, job: JobRecord) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.aiplatform_v1.types import study as study_types
 
-from tui.emulator.tuning.space import Parameter, Value, choose
+from tui.emulator.tuning.space import SearchParameter, Value, choose
 
 if TYPE_CHECKING:
     import optuna
@@ -52,7 +52,7 @@ def suggest(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -> dic
 
 
 def _at_random(specs: Sequence[Pb], source: random.Random) -> dict[str, Value]:
-    def pick(parameter: Parameter) -> float:
+    def pick(parameter: SearchParameter) -> float:
         if parameter.integer and not parameter.log:
             return source.randint(int(parameter.low), int(parameter.high))
         if not parameter.log:
@@ -70,7 +70,7 @@ def _from_grid(specs: Sequence[Pb], number: int) -> dict[str, Value] | None:
     for count in itertools.count():
         sizes: list[int] = []
 
-        def pick(parameter: Parameter, sizes: list[int] = sizes) -> float:
+        def pick(parameter: SearchParameter, sizes: list[int] = sizes) -> float:
             position = len(sizes)
             sizes.append(int(parameter.high - parameter.low) + 1)
             if position == len(digits):
@@ -107,7 +107,7 @@ def _by_estimate(study: Pb, past: Sequence[PastTrial], seed: int, trials: int) -
     known.add_trials([_frozen(study.parameters, trial) for trial in past])
     asked = known.ask()
 
-    def pick(parameter: Parameter) -> float:
+    def pick(parameter: SearchParameter) -> float:
         if not parameter.ordered:
             return int(asked.suggest_categorical(parameter.id, range(len(parameter.values))))
         low, high = parameter.low, parameter.high
@@ -124,7 +124,7 @@ def _frozen(specs: Sequence[Pb], trial: PastTrial) -> optuna.trial.FrozenTrial:
     found: dict[str, float] = {}
     kinds: dict[str, optuna.distributions.BaseDistribution] = {}
 
-    def pick(parameter: Parameter) -> float:
+    def pick(parameter: SearchParameter) -> float:
         at = parameter.coordinate(trial.parameters[parameter.id])
         low, high = parameter.low, parameter.high
         if not parameter.ordered:

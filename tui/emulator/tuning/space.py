@@ -22,7 +22,7 @@ KINDS = ("double_value_spec", "integer_value_spec", "categorical_value_spec", "d
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SearchParameter:
     """One parameter of the study. `low` and `high` bound its coordinate, both included."""
 
     id: str
@@ -38,7 +38,7 @@ class Parameter:
     """False for categories, which have no distance."""
 
     @classmethod
-    def of(cls, spec: Pb) -> Parameter:
+    def of(cls, spec: Pb) -> SearchParameter:
         """The parameter of a ParameterSpec that `study_problems` accepts."""
         kind = spec.WhichOneof("parameter_value_spec")
         given = getattr(spec, kind)
@@ -65,14 +65,14 @@ class Parameter:
         return self.low + self.high - number if self.mirrored else number
 
 
-def choose(specs: Sequence[Pb], pick: Callable[[Parameter], float]) -> dict[str, Value]:
+def choose(specs: Sequence[Pb], pick: Callable[[SearchParameter], float]) -> dict[str, Value]:
     """Values by parameter id: `pick` gives the coordinate of each, of dependent ones where they apply."""
     return dict(_choose(specs, pick))
 
 
-def _choose(specs: Sequence[Pb], pick: Callable[[Parameter], float]) -> Iterator[tuple[str, Value]]:
+def _choose(specs: Sequence[Pb], pick: Callable[[SearchParameter], float]) -> Iterator[tuple[str, Value]]:
     for spec in specs:
-        parameter = Parameter.of(spec)
+        parameter = SearchParameter.of(spec)
         value = parameter.value(pick(parameter))
         yield parameter.id, value
         children = [each for each in spec.conditional_parameter_specs if _applies(each, value)]

@@ -11,7 +11,7 @@ from google.cloud.aiplatform_v1.types import hyperparameter_tuning_job as tuning
 from tui.emulator.database import Change, Pb
 from tui.emulator.faults import clock
 from tui.emulator.interfaces import ResourceRecord
-from tui.emulator.vertex.job_table import TERMINAL, Job, State
+from tui.emulator.vertex.job_table import TERMINAL, CustomJob, State
 from tui.emulator.vertex.resource_table import CancellableResource, ResourceTable, timestamp
 
 TuningJobPb = tuning_job_types.HyperparameterTuningJob.pb()
@@ -64,7 +64,7 @@ class TuningJobTable(ResourceTable[TuningJob]):
         """
         await self.finish(self._update(job, change))
 
-    async def add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> Job:
+    async def add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> CustomJob:
         """Store a new custom job together with the change that it makes to the tuning job.
 
         `change` gets the tuning job and the custom job's name. Either both are on disk, or neither.
@@ -106,8 +106,10 @@ class TuningJobTable(ResourceTable[TuningJob]):
             await self._database.write(lambda db: _put(db, job.record, pb))
             job.show(pb)
 
-    async def _add_trial(self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]) -> Job:
-        child: Job
+    async def _add_trial(
+        self, job: TuningJob, custom_job: Pb, change: Callable[[Pb, str], None]
+    ) -> CustomJob:
+        child: CustomJob
         child, addition = await self._jobs.prepare(job.record.project, job.record.location, custom_job)
         async with job.lock:
             pb = _changed(job.pb, lambda pb: change(pb, child.record.name))

@@ -26,13 +26,13 @@ from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.environment import METRIC_FILE
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.job_runs import JobRuns, request_end
-from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.runs.scheduler import CustomJobRuns
 from tui.emulator.tuning import trials
 from tui.emulator.tuning.measurements import Report, add_reports, is_hopeless, read_reports
 from tui.emulator.tuning.search import suggest
 from tui.emulator.tuning.table import TuningJob, TuningJobTable
 from tui.emulator.tuning.trials import Trial
-from tui.emulator.vertex.job_table import TERMINAL, Job, JobTable, State
+from tui.emulator.vertex.job_table import TERMINAL, CustomJob, CustomJobTable, State
 from tui.emulator.vertex.operations import log_record
 from tui.emulator.vertex.resource_table import timestamp
 
@@ -48,7 +48,12 @@ class TuningRuns(JobRuns[TuningJob]):
     """Runs tuning jobs until `close`, which leaves the trials' custom jobs alone."""
 
     def __init__(
-        self, table: TuningJobTable, jobs: JobTable, scheduler: Scheduler, state: StateDir, sink: LogSink
+        self,
+        table: TuningJobTable,
+        jobs: CustomJobTable,
+        scheduler: CustomJobRuns,
+        state: StateDir,
+        sink: LogSink,
     ) -> None:
         super().__init__(table)
         self._table, self._jobs, self._scheduler = table, jobs, scheduler
@@ -78,8 +83,8 @@ class TuningRun:
         self,
         job: TuningJob,
         table: TuningJobTable,
-        jobs: JobTable,
-        scheduler: Scheduler,
+        jobs: CustomJobTable,
+        scheduler: CustomJobRuns,
         state: StateDir,
         sink: LogSink,
     ) -> None:
@@ -166,7 +171,7 @@ class TuningRun:
                 pb.state = State.JOB_STATE_RUNNING
                 pb.start_time.CopyFrom(timestamp(clock.time()))
 
-        made: list[Job] = []
+        made: list[CustomJob] = []
 
         async def store() -> None:
             job = trials.custom_job(pb, trial_id, values)
@@ -206,7 +211,7 @@ class TuningRun:
         if now.state not in trials.RUNNING:
             await self._log_end(now)
 
-    def _reports(self, job: Job) -> list[Report]:
+    def _reports(self, job: CustomJob) -> list[Report]:
         """What the replicas of a trial's last attempt have in their metric files."""
         attempt = self._state.attempt(job.record.id, job.control.attempt)
         try:
@@ -223,7 +228,7 @@ class TuningRun:
             if job is not None:
                 await self._cancel(job)
 
-    async def _cancel(self, job: Job) -> None:
+    async def _cancel(self, job: CustomJob) -> None:
         if not job.terminal and not job.cancelled.is_set():
             # It may end meanwhile, or the disk be full: the next round looks again.
             with contextlib.suppress(WireError):

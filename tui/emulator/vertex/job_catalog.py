@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from tui.domain.vertex.catalog import all_quota_metrics, region_accelerators
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.vertex.job_table import JobTable
-from tui.emulator.vertex.quota import Quotas
+from tui.emulator.vertex.job_table import CustomJobTable
+from tui.emulator.vertex.quota import TrainingQuotas
 
 
 class JobTableCatalog:
     """`JobCatalog` over the job table."""
 
-    def __init__(self, table: JobTable, quotas: Quotas) -> None:
+    def __init__(self, table: CustomJobTable, quotas: TrainingQuotas) -> None:
         self._table = table
         self._quotas = quotas
 

@@ -17,7 +17,7 @@ from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 from tui.emulator.vertex.job_handlers import JobHandlers, JobRunner, JobType
-from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.resource_requests import creation_parent
 from tui.emulator.vertex.validate import job_problems
@@ -28,7 +28,7 @@ CheckResource = Callable[[Pb, str, str], None]
 """Refuses a job spec whose persistent resource can't run it, by the request's parent and the spec's path."""
 
 
-class JobServer(JobHandlers[Job]):
+class JobServer(JobHandlers[CustomJob]):
     """Handlers of one emulator."""
 
     TYPE = JobType(
@@ -36,7 +36,11 @@ class JobServer(JobHandlers[Job]):
     )
 
     def __init__(
-        self, table: JobTable, runner: JobRunner[Job], operations: Operations, check_resource: CheckResource
+        self,
+        table: CustomJobTable,
+        runner: JobRunner[CustomJob],
+        operations: Operations,
+        check_resource: CheckResource,
     ) -> None:
         super().__init__(table, runner, operations)
         self._table, self._check_resource = table, check_resource
@@ -52,5 +56,5 @@ class JobServer(JobHandlers[Job]):
         self.runner.admit(job)
         return job.pb
 
-    async def _delete(self, job: Job) -> operations_pb2.Operation:
+    async def _delete(self, job: CustomJob) -> operations_pb2.Operation:
         return await self._operations.delete_job(self._table, job)

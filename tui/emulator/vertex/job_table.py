@@ -46,7 +46,7 @@ class Control:
 
 
 @dataclass(eq=False, slots=True)
-class Job(CancellableResource):
+class CustomJob(CancellableResource):
     """A custom job that exists.
 
     `changed` is set when the job changes next, and then replaced: take it before you look at the job, and
@@ -61,26 +61,28 @@ class Job(CancellableResource):
     CANCELLING = State.JOB_STATE_CANCELLING
 
 
-class JobTable(ResourceTable[Job]):
+class CustomJobTable(ResourceTable[CustomJob]):
     """Custom jobs by id, and in the order of their keys."""
 
     TABLE, BODY, PB = "jobs", "job", CustomJobPb
 
-    def _read(self, db: sqlite3.Connection) -> Iterator[Job]:
+    def _read(self, db: sqlite3.Connection) -> Iterator[CustomJob]:
         rows = db.execute(
             "SELECT id, project, location, job, attempt, preemptions, crashes, port, ports, events FROM jobs"
         )
         for id, project, location, body, *control in rows:
-            yield Job(JobRecord(project, location, str(id)), CustomJobPb.FromString(body), Control(*control))
+            yield CustomJob(
+                JobRecord(project, location, str(id)), CustomJobPb.FromString(body), Control(*control)
+            )
 
-    def custom_job_of(self, resource: Job) -> Job:
+    def custom_job_of(self, resource: CustomJob) -> CustomJob:
         return resource
 
     def counts(self) -> dict[str, int]:
         """Number of jobs by state name, without the common prefix."""
         return dict(Counter(State(job.pb.state).name.removeprefix("JOB_STATE_") for job in self.all()))
 
-    async def create(self, project: str, location: str, custom_job: Pb) -> Job:
+    async def create(self, project: str, location: str, custom_job: Pb) -> CustomJob:
         """Store a new QUEUED job. It is on disk when this returns.
 
         Raises:
@@ -88,7 +90,9 @@ class JobTable(ResourceTable[Job]):
         """
         return await self.finish(self._create(project, location, custom_job))
 
-    async def update(self, job: Job, change: Callable[[Pb], None] | None = None, **control: int) -> None:
+    async def update(
+        self, job: CustomJob, change: Callable[[Pb], None] | None = None, **control: int
+    ) -> None:
         """Apply `change` to a copy of the resource, store it, then show it. `control` sets `Control` fields.
 
         Raises:
@@ -96,13 +100,13 @@ class JobTable(ResourceTable[Job]):
         """
         await self.finish(self._update(job, change, control))
 
-    async def _create(self, project: str, location: str, custom_job: Pb) -> Job:
+    async def _create(self, project: str, location: str, custom_job: Pb) -> CustomJob:
         job, change = await self.prepare(project, location, custom_job)
         await self._database.write(change.write)
         change.show()
         return job
 
-    async def prepare(self, project: str, location: str, custom_job: Pb) -> tuple[Job, Change]:
+    async def prepare(self, project: str, location: str, custom_job: Pb) -> tuple[CustomJob, Change]:
         """A new QUEUED job, to be stored together with other changes.
 
         Raises:
@@ -112,11 +116,13 @@ class JobTable(ResourceTable[Job]):
         job = new_job(JobRecord(project, location, str(number)), custom_job)
         return job, self.addition(job)
 
-    def addition(self, job: Job) -> Change:
+    def addition(self, job: CustomJob) -> Change:
         """Add a new job, to be made together with other writes."""
         return Change(lambda db: put_job(db, job.record, job.pb, job.control), lambda: self.add(job))
 
-    async def _update(self, job: Job, change: Callable[[Pb], None] | None, control: dict[str, int]) -> None:
+    async def _update(
+        self, job: CustomJob, change: Callable[[Pb], None] | None, control: dict[str, int]
+    ) -> None:
         async with job.lock:
             pb = CustomJobPb()
             pb.CopyFrom(job.pb)
@@ -135,7 +141,7 @@ class JobTable(ResourceTable[Job]):
             job.changed = asyncio.Event()
 
 
-def new_job(record: JobRecord, custom_job: Pb) -> Job:
+def new_job(record: JobRecord, custom_job: Pb) -> CustomJob:
     """A QUEUED job with the input fields of `custom_job`; neither stored nor shown yet."""
     pb = CustomJobPb(
         name=record.name,
@@ -149,7 +155,7 @@ def new_job(record: JobRecord, custom_job: Pb) -> Job:
     now = timestamp(clock.time())
     pb.create_time.CopyFrom(now)
     pb.update_time.CopyFrom(now)
-    return Job(record, pb, Control())
+    return CustomJob(record, pb, Control())
 
 
 def put_job(db: sqlite3.Connection, record: JobRecord, pb: Pb, control: Control) -> None:

@@ -31,7 +31,7 @@ from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, internal, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import page_size, query_digest
-from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.job_table import CustomJob, CustomJobTable
 from tui.emulator.vertex.resource_table import R, ResourceTable, timestamp
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class OperationRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningOperation:
     """An operation in progress, for the work that it stands for."""
 
     name: str
@@ -81,13 +81,15 @@ class Running:
     """Ends it with a reply, and makes a change of resources in the same transaction."""
 
 
-Work = Callable[[Running], Awaitable[None]]
+Work = Callable[[RunningOperation], Awaitable[None]]
 """Does what an operation stands for and ends it. A WireError is the operation's error."""
-_within: ContextVar[Running | None] = ContextVar("operation", default=None)
+_within: ContextVar[RunningOperation | None] = ContextVar("operation", default=None)
 """The operation that the methods called now are the work of: they begin none of their own."""
 
 
-async def call_within(running: Running, method: Callable[[Any], Awaitable[Any]], request: Any) -> None:
+async def call_within(
+    running: RunningOperation, method: Callable[[Any], Awaitable[Any]], request: Any
+) -> None:
     """Call a method of the API as the work of an operation that was stored before.
 
     What the method would reply by an operation of its own is the end of this one. Raises WireError.
@@ -254,7 +256,7 @@ class Operations:
             await self._end(row, reply=reply, change=change)
 
         try:
-            await work(Running(name, end))
+            await work(RunningOperation(name, end))
         except WireError as error:
             await self._end(row, error=error.status())
         except asyncio.CancelledError:
@@ -284,7 +286,7 @@ class Operations:
         change.show()
         self._rows[_number(row.operation.name)] = ended
 
-    async def delete_job(self, table: JobTable, job: Job) -> operations_pb2.Operation:
+    async def delete_job(self, table: CustomJobTable, job: CustomJob) -> operations_pb2.Operation:
         """Delete an ended custom job: its row at once, its log and files soon after."""
         # Shielded: disk and memory must agree even if the client disconnects.
         number = await asyncio.shield(asyncio.ensure_future(self._delete_job(table, job)))
@@ -327,7 +329,7 @@ class Operations:
             await self._forget(log_of)
         return number
 
-    async def _delete_job(self, table: JobTable, job: Job) -> str:
+    async def _delete_job(self, table: CustomJobTable, job: CustomJob) -> str:
         number = await self._delete_row(table, job, CUSTOM_JOB_KIND, done=False)
         self._tasks[number] = asyncio.create_task(self._finish(number))
         return number

@@ -20,7 +20,7 @@ from tui.domain.core.quota import UNLIMITED
 from tui.domain.vertex.catalog import SERVICE, all_quota_metrics, quota_metrics
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Pb
-from tui.emulator.vertex.job_table import Job
+from tui.emulator.vertex.job_table import CustomJob
 
 DEFAULT_CPUS = 2200
 DEFAULT_ACCELERATORS = 64
@@ -67,7 +67,7 @@ class _Claim:
     granted: asyncio.Event
 
 
-class Quotas:
+class TrainingQuotas:
     """Limits from the configuration, amounts in use, and the queue."""
 
     def __init__(self, config: EmulatorConfig) -> None:
@@ -86,15 +86,15 @@ class Quotas:
         """Amounts in use in one region of a project, by metric."""
         return dict(+self._used.get((project, region), Counter()))
 
-    def lacking(self, job: Job) -> dict[str, tuple[int, int]]:
+    def lacking(self, job: CustomJob) -> dict[str, tuple[int, int]]:
         """Metrics for which a job waits: (amount that it needs, limit)."""
         return self._lacking(_claim(job))
 
-    def hold(self, job: Job) -> None:
+    def hold(self, job: CustomJob) -> None:
         """Count a job that already holds its quota."""
         self._hold(job.record.id, _claim(job))
 
-    def release(self, job: Job) -> None:
+    def release(self, job: CustomJob) -> None:
         """Release the amounts of a job, or remove it from the queue. Idempotent."""
         self.drop(job.record.id)
 
@@ -119,7 +119,7 @@ class Quotas:
             self._used[claim.place].subtract(claim.needs)
         self._grant()
 
-    def queue(self, job: Job) -> asyncio.Event:
+    def queue(self, job: CustomJob) -> asyncio.Event:
         """Add a job to the end of the queue: the event is set when the job holds its amounts."""
         claim = _claim(job)
         self._waiting[job.record.id] = claim
@@ -154,7 +154,7 @@ class Quotas:
                 claim.granted.set()
 
 
-def _claim(job: Job) -> _Claim:
+def _claim(job: CustomJob) -> _Claim:
     place = (job.record.project, job.record.location)
     return _Claim(place, demand(job.pb), asyncio.Event())
 

@@ -27,7 +27,7 @@ def timestamp(seconds: float) -> timestamp_pb2.Timestamp:
 
 
 @dataclass(eq=False, slots=True)
-class Resource:
+class TableResource:
     """A resource that exists. `pb` is never altered in place: every change puts a new message there."""
 
     record: ResourceRecord
@@ -53,7 +53,7 @@ class Resource:
 
 
 @dataclass(eq=False, slots=True)
-class CancellableResource(Resource):
+class CancellableResource(TableResource):
     """A resource that runs until it has ended or was cancelled, and says both to whoever waits."""
 
     cancelled: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
@@ -75,7 +75,7 @@ class CancellableResource(Resource):
             self.ended.set()
 
 
-R = TypeVar("R", bound=Resource)
+R = TypeVar("R", bound=TableResource)
 
 
 class ResourceTable(ABC, Generic[R]):
@@ -170,5 +170,5 @@ class ResourceTable(ABC, Generic[R]):
         return await asyncio.shield(task)
 
 
-def _key(item: tuple[Key, Resource]) -> Key:
+def _key(item: tuple[Key, TableResource]) -> Key:
     return item[0]

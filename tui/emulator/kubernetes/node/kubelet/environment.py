@@ -32,7 +32,7 @@ from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner import host
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runs import gpus
-from tui.emulator.runs.images import Images
+from tui.emulator.runs.images import ProgramTable
 from tui.emulator.runs.local_paths import (
     CHECKOUT,
     STORAGE_HOST,
@@ -54,7 +54,7 @@ class Site:
     """Resources of this machine for one run of a container."""
 
     state: StateDir
-    images: Images
+    images: ProgramTable
     run: AttemptDir
     message: Path
     """File that replaces the termination message path."""

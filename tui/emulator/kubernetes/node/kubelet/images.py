@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.emulator.runs.images import CannotRun, Images
+from tui.emulator.runs.images import CannotRun, ProgramTable
 
 
 @dataclass
@@ -26,7 +26,7 @@ class ImageRegistry:
     def __init__(
         self, images: Mapping[str, Sequence[str]], missing: Sequence[str], pull_seconds: float
     ) -> None:
-        self.programs = Images.of(images)
+        self.programs = ProgramTable.of(images)
         self._missing, self._seconds = tuple(missing), pull_seconds
         self.slow: list[SlowPull] = []
 

@@ -24,7 +24,7 @@ from tui.emulator.kubernetes.node.kubelet.volumes import load_mounts
 from tui.emulator.kubernetes.node.serving.logs import chosen_container
 from tui.emulator.runner import process_tree
 from tui.emulator.runner.plan import AttemptPlan
-from tui.emulator.shells.program import Place, ReplicaProgram
+from tui.emulator.shells.program import ReplicaPlace, ReplicaProgram
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 DEFAULT_SIZE = (80, 24)
@@ -32,7 +32,7 @@ DEFAULT_SIZE = (80, 24)
 _TRUE = {"true", "1"}
 
 
-def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodContainer, Place]:
+def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodContainer, ReplicaPlace]:
     """Return the container and its place. Raises BadRequest if it does not run."""
     container = chosen_container(pod, name)
     worker = kubelet.workers.get(str(pod["metadata"]["uid"]))
@@ -52,7 +52,7 @@ def place_of(kubelet: Kubelet, pod: dict[str, Any], name: str) -> tuple[PodConta
         raise gone
     try:
         plan = AttemptPlan.load(run.plan)
-        return chosen, Place.of(container, process, plan.replicas[0].workdir)
+        return chosen, ReplicaPlace.of(container, process, plan.replicas[0].workdir)
     except OSError as error:
         # The container has just ended, or its pod was deleted.
         raise gone from error
