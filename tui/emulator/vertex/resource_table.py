@@ -89,6 +89,8 @@ class ResourceTable(ABC, Generic[R]):
     """Its column with the numbers that `Database.next_id` gave."""
     PB: ClassVar[Any]
     """The plain protobuf class."""
+    SCHEMA: ClassVar[str] = ""
+    """CREATE TABLE IF NOT EXISTS …, for a table that is not in the layout of `database`."""
 
     def __init__(self, database: Database, custom_jobs: Any = None) -> None:
         """`custom_jobs` is the table of those, for a kind whose jobs start some."""
@@ -103,6 +105,8 @@ class ResourceTable(ABC, Generic[R]):
         Raises:
             DatabaseError: when it can't be read.
         """
+        if self.SCHEMA:
+            await self._database.write(lambda db: db.execute(self.SCHEMA))
         for resource in await self._database.load(lambda db: list(self._read(db))):
             self.add(resource)
 
