@@ -1,4 +1,4 @@
-"""Variables that describe the cluster: CLUSTER_SPEC, TF_CONFIG, PyTorch's (docs/facts/vertex.md 3)."""
+"""Variables that describe the cluster: CLUSTER_SPEC, TF_CONFIG and PyTorch's (docs/facts/vertex.md 3)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tui.emulator.interfaces import CustomJobPb, JobRecord
 
 _TF_ROLES = ("chief", "worker", "ps", "evaluator")
 TRIAL_VARIABLE = "CLOUD_ML_TRIAL_ID"
-"""In the env of every pool of a tuning trial's custom job."""
+"""Variable in the env of every pool of a tuning trial's custom job."""
 _LONGEST = 100_000
-"""Bytes of one variable; the kernel refuses to start a program with a variable of 128 KiB."""
+"""Largest size of one variable in bytes; the kernel refuses variables of 128 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class ReplicaAddress:
 
 
 def replica_addresses(job: CustomJobPb, ports: Sequence[int]) -> list[ReplicaAddress]:
-    """The addresses of all replicas in the order of the pools, each with its own port."""
-    found: list[ReplicaAddress] = []
+    """The addresses of all replicas in pool order, each with its own port."""
+    addresses: list[ReplicaAddress] = []
     for position, pool in enumerate(job.job_spec.worker_pool_specs):
         for index in range(int(pool.replica_count)):
-            found.append(ReplicaAddress(position, index, f"127.0.0.1:{ports[len(found)]}"))
-    return found
+            addresses.append(ReplicaAddress(position, index, f"127.0.0.1:{ports[len(addresses)]}"))
+    return addresses
 
 
 def cluster_variables(
@@ -48,7 +48,7 @@ def cluster_variables(
     me: ReplicaAddress,
     master_port: int,
 ) -> dict[str, str]:
-    """The variables of the replica `me`. The others than CLUSTER_SPEC need several replicas."""
+    """The variables of the replica `me`. Jobs of one replica have CLUSTER_SPEC only."""
     spec = json_format.MessageToDict(job.job_spec)
     env = {"CLUSTER_SPEC": _bounded(_cluster_spec(job, addresses, me), spec)}
     if len(addresses) > 1:
@@ -65,8 +65,8 @@ def _cluster_spec(
         hosts.setdefault(f"workerpool{address.pool}", []).append(address.host)
     task: dict[str, Any] = {"type": f"workerpool{me.pool}", "index": me.index}
     pool = job.job_spec.worker_pool_specs[me.pool]
-    given = pool.container_spec if pool.HasField("container_spec") else pool.python_package_spec
-    trial = next((each.value for each in given.env if each.name == TRIAL_VARIABLE), "")
+    container = pool.container_spec if pool.HasField("container_spec") else pool.python_package_spec
+    trial = next((variable.value for variable in container.env if variable.name == TRIAL_VARIABLE), "")
     if trial:
         task["trial"] = trial
     return {"cluster": hosts, "environment": "cloud", "task": task}
@@ -79,10 +79,10 @@ def _tf_config(
     me: ReplicaAddress,
     spec: dict[str, Any],
 ) -> dict[str, str]:
-    """TF_CONFIG for all but reducers.
+    """TF_CONFIG for all replicas but reducers.
 
-    Whether reducers appear as `ps` is unknown (docs/facts/vertex.md 3.2). Google's Reduction Server example
-    uses MultiWorkerMirroredStrategy, which does not work with a `ps`, so here reducers are absent.
+    It is unknown whether reducers appear as `ps` (docs/facts/vertex.md 3.2). Google's Reduction Server
+    example uses MultiWorkerMirroredStrategy, which does not work with a `ps`, so reducers are left out here.
     """
     if _reduces(job, me):
         return {}
@@ -97,7 +97,8 @@ def _tf_config(
 
 
 def _pytorch(addresses: Sequence[ReplicaAddress], me: ReplicaAddress, port: int) -> dict[str, str]:
-    """Per node, and only for the training pools; the launcher sets LOCAL_RANK (docs/facts/vertex.md 3.3)."""
+    """Variables per node, for the training pools only; the launcher sets LOCAL_RANK (docs/facts/vertex.md
+    3.3)."""
     training = [address for address in addresses if address.pool in {0, 1}]
     if me not in training:
         return {}
@@ -110,10 +111,10 @@ def _pytorch(addresses: Sequence[ReplicaAddress], me: ReplicaAddress, port: int)
 
 
 def _bounded(config: dict[str, Any], spec: dict[str, Any]) -> str:
-    """`config` with the job's spec under `job`, as a JSON string like in real dumps (docs/facts/vertex.md
-    3.1).
+    """Return `config` with the job's spec under `job`, as a JSON string like in real dumps
+    (docs/facts/vertex.md 3.1).
 
-    A job with very long arguments has `{}` there, because its programs could not start otherwise.
+    `job` is `{}` for very long arguments: the programs could not start otherwise.
     """
     text = json.dumps({**config, "job": json.dumps(spec)})
     return text if len(text) <= _LONGEST else json.dumps({**config, "job": "{}"})

@@ -1,8 +1,8 @@
-"""A replica's plan and environment, as Vertex sets it (docs/facts/vertex.md 3), on one machine.
+"""A replica's plan and environment as on Vertex (docs/facts/vertex.md 3), on one machine.
 
 Differences from Vertex: every host is 127.0.0.1 with its own port; gs:// and /gcs paths are below
 `$VXTUI_GCS_ROOT`; gloo is bound to the loopback interface, because all replicas share this machine; the
-replicas share its CPUs and GPUs. Of the server's environment only `STORAGE_EMULATOR_HOST` is passed on, so
+replicas share its CPUs and GPUs. Only `STORAGE_EMULATOR_HOST` is passed on from the server's environment, so
 that no job sees the user's credentials.
 """
 
@@ -44,9 +44,9 @@ from tui.emulator.shells.access_uris import PORT_VARIABLE, PRIMARY, dashboard_po
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
 
 API_HOST = "AIPLATFORM_EMULATOR_HOST"
-"""The emulator's own API for a replica: the target of a gRPC channel without TLS."""
+"""Variable with the target of a gRPC channel (without TLS) to the emulator's own API."""
 METRIC_FILE = "CLOUD_ML_HP_METRIC_FILE"
-"""Names the file that cloudml-hypertune writes."""
+"""Variable with the path of the file that cloudml-hypertune writes."""
 _METRICS = "hypertune/output.metrics"
 _WORKER_RESTARTS = 5
 """Restarts of one worker in place (docs/facts/vertex.md 3.8)."""
@@ -55,7 +55,7 @@ Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 
 def ports_needed(job: CustomJobPb) -> int:
-    """One for each replica, MASTER_PORT, on which rank 0 waits for the others, and that of a dashboard."""
+    """Number of ports: one per replica, MASTER_PORT for the rendezvous at rank 0, and one for a dashboard."""
     replicas = sum(int(pool.replica_count) for pool in job.job_spec.worker_pool_specs)
     return replicas + 1 + dashboard_ports(job)
 
@@ -71,7 +71,7 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
 ) -> AttemptPlan:
     """Build the plan of one attempt and create the buckets that the job names.
 
-    The plan has no `timeout`: it applies to the whole job, and the scheduler knows the rest of it.
+    The plan has no `timeout`: the timeout covers the whole job, and the scheduler knows what is left of it.
 
     Raises:
         CannotRun: when an image or a package does not exist on this machine.
@@ -80,11 +80,11 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
     pools, scheduling = job.job_spec.worker_pool_specs, job.job_spec.scheduling
     addresses = replica_addresses(job, ports)
     images = ProgramTable.of(config.images)
-    wanted = [int(pools[p.pool].machine_spec.accelerator_count) for p in addresses]
-    devices = gpus.assign(wanted)
+    counts = [int(pools[p.pool].machine_spec.accelerator_count) for p in addresses]
+    devices = gpus.assign(counts)
     common = _job_variables(job, record, attempt_dir, state, config, len(addresses))
     replicas = []
-    for address, asked, mine in zip(addresses, wanted, devices, strict=True):
+    for address, count, mine in zip(addresses, counts, devices, strict=True):
         workdir = attempt_dir.workdir(address.id)
         env = common | cluster_variables(job, record, addresses, address, ports[len(addresses)])
         env |= _replica_variables(address, record, attempt, workdir, state) | gpus.variables(mine)
@@ -105,7 +105,7 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
                 str(workdir),
                 address.pool == 0,
                 accelerators=mine,
-                simulated=asked if config.simulate_accelerators and not mine else 0,
+                simulated=count if config.simulate_accelerators and not mine else 0,
             )
         )
     # "overrides restart_job_on_worker_restart to false" (docs/facts/vertex.md 1.6).
@@ -155,7 +155,7 @@ def _job_variables(  # noqa: PLR0917
     config: EmulatorConfig,
     replicas: int,
 ) -> dict[str, str]:
-    """Variables that every replica of the job has."""
+    """Variables of every replica of the job."""
     programs = state.root / "bin"
     write_wrappers(programs)
     env = {
@@ -187,10 +187,10 @@ def _job_variables(  # noqa: PLR0917
 def _replica_variables(
     address: ReplicaAddress, record: JobRecord, attempt: int, workdir: Path, state: StateDir
 ) -> dict[str, str]:
-    """Variables that name this replica, its host and its directories.
+    """Variables with the names of this replica, its host and its directories.
 
-    HOSTNAME has the form of a pod's name and is the same in every attempt, as after a maintenance.
-    TMPDIR is a short link into the working directory, see `tui.emulator.runner.replica_start`.
+    HOSTNAME has the form of a pod's name and is the same in every attempt, as after a maintenance. TMPDIR is
+    a short link into the working directory, see `tui.emulator.runner.replica_start`.
     """
     digest = hashlib.sha256(f"{record.id}/{attempt}/{address.id}".encode()).hexdigest()[:10]
     name = hashlib.sha256(record.id.encode()).hexdigest()[:10]
@@ -202,6 +202,6 @@ def _replica_variables(
         # A job's `pip install` never changes the emulator's environment (`replica_pip`).
         "PIP_TARGET": str(workdir / PACKAGES),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        # After them the checkout, if this is one: it contains the trainer and the placeholders.
+        # The checkout comes last, if this is one: it contains the trainer and the placeholders.
         "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *CHECKOUT]),
     }

@@ -10,16 +10,16 @@ from pathlib import Path
 def present() -> tuple[int, ...]:
     """Indices of the usable devices: the driver's, or those of this process's CUDA_VISIBLE_DEVICES."""
     names = [p.name.removeprefix("nvidia") for p in Path("/dev").glob("nvidia[0-9]*")]
-    found = sorted(int(name) for name in names if name.isdigit())
+    indices = sorted(int(name) for name in names if name.isdigit())
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is None:
-        return tuple(found)
-    wanted = {int(word) for word in allowed.split(",") if word.strip().isdigit()}
-    return tuple(index for index in found if index in wanted)
+        return tuple(indices)
+    visible = {int(word) for word in allowed.split(",") if word.strip().isdigit()}
+    return tuple(index for index in indices if index in visible)
 
 
-def assign(wanted: Sequence[int], devices: Sequence[int] | None = None) -> list[tuple[int, ...]]:
-    """The devices of each replica; replica i requests `wanted[i]` of them.
+def assign(counts: Sequence[int], devices: Sequence[int] | None = None) -> list[tuple[int, ...]]:
+    """The devices of each replica; replica i requests `counts[i]` of them.
 
     Devices are assigned in order. On a machine with fewer devices than requested, several replicas share a
     device; no replica has the same device twice.
@@ -27,7 +27,7 @@ def assign(wanted: Sequence[int], devices: Sequence[int] | None = None) -> list[
     devices = present() if devices is None else devices
     assigned: list[tuple[int, ...]] = []
     count_assigned = 0
-    for count in wanted:
+    for count in counts:
         mine = min(count, len(devices))
         assigned.append(tuple(sorted(devices[(count_assigned + i) % len(devices)] for i in range(mine))))
         count_assigned += mine

@@ -16,7 +16,7 @@ PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 _INTERPRETER = (sys.executable,)
 _COMMAND = (sys.executable,)
-"""What an image runs that has a command but no entry point: the arguments of a container replace it."""
+"""The program of an image with a command but no entry point: a container's arguments replace it."""
 _TRAINER = (sys.executable, "-m", "trainer.task")
 
 # First match wins; the user's table (config.yaml, `images`) comes first.
@@ -27,7 +27,7 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
         "*vertex-ai-restricted/training/reductionserver*",
         (sys.executable, "-m", "tui.emulator.runs.reduction_placeholder"),
     ),
-    # Google's prebuilt training images: a Python interpreter replaces them here.
+    # A Python interpreter replaces Google's prebuilt training images.
     ("*-docker.pkg.dev/vertex-ai/training/*", _INTERPRETER),
     ("gcr.io/cloud-aiplatform/training/*", _INTERPRETER),
     ("python", _COMMAND),
@@ -38,7 +38,7 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class CannotRun(Exception):
-    """A job can't run here: which part and why, and what to do."""
+    """A job can't run here: which part, why, and what to do."""
 
     def __init__(self, sentence: str, fix: str = "") -> None:
         super().__init__(sentences(sentence, fix))
@@ -48,22 +48,22 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProgramTable:
-    """Patterns of images and their programs: the user's first, then the built-in ones."""
+    """Patterns of images and their programs; the user's patterns come before the built-in ones."""
 
     table: tuple[tuple[str, tuple[str, ...]], ...]
 
     @classmethod
     def of(cls, configured: Mapping[str, Sequence[str]]) -> ProgramTable:
-        """`configured` is `EmulatorConfig.images`."""
+        """Make a table from `EmulatorConfig.images`."""
         own = tuple((pattern, _resolved(argv)) for pattern, argv in configured.items())
         return cls((*own, *_BUILT_IN))
 
     def entry_point(self, image: str) -> tuple[str, ...] | None:
-        """The command line that replaces the image's entry point, or None."""
+        """The command line in place of the image's entry point, or `None`."""
         return next((argv for pattern, argv in self.table if fnmatch.fnmatchcase(image, pattern)), None)
 
     def argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
-        """The command line: `command` replaces the entry point, `args` follow (docs/facts/vertex.md 1.9).
+        """The command line: `command` replaces the entry point, and `args` follow (docs/facts/vertex.md 1.9).
 
         Raises:
             CannotRun: for an unknown image without a command.
@@ -81,25 +81,25 @@ class ProgramTable:
         return (*entry, *args)
 
     def container_argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
-        """As `argv`, but as a container runtime starts it: without an entry point, `args` are the command.
+        """`argv` as a container runtime builds it: without an entry point, `args` are the command.
 
         Raises:
             CannotRun: for an unknown image without a command.
         """
-        # By identity: a user's line that names the interpreter is an entry point.
+        # Compare by identity: a configured line that names the interpreter is an entry point.
         if args and not command and self.entry_point(image) is _COMMAND:
             return _resolved(args)
         return self.argv(image, command, args)
 
     def program(self, image: str, command: Sequence[str]) -> str:
-        """What runs in place of the image, in words.
+        """Describe the program that runs in place of the image.
 
         Raises:
             CannotRun: for an unknown image without a command.
         """
         argv = self.argv(image, command, ())
         if command:
-            # Its arguments may hold secrets.
+            # The arguments may contain secrets.
             return f"the job's command {command[0]}"
         return shlex.join(["python" if word == sys.executable else word for word in argv])
 

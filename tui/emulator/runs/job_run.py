@@ -1,8 +1,7 @@
 """The lifecycle of one job in one coroutine: QUEUED, PENDING, RUNNING, its restarts, its end.
 
-Every decision is on disk before it takes effect, so the next server can resume the job wherever this one
-ends. During a restart the native state is PENDING, as during the first provisioning; what Vertex shows then
-is not documented.
+Every decision is on disk before it takes effect, so the next server can resume the job at any point. During a
+restart the native state is PENDING, as during the first provisioning; Vertex does not document it.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ from tui.emulator.vertex.resource_table import timestamp
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
-"""Between two reads of a runner's record."""
+"""Time between two reads of a runner's record, in seconds."""
 RUNNER_EXIT_SECONDS = 10.0
-"""Longest wait for a runner to exit after it has recorded its outcome."""
+"""Longest wait for a runner to exit after it recorded its outcome, in seconds."""
 DRAIN_SECONDS = 120.0
-"""Longest wait until a job's last output is stored."""
+"""Longest wait until a job's last output is stored, in seconds."""
 DEFAULT_TIMEOUT = 7 * 86400.0
 DEFAULT_MAX_WAIT = 86400.0
 """Defaults in seconds of scheduling.timeout and of Flex-start's max_wait_duration (docs/facts/vertex.md
 1.6)."""
 
-# The service's messages, in its order (docs/facts/vertex.md 5.1).
+# The service's messages in their order (docs/facts/vertex.md 5.1).
 _PROVISIONING = (
     "Waiting for job to be provisioned.",
     "Vertex AI is provisioning job running framework. First time usage might take couple of minutes, "
@@ -79,7 +78,7 @@ class Planner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The parts of the emulator that run a job."""
+    """The parts of the emulator that a running job uses."""
 
     state: StateDir
     config: EmulatorConfig
@@ -97,17 +96,17 @@ def seconds(duration: duration_pb2.Duration) -> float:
 
 
 class JobRun:
-    """Runs one job from its present state to its end."""
+    """Runs one job from its current state to its end."""
 
     def __init__(self, deps: Dependencies, job: CustomJob) -> None:
         self._deps = deps
         self.job = job
         self.started = False
-        """Whether a runner was started for the present attempt."""
+        """Whether a runner was started for the current attempt."""
         self._running_since = 0.0
         """Time of the last "Job is running." in the log."""
         self._started_at: float | None = None
-        """When the first attempt started, in monotonic seconds: the wall clock may be set meanwhile."""
+        """Start of the first attempt in monotonic seconds, as the wall clock may be set meanwhile."""
         if job.pb.HasField("start_time"):
             age = clock.time() - job.pb.start_time.ToNanoseconds() / 1e9
             self._started_at = time.monotonic() - max(0.0, age)
@@ -132,7 +131,7 @@ class JobRun:
         self._deps.ports.release(self.job.record.id)
         self._deps.quotas.release(self.job)
         self._deps.capacity.release(self.job)
-        # The check reaps the ended process; without it the process stays a zombie.
+        # The check reaps the ended process, which otherwise stays a zombie.
         for _ in range(round(RUNNER_EXIT_SECONDS / POLL_SECONDS)):
             if not self._deps.runner.alive(self.attempt):
                 return
@@ -182,7 +181,7 @@ class JobRun:
                 wait.cancel()
 
     async def _take_replicas(self) -> bool:
-        """Wait for replicas of the persistent resource; False for a job that is cancelled meanwhile."""
+        """Wait for replicas of the persistent resource; False when the job is cancelled first."""
         job = self.job
         granted = self._deps.capacity.queue(job)
         if granted.is_set():
@@ -193,13 +192,14 @@ class JobRun:
         return granted.is_set()
 
     def _longest_wait(self) -> float | None:
-        """Flex-start jobs expire in the queue; the state that Vertex gives them then is not documented."""
+        """Longest time in the queue. Expiring there is documented for Flex-start jobs, their state then is
+        not."""
         pb = self.job.pb
         if strategy(pb) != "FLEX_START":
             return None
         scheduling = pb.job_spec.scheduling
-        given = scheduling.HasField("max_wait_duration")
-        limit = seconds(scheduling.max_wait_duration) if given else DEFAULT_MAX_WAIT
+        limited = scheduling.HasField("max_wait_duration")
+        limit = seconds(scheduling.max_wait_duration) if limited else DEFAULT_MAX_WAIT
         return max(0.0, pb.create_time.seconds + limit - clock.time()) if limit else None
 
     async def _run_attempt(self) -> EndOfAttempt | Restart:
@@ -232,7 +232,7 @@ class JobRun:
             return False
         control = self.job.control
         self._deps.ports.hold(self.job.record.id, control.port, control.ports)
-        # A runner that has just started has written nothing yet. If there is none, the job skips the
+        # A runner that has just started has written nothing yet. If there is no runner, the job skips this
         # attempt's number: two runners must never use the same directory.
         while not self.attempt.database.exists():
             if self._deps.runner.status(self.attempt).outcome == "lost":
@@ -242,11 +242,12 @@ class JobRun:
         return True
 
     async def _begin(self) -> EndOfAttempt | None:
-        """Provision, plan, start the runner; an `EndOfAttempt` when that fails or the job is cancelled."""
+        """Provision, plan, start the runner; return an `EndOfAttempt` when that fails or the job is
+        cancelled."""
         deps, job = self._deps, self.job
         for text in _PROVISIONING:
             await self._log_once(text)
-        # The machines of a persistent resource are there, but for those that an autoscaled pool adds.
+        # Machines of a persistent resource exist already, except those that an autoscaled pool adds.
         waits = not job.pb.job_spec.persistent_resource_id or deps.capacity.grew(job)
         if waits and await self._cancelled_within(deps.config.provisioning_seconds):
             return CANCELLED
@@ -277,7 +278,7 @@ class JobRun:
         return seconds(scheduling.timeout) if scheduling.HasField("timeout") else DEFAULT_TIMEOUT
 
     def _time_left(self) -> float:
-        """The rest of the job's timeout, which all attempts share."""
+        """The rest of the job's timeout, which covers all attempts."""
         if self._started_at is None:
             return self._timeout()
         return max(0.1, self._timeout() - (time.monotonic() - self._started_at))
@@ -289,15 +290,15 @@ class JobRun:
             read_at = time.time()
             status = self._deps.runner.status(self.attempt)
             up = bool(status.replicas) and all(r.state != "starting" for r in status.replicas)
-            # An event of a replica can be on record before the replica's state.
+            # A replica's event can be recorded before the replica's state.
             begun = up or status.outcome is not None or bool(status.events)
             if begun and self.job.pb.state == State.JOB_STATE_PENDING:
                 await self._store(self._to_running)
                 if self._started_at is None:
                     self._started_at = time.monotonic()
-                # A replica may have ended before this read, and "Job is running." has to precede its events:
-                # by two microseconds, because the log rounds to whole ones. A replica may also end while
-                # the state is being stored, so the time of the read is the latest possible.
+                # A replica may have ended before this read, and "Job is running." must precede its events: by
+                # two microseconds, because the log rounds to whole ones. A replica may also end while the
+                # state is being stored, so the time of the read is the latest possible.
                 first = min((at for at, _, _ in status.events), default=read_at)
                 self._running_since = min(first - 2e-6, read_at)
                 await self._log(_RUNNING, at=self._running_since)
@@ -330,11 +331,11 @@ class JobRun:
         return True
 
     async def _forward(self, status: AttemptStatus) -> None:
-        """Log the runner's new events; each once, unless the server crashes in between."""
+        """Log the runner's new events, each once unless the server crashes in between."""
         known = self.job.control.events
-        for at, who, text in status.events[known:]:
-            # An event may be older than the last read; it must still follow "Job is running."
-            message = text if who == "service" else f"{who}: {text}"
+        for at, source, text in status.events[known:]:
+            # An event may be older than the last read but must follow "Job is running."
+            message = text if source == "service" else f"{source}: {text}"
             await self._log(message, at=max(at, self._running_since + 2e-6))
         if len(status.events) > known:
             await self._store(None, events=len(status.events))
@@ -385,14 +386,14 @@ class JobRun:
             log.error("the log of %s could not be written: %s", self.job.record.name, error)
 
     async def _log_once(self, text: str, severity: str = "INFO") -> None:
-        """As `_log`, once for an attempt, whatever number of servers prepares it."""
+        """Log a text once per attempt, even when several servers prepare the attempt."""
         file, line = self.attempt.messages, " ".join(text.split())
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if file.exists() and line in file.read_text().splitlines():
                 return
-            with file.open("a") as found:
-                found.write(line + "\n")
+            with file.open("a") as messages:
+                messages.write(line + "\n")
         except OSError as error:
             log.error("%s could not be written: %s", file, error)
         await self._log(text, severity)
@@ -412,7 +413,7 @@ class JobRun:
 
 
 async def store_with_retry(store: Callable[[], Awaitable[None]], name: str) -> None:
-    """Call `store` until it succeeds; `name` is the resource in the log. A full disk stops no job."""
+    """Call `store` until it succeeds; `name` is the resource in the log. A full disk does not stop a job."""
     pause = 0.5
     while True:
         try:

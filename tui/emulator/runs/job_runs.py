@@ -1,4 +1,4 @@
-"""What runs the jobs of one kind share: a task for each job, adopted at the start and given up at the end."""
+"""The base of what runs jobs of one kind: one task per job, resumed at the start and dropped at the end."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from tui.emulator.vertex.resource_table import CancellableResource, R, ResourceT
 
 
 class JobRuns(ABC, Generic[R]):
-    """A task for each job that has not ended, until `close`."""
+    """One task per unfinished job, until `close`."""
 
     def __init__(self, table: ResourceTable[R]) -> None:
         self._known = table
         self._tasks: set[asyncio.Task[None]] = set()
 
     def adopt(self) -> None:
-        """Resume every job that had not ended when the last server stopped."""
+        """Resume every job that was unfinished when the last server stopped."""
         for job in self._known.active():
             self.resume(job)
 
     @abstractmethod
     def resume(self, job: R) -> None:
-        """Go on with a job of the last server."""
+        """Resume a job of the last server."""
 
     async def close(self) -> None:
-        """End the tasks; what they have started elsewhere goes on."""
+        """End the tasks; processes and jobs that they started continue."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Do the work of one job in a task."""
+        """Run the work of one job in a task."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -45,7 +45,7 @@ class JobRuns(ABC, Generic[R]):
 async def request_end(
     job: CancellableResource, title: str, update: Callable[[Callable[[Pb], None]], Awaitable[object]]
 ) -> None:
-    """Store CANCELLING by `update`, unless that was done.
+    """Store CANCELLING by `update`, unless it is stored already.
 
     Raises:
         WireError: when the job ended meanwhile, or the request could not be stored.

@@ -1,4 +1,4 @@
-"""Paths, references and variables of a container as a process of this machine has them."""
+"""Translates a container's paths, references and variables for a process of this machine."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 # At the start of a path or after a separator; /mnt/gcs/… does not match.
 _GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
 STORAGE_HOST = "STORAGE_EMULATOR_HOST"
-"""The address that every Cloud Storage client uses: here the emulator's bucket server."""
+"""Variable with the address that every Cloud Storage client uses: the emulator's bucket server."""
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by its value and `$$` by `$`; keep unknown names (docs/facts/vertex.md 1.9)."""
+    """Replace `$(NAME)` by the variable's value and `$$` by `$`; keep unknown names (docs/facts/vertex.md
+    1.9)."""
     return _REFERENCE.sub(lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
 
 
 def to_local_paths(text: str, state: StateDir) -> str:
-    """Replace /gcs/BUCKET paths by their paths on this machine, and create the buckets.
-
-    Raises OSError.
-    """
+    """Replace /gcs/BUCKET paths by their paths on this machine, and create the buckets. Raises OSError."""
     if "/gcs/" not in text:
         return text
     make_buckets(_GCS.findall(text), state)

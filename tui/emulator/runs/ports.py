@@ -1,4 +1,5 @@
-"""Blocks of local ports for jobs, below the kernel's ephemeral range, so that no other socket gets them."""
+"""Blocks of local ports for jobs. They lie below the kernel's ephemeral range, so no other socket gets
+them."""
 
 from __future__ import annotations
 
@@ -7,19 +8,19 @@ import zlib
 from pathlib import Path
 
 FIRST, LAST = 20000, 31999
-"""The ephemeral range of Linux starts at 32768."""
+"""First and last port. Linux's ephemeral range starts at 32768."""
 
 
 class NoPorts(Exception):
-    """No free block is left; the message has the number of ports."""
+    """No free block is left; the message names the number of ports."""
 
 
 class Ports:
     """Allocates blocks of consecutive ports.
 
     The search starts at a port that depends on the state directory, so that two emulators rarely conflict,
-    and continues after the last block, so that a port is not reused right after its job. A block is free
-    when no process listens on any of its ports; another process can take one between this check and its use.
+    and continues after the last block, so that a port is not reused right after its job. A block is free when
+    no process listens on any of its ports; another process can take one between this check and its use.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -27,7 +28,7 @@ class Ports:
         self._taken: dict[str, range] = {}
 
     def hold(self, owner: str, first: int, count: int) -> None:
-        """Mark a block as taken that was allocated before this server started."""
+        """Mark a block as in use that an earlier server allocated."""
         if count:
             self._taken[owner] = range(first, first + count)
 
@@ -35,7 +36,7 @@ class Ports:
         """Allocate a free block for `owner` and release its former block.
 
         Raises:
-            NoPorts: when there is none.
+            NoPorts: when no block is free.
         """
         self.release(owner)
         if count == 0:
@@ -61,7 +62,7 @@ class Ports:
         self._taken.pop(owner, None)
 
     def _busy(self, block: range) -> int | None:
-        """The last port of the block that can't be used."""
+        """The last port of the block that is in use, or `None`."""
         for port in reversed(block):
             if any(port in other for other in self._taken.values()) or not _bindable(port):
                 return port
@@ -70,7 +71,7 @@ class Ports:
 
 def _bindable(port: int) -> bool:
     with socket.socket() as probe:
-        # Without it a port counts as busy for a minute after its last connection.
+        # Without SO_REUSEADDR a port counts as busy for a minute after its last connection.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,9 +1,9 @@
-"""The `pip` and `pip3` of a replica: installs go below its working directory, whatever pip is asked.
+"""The `pip` and `pip3` of a replica: every install goes below its working directory.
 
-`$PIP_TARGET` names that place, and pip refuses it beside `--user`, which Google's SDK writes into the command
-of `CustomJob.from_local_script` (`pip install --upgrade pip && pip3 install -q --user /gcs/…`). An image has
-a pip of its own to upgrade; a replica's is this machine's and stays as it is. Run as a program, with nothing
-but the standard library.
+`$PIP_TARGET` names that directory. pip refuses it together with `--user`, which Google's SDK writes into the
+command of `CustomJob.from_local_script` (`pip install --upgrade pip && pip3 install -q --user /gcs/…`). A
+container can upgrade its own pip; this machine's pip must not change. The module runs as a program and
+imports only the standard library.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ def write_wrappers(folder: Path) -> None:
     for name in NAMES:
         path = folder / name
         if not path.exists() or path.read_text() != text:
-            # A replica that starts meanwhile finds the old one or the new one.
+            # A replica that starts meanwhile finds either the old program or the new one.
             new = folder / f".{name}.{os.getpid()}"
             new.write_text(text)
             new.chmod(0o700)
             new.replace(path)
 
 
-def arguments(given: Sequence[str]) -> list[str]:
-    """What pip is run with; nothing where it would only upgrade itself."""
-    if "install" not in given:
-        return list(given)
-    kept = [word for word in given if word != "--user"]
+def arguments(words: Sequence[str]) -> list[str]:
+    """Arguments for pip; empty where pip would only upgrade itself."""
+    if "install" not in words:
+        return list(words)
+    kept = [word for word in words if word != "--user"]
     after = kept[kept.index("install") + 1 :]
-    wanted = [
+    requirements = [
         word
         for before, word in zip(["", *after], after, strict=False)
         if not word.startswith("-") and before not in _WITH_A_VALUE
     ]
-    if wanted == ["pip"] and _UPGRADES & set(kept):
+    if requirements == ["pip"] and _UPGRADES & set(kept):
         return []
-    if wanted and all(_has_setup_py_alone(Path(word)) for word in wanted):
-        # It needs setuptools and no more, which are here; pip would fetch them again.
+    if requirements and all(_has_setup_py_alone(Path(word)) for word in requirements):
+        # It needs only setuptools, which is installed; with isolation pip would fetch it again.
         kept.insert(kept.index("install") + 1, "--no-build-isolation")
     return kept
 
 
 def _has_setup_py_alone(path: Path) -> bool:
-    """Whether this is a source archive without a pyproject.toml, which may ask for other tools."""
+    """Whether this is a source archive without a pyproject.toml, which could require other tools."""
     if not path.name.endswith(_SDIST) or not path.is_file():
         return False
     try:
@@ -68,12 +68,12 @@ def _has_setup_py_alone(path: Path) -> bool:
 
 
 def main() -> None:
-    """Become pip."""
-    found = arguments(sys.argv[1:])
-    if not found:
+    """Run pip in place of this program."""
+    words = arguments(sys.argv[1:])
+    if not words:
         print("This machine's pip stays as it is.", flush=True)  # noqa: T201
         return
-    os.execv(sys.executable, [sys.executable, "-m", "pip", *found])
+    os.execv(sys.executable, [sys.executable, "-m", "pip", *words])
 
 
 if __name__ == "__main__":

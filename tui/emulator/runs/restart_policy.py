@@ -1,6 +1,7 @@
 """Decides after an attempt whether its job ends or restarts.
 
-Restart counts and messages are documented (docs/facts/vertex.md 3.8 and 13.1). Chosen here, not documented:
+Restart counts and messages are documented (docs/facts/vertex.md 3.8 and 13.1). The documentation leaves these
+open:
 
 - a timeout makes the job FAILED with code 4 (DEADLINE_EXCEEDED): CANCELLED is documented for a user's
   request;
@@ -48,7 +49,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """What the decision depends on beside the attempt's status."""
+    """What the decision depends on besides the attempt's status."""
 
     job_id: str
     spot: bool
@@ -62,7 +63,7 @@ CANCELLED = EndOfAttempt(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job
 
 
 def decide(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Restart:
-    """Decide on an attempt whose `outcome` is set."""
+    """Decide what follows an attempt whose `outcome` is set."""
     if status.outcome == "succeeded":
         return EndOfAttempt(State.JOB_STATE_SUCCEEDED)
     if about.cancelling:
@@ -90,7 +91,7 @@ def _failed(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Rest
     if status.failed_replica is None or status.exit_code is None:
         return _fail(code_pb2.INTERNAL, f"Internal error: the job could not be run.{_detail(status)}")
     text = exit_text(status)
-    # The runner ends an attempt only after the worker's restarts in place; then the job restarts.
+    # The runner ends an attempt only after the worker's restarts in place are used up; then the job restarts.
     retries_spent = meaning(status.exit_code) is ExitMeaning.RESTART_WORKER
     if (retries_spent or status.exit_code in TRANSIENT) and not about.disable_retries:
         if control.crashes < MAX_CRASHES:
@@ -101,7 +102,7 @@ def _failed(status: AttemptStatus, about: AttemptContext) -> EndOfAttempt | Rest
 
 
 def exit_text(status: AttemptStatus) -> str:
-    """The service's sentence about the replica that ended its job (docs/facts/vertex.md 13.1, rules 1 and
+    """The service's sentence about the replica that ended the job (docs/facts/vertex.md 13.1, rules 1 and
     2)."""
     code = status.exit_code or 0
     name = ""

@@ -1,4 +1,4 @@
-"""A job's runner, seen from the server: start it, read its record, send it commands."""
+"""The server's handle of a job's runner: start it, read its record, send it commands."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE
 log = logging.getLogger(__name__)
 
 START_SECONDS = 10.0
-"""Longest time that a runner of an earlier server needs to write its record."""
+"""Longest time until a runner started by an earlier server has written its record, in seconds."""
 KILL_SECONDS = 5.0
-"""Longest wait until killed processes have ended."""
+"""Longest wait until killed processes have ended, in seconds."""
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -56,7 +56,7 @@ class LocalRunner:
             os.close(output)
 
     def status(self, attempt: AttemptDir) -> AttemptStatus:
-        """The recorded status; "lost" after the runner has ended without an outcome.
+        """Return the recorded status; "lost" if the runner ended without an outcome.
 
         Before the runner has written anything, and while its record can't be read, the attempt counts as
         running as long as the runner runs. All processes of a lost attempt are killed before this returns.
@@ -66,7 +66,7 @@ class LocalRunner:
             return status
         if self.alive(attempt) or self._starting(attempt):
             return status or self._planned_status(attempt)
-        # It may have recorded its outcome between the two checks.
+        # The runner may have recorded its outcome between the two checks.
         status = self._read(attempt) or self._planned_status(attempt)
         if status.outcome is not None:
             return status
@@ -88,12 +88,12 @@ class LocalRunner:
             os.close(file)
 
     def pid(self, attempt: AttemptDir) -> int | None:
-        """The runner's process, while it runs."""
+        """The process id of the runner, or `None` if it does not run."""
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return child.pid
-        who = self._identity(attempt)
-        return who.pid if who is not None and self.alive(attempt) else None
+        identity = self._identity(attempt)
+        return identity.pid if identity is not None and self.alive(attempt) else None
 
     def alive(self, attempt: AttemptDir) -> bool:
         """Whether the recorded runner still runs: pid, start time and boot agree."""
@@ -102,8 +102,12 @@ class LocalRunner:
             return True
         if child is not None and self._identity(attempt) is not None:
             del self._children[attempt.root]
-        who = self._identity(attempt)
-        return who is not None and who.boot == boot_id() and process_tree.is_running(who.pid, who.start)
+        identity = self._identity(attempt)
+        return (
+            identity is not None
+            and identity.boot == boot_id()
+            and process_tree.is_running(identity.pid, identity.start)
+        )
 
     def _read(self, attempt: AttemptDir) -> AttemptStatus | None:
         try:
@@ -128,20 +132,22 @@ class LocalRunner:
         return AttemptStatus(None, tuple(ReplicaStatus(r.id, None, "starting") for r in plan.replicas))
 
     def _starting(self, attempt: AttemptDir) -> bool:
-        """Whether an earlier server has just started the runner, which has not written its record yet."""
+        """Whether an earlier server has just started the runner, which has no record yet."""
         if attempt.root in self._children or self._identity(attempt) is not None:
             return False
         try:
             plan = AttemptPlan.load(attempt.plan)
         except (OSError, ValueError):
             return False
-        # Not by the file's time: a clock that is set back would keep a lost attempt for as long.
+        # Don't use the file's time: after the clock is set back, a lost attempt would count as starting that
+        # long.
         return plan.boot == boot_id() and time.monotonic() - plan.started_at < START_SECONDS
 
     def _kill_orphans(self, attempt: AttemptDir) -> None:
-        """Kill every process of a dead runner: its replicas', and all with the attempt's variable."""
-        who = self._identity(attempt)
-        if who is not None and who.boot != boot_id():
+        """Kill every process of a dead runner: its replicas, and all processes with the attempt's
+        variable."""
+        identity = self._identity(attempt)
+        if identity is not None and identity.boot != boot_id():
             return
         try:
             recorded = database.read_processes(attempt.database)
@@ -175,7 +181,7 @@ def _orphans(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[proce
 
 
 def _last_log_line(attempt: AttemptDir) -> str:
-    """The last line of the runner's own log, if it has one."""
+    """The last line of the runner's own log, or ""."""
     try:
         lines = attempt.runner_log.read_text(errors="replace").strip().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Runs every job's coroutine; cancels and preempts jobs."""
+"""Runs custom jobs, each in a coroutine; cancels and preempts them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tui.emulator.runs.job_runs import request_end
 from tui.emulator.vertex.job_table import CustomJob, State
 
 CANCEL_SECONDS = 2.0
-"""Longest wait of a cancellation until a job without processes is CANCELLED."""
+"""Longest wait of a cancellation for a job without processes to end, in seconds."""
 
 
 class CustomJobRuns:
-    """Runs jobs until `close`, which does not stop their runners."""
+    """Runs custom jobs until `close`, which leaves their runners alone."""
 
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
@@ -25,7 +25,7 @@ class CustomJobRuns:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def adopt(self) -> None:
-        """Resume every job that had not ended when the last server stopped."""
+        """Resume every job that was unfinished when the last server stopped."""
         for job in self._deps.table.active():
             self.admit(job)
 

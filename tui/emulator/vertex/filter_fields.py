@@ -1,11 +1,11 @@
-"""What the list filters of Vertex's resources may speak of.
+"""The fields that list filters of Vertex's resources accept.
 
-After the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter: `display_name`
-and `training_task_definition` with = != and : (wildcard), `state` with = and !=, `create_time` with all
-comparisons against an RFC 3339 time, `labels.KEY` with = and `:*`. Names may be in camelCase, as REST
-clients write them. Chosen here, not documented: `!=` is true where `=` is false, so also for a resource
-without that label; `*` in the value of `:` stands for any text and the rest must match whole; `labels.KEY`
-takes != and : too.
+They follow the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter:
+`display_name` and `training_task_definition` with = != and : (wildcard), `state` with = and !=, `create_time`
+with all comparisons against an RFC 3339 time, `labels.KEY` with = and `:*`. Names may be in camelCase, as
+REST clients write them. The documentation leaves these points open: `!=` is true where `=` is false, so also
+for a resource without that label; `*` in the value of `:` stands for any text and the rest must match in
+full; `labels.KEY` takes != and : too.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from tui.emulator.filters import (
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 MAX_NESTING = 50
-"""Parentheses and negations inside each other; more is refused rather than risked."""
+"""Most levels of parentheses and negations. Deeper filters are refused: parsing them could overflow the
+stack."""
 
 _TEXT = WildcardText()
 _TIME = Ordered(rfc3339_value, ORDER)
 _TIME_OR_NONE = Ordered(rfc3339_value)
 
 
-def _state(what: str, enum: Any, example: str) -> Field[Pb]:
+def _state(title: str, enum: Any, example: str) -> Field[Pb]:
     numbers = {name: int(value) for name, value in enum.__members__.items()}
-    return Field(lambda resource: resource.state, EnumName(what, numbers, example))
+    return Field(lambda resource: resource.state, EnumName(title, numbers, example))
 
 
 def _create_time(resource: Pb) -> int:
@@ -59,13 +60,13 @@ def _pipeline_request(resource: Pb) -> Any:
 def _label(rest: tuple[str, ...]) -> Field[Pb]:
     if len(rest) != 1:
         name = ".".join(("labels", *rest))
-        raise UnknownField(f"{name!r}: write labels.KEY; a KEY with dots stands in quotes")
+        raise UnknownField(f"{name!r}: write labels.KEY; quote a KEY that has dots")
     (key,) = rest
     return Field(lambda resource: resource.labels.get(key, MISSING), _TEXT, missing_differs=True)
 
 
 def _time(name: str, values: Ordered = _TIME) -> Field[Pb]:
-    """A time that a resource may lack."""
+    """A time field; a resource without the time does not match."""
 
     def get(resource: Pb) -> Any:
         return _nanoseconds(getattr(resource, name)) if resource.HasField(name) else MISSING
@@ -74,22 +75,22 @@ def _time(name: str, values: Ordered = _TIME) -> Field[Pb]:
 
 
 def text_field(name: str) -> Field[Pb]:
-    """A text of the resource."""
+    """A text field of the resource."""
     return derived_text(lambda resource: getattr(resource, name))
 
 
 def derived_text(read: Callable[[Pb], str]) -> Field[Pb]:
-    """A text that `read` finds in the resource."""
+    """A text that `read` takes from the resource."""
     return Field(read, _TEXT)
 
 
 def time_field(name: str) -> Field[Pb]:
-    """A time that counts as the epoch where it is not set."""
+    """A time field; an unset time counts as the epoch."""
     return Field(lambda resource: _nanoseconds(getattr(resource, name)), _TIME)
 
 
 def fields_of(state: Field[Pb], labels: bool = True, **more: Field[Pb]) -> FieldTable[Pb]:
-    """The fields of a kind: display name, state, creation and `more`."""
+    """The fields of a kind: display name, state, creation time and `more`."""
     fields: dict[str, FieldEntry[Pb]] = {
         "display_name": Field(lambda resource: resource.display_name, _TEXT),
         "state": state,
@@ -122,4 +123,4 @@ SCHEDULE_FIELDS = fields_of(
     next_run_time=_time("next_run_time"),
     create_pipeline_job_request=Field(_pipeline_request, AnyValue()),
 )
-"""After ListSchedulesRequest.filter."""
+"""As in ListSchedulesRequest.filter."""

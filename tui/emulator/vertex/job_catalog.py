@@ -1,4 +1,4 @@
-"""The control plane for the observability services."""
+"""What the observability services read of the control plane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.emulator.vertex.quota import TrainingQuotas
 
 
 class JobTableCatalog:
-    """`JobCatalog` over the job table."""
+    """Implements `JobCatalog` on the table of custom jobs."""
 
     def __init__(self, table: CustomJobTable, quotas: TrainingQuotas) -> None:
         self._table = table
@@ -22,7 +22,7 @@ class JobTableCatalog:
         return job.record if job else None
 
     def list(self, project: str | None = None) -> Sequence[JobRecord]:
-        """Newest first."""
+        """List the jobs, newest first."""
         records = (job.record for job in self._table.newest_first())
         return [record for record in records if project in (None, record.project)]
 
@@ -30,9 +30,9 @@ class JobTableCatalog:
         return self._quotas.limit(region, metric)
 
     def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
-        """Every known metric, 0 where nothing is in use."""
+        """Amounts in use by metric: every known metric, 0 if unused."""
         return dict.fromkeys(all_quota_metrics(), 0) | self._quotas.usage(project, region)
 
     def regions(self, project: str) -> Sequence[str]:
-        """Regions with accelerators for training, and others in which the project has jobs."""
+        """Regions with accelerators for training, and other regions in which the project has jobs."""
         return sorted({*region_accelerators(), *(r.location for r in self.list(project))})

@@ -1,7 +1,7 @@
-"""What the services of every kind of job share: get, list, cancel and delete.
+"""Get, list, cancel and delete for every kind of job.
 
-Chosen here, not documented for Vertex: cancelling an ended job and deleting one that has not ended are
-FAILED_PRECONDITION.
+Vertex does not document what happens when a client cancels an ended job or deletes one that has not ended;
+both are FAILED_PRECONDITION here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class JobRunner(Protocol[R_contra]):
-    """What runs the jobs of one kind."""
+    """Runs the jobs of one kind."""
 
     def adopt(self) -> None:
         """Resume every job that had not ended when the last emulator stopped."""
@@ -40,24 +40,24 @@ class JobRunner(Protocol[R_contra]):
         """Run a stored job to its end."""
 
     async def cancel(self, job: R_contra, /) -> None:
-        """Request its end; return when the request is stored. Raises WireError."""
+        """Request the end of a job; return when the request is stored. Raises WireError."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobType:
-    """One kind of job, as its service names it."""
+    """One kind of job as its service names it."""
 
     service: str
     types: Any
-    """The module with the requests."""
+    """The module of the request messages."""
     name: str
-    """As in the methods, e.g. `CustomJob`."""
+    """The noun in method names, e.g. `CustomJob`."""
     title: str
-    """As a message calls one."""
+    """The noun in messages, e.g. `training pipeline`."""
     pb: Any
     collection: str
     fields: FieldTable[Pb]
-    """What a filter may name."""
+    """Fields that a filter accepts."""
     unlisted: tuple[str, ...] = ()
     """Fields that a list leaves out."""
 
@@ -71,12 +71,12 @@ class JobType:
         return f"aiplatform.googleapis.com/{self.name}"
 
     def message(self, name: str) -> Any:
-        """The class of a request or a reply."""
+        """The class of a request or reply."""
         return getattr(self.types, name).pb()
 
 
 class JobHandlers(ABC, Generic[R]):
-    """Handlers of one kind of job. They take and return plain protobuf. A subclass creates."""
+    """Handlers of one kind of job; they take and return plain protobuf. A subclass implements `create`."""
 
     TYPE: JobType
 
@@ -85,7 +85,7 @@ class JobHandlers(ABC, Generic[R]):
         self._operations = operations
 
     def methods(self) -> list[Method]:
-        """The RPCs served here."""
+        """The RPCs of the kind."""
         name, pb, lists = self.TYPE.name, self.TYPE.pb, f"List{self.TYPE.name}s"
         table: list[tuple[str, Any, Any]] = [
             (f"Create{name}", pb, self.create),
@@ -101,7 +101,7 @@ class JobHandlers(ABC, Generic[R]):
 
     @abstractmethod
     async def create(self, request: Pb) -> Pb:
-        """Check, store, admit. The job is on disk before the reply."""
+        """Check the request, store the job, start it. The job is on disk before the reply."""
 
     async def get(self, request: Pb) -> Pb:
         return self.find(request.name).pb
@@ -140,14 +140,14 @@ class JobHandlers(ABC, Generic[R]):
         return await self._delete(job)
 
     def find(self, name: str) -> R:
-        """The job of that name. Raises WireError."""
+        """Return the job with this name. Raises WireError."""
         return find(self.jobs, self.TYPE.collection, self.TYPE.resource_type, name)
 
     def _page(self, request: Pb) -> tuple[Sequence[R], str]:
         return list_page(self.jobs, request, self.TYPE.fields)
 
     async def _delete(self, job: R) -> operations_pb2.Operation:
-        """Delete a job that has ended; the custom jobs that it started stay."""
+        """Delete an ended job; the custom jobs that it started stay."""
         return await self._operations.delete_ended(
             self.jobs, job, self.TYPE.resource_type, lambda: self._unused_log(job)
         )

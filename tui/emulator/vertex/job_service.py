@@ -1,8 +1,7 @@
 """JobService for custom jobs: create, get, list, cancel, delete.
 
-Any project and location is accepted and appears in names as the client wrote it. An extension: the
-location `-` in a list's parent means every location of the project (AIP-159). Chosen here, not documented
-for Vertex: cancelling an ended job and deleting one that has not ended are FAILED_PRECONDITION.
+Any project and location is accepted and appears in names as the client wrote it. An extension: the location
+`-` in a list's parent means every location of the project (AIP-159).
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ from tui.emulator.vertex.validate import job_problems
 SERVICE = "google.cloud.aiplatform.v1.JobService"
 
 CheckResource = Callable[[Pb, str, str], None]
-"""Refuses a job spec whose persistent resource can't run it, by the request's parent and the spec's path."""
+"""Refuses a job spec that its persistent resource can't run; arguments: spec, parent of the request, path of
+the spec."""
 
 
 class JobServer(JobHandlers[CustomJob]):
-    """Handlers of one emulator."""
+    """Handlers for custom jobs."""
 
     TYPE = JobType(
         SERVICE, job_service, "CustomJob", "job", CustomJobPb, JobRecord.COLLECTION, CUSTOM_JOB_FIELDS
@@ -46,7 +46,7 @@ class JobServer(JobHandlers[CustomJob]):
         self._table, self._check_resource = table, check_resource
 
     async def create(self, request: Pb) -> Pb:
-        """Check, store, admit. The job is on disk before the reply."""
+        """Check the request, store the job, start it. The job is on disk before the reply."""
         project, location = creation_parent(request.parent)
         problems = job_problems(request.custom_job, location)
         if problems:

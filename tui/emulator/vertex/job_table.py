@@ -1,4 +1,4 @@
-"""All custom jobs in memory, each change on disk first."""
+"""All custom jobs in memory; each change is stored on disk first."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TERMINAL: frozenset[int] = frozenset(
         State.JOB_STATE_PARTIALLY_SUCCEEDED,
     }
 )
-"""States that no job leaves (docs/facts/vertex.md 1.10)."""
+"""Terminal states (docs/facts/vertex.md 1.10)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The scheduler's state of a job beside its resource.
+    """The scheduler's state of a job, stored beside its resource.
 
-    `attempt` counts from 1. `preemptions` and `crashes` count the restarts by cause.
-    `port` and `ports` are the block that the attempt uses (0, 0 for none). `events` is the number of
-    the attempt's runner events that are in the log already.
+    `attempt` counts from 1. `preemptions` and `crashes` count the restarts by cause. `port` and `ports` are
+    the block of ports that the attempt uses (0, 0 for none). `events` is the number of the attempt's runner
+    events that are already in the log.
     """
 
     attempt: int = 1
@@ -47,10 +47,10 @@ class Control:
 
 @dataclass(eq=False, slots=True)
 class CustomJob(CancellableResource):
-    """A custom job that exists.
+    """A stored custom job.
 
-    `changed` is set when the job changes next, and then replaced: take it before you look at the job, and
-    no change is missed.
+    `changed` is set at the next change of the job and then replaced: take the event before you read the job,
+    and you miss no change.
     """
 
     record: JobRecord
@@ -62,7 +62,7 @@ class CustomJob(CancellableResource):
 
 
 class CustomJobTable(ResourceTable[CustomJob]):
-    """Custom jobs by id, and in the order of their keys."""
+    """Custom jobs by id and in list order."""
 
     TABLE, BODY, PB = "jobs", "job", CustomJobPb
 
@@ -86,7 +86,7 @@ class CustomJobTable(ResourceTable[CustomJob]):
         """Store a new QUEUED job. It is on disk when this returns.
 
         Raises:
-            StorageFull: when it could not be written; then there is no job.
+            StorageFull: when it could not be written; the job then does not exist.
         """
         return await self.finish(self._create(project, location, custom_job))
 
@@ -107,17 +107,17 @@ class CustomJobTable(ResourceTable[CustomJob]):
         return job
 
     async def prepare(self, project: str, location: str, custom_job: Pb) -> tuple[CustomJob, Change]:
-        """A new QUEUED job, to be stored together with other changes.
+        """Make a new QUEUED job, to be stored together with other changes.
 
         Raises:
-            StorageFull: when no number could be taken.
+            StorageFull: when no number could be stored.
         """
         number = await self._database.next_id()
         job = new_job(JobRecord(project, location, str(number)), custom_job)
         return job, self.addition(job)
 
     def addition(self, job: CustomJob) -> Change:
-        """Add a new job, to be made together with other writes."""
+        """Add a new job together with other writes."""
         return Change(lambda db: put_job(db, job.record, job.pb, job.control), lambda: self.add(job))
 
     async def _update(
@@ -130,9 +130,9 @@ class CustomJobTable(ResourceTable[CustomJob]):
                 change(pb)
                 pb.update_time.CopyFrom(timestamp(clock.time()))
             if pb.state != State.JOB_STATE_RUNNING:
-                # Shells and dashboards are those of replicas that run.
+                # Only running replicas have shells and dashboards.
                 pb.web_access_uris.clear()
-            # Only declared counters come here; `replace` refuses any other name.
+            # Callers pass counters of `Control` only; `replace` refuses any other name.
             new: Control = replace(job.control, **control)
             await self._database.write(lambda db: put_job(db, job.record, pb, new))
             job.control = new
@@ -142,7 +142,7 @@ class CustomJobTable(ResourceTable[CustomJob]):
 
 
 def new_job(record: JobRecord, custom_job: Pb) -> CustomJob:
-    """A QUEUED job with the input fields of `custom_job`; neither stored nor shown yet."""
+    """Make a QUEUED job from the input fields of `custom_job`, without storing it."""
     pb = CustomJobPb(
         name=record.name,
         display_name=custom_job.display_name,

@@ -17,7 +17,7 @@ _NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)")
 
 
 class Locations:
-    """Known regions, and those in which a project has jobs."""
+    """Serves the known regions and those in which a project has jobs."""
 
     def __init__(self, catalog: JobCatalog) -> None:
         self._catalog = catalog

@@ -1,8 +1,8 @@
 """Long-running operations, and google.longrunning.Operations to watch them.
 
-A deletion of a job continues at the next start of the emulator. Other work ends with the emulator: the
-service that started it may resume it at the next start; else its operation ends with ABORTED, and nothing has
-changed.
+The deletion of a job continues at the next start of the emulator. Other work ends with the emulator: the
+service that started it may resume it at the next start; otherwise its operation ends with ABORTED, and
+nothing has changed.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ log = logging.getLogger(__name__)
 SERVICE = "google.longrunning.Operations"
 CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
 DELETE_SECONDS = 0.5
-"""Seconds that a deletion waits for its files, so that most replies are `done` at once."""
+"""Longest wait of a deletion for its files, in seconds: most replies are then `done` at once."""
 NO_SUBJECT = "0"
-"""In place of the id of an operation's job, where it is about another resource."""
+"""In place of a job's id, for operations on other resources."""
 MAX_WAIT = 60.0
-"""Longest WaitOperation, in seconds."""
+"""Longest wait of WaitOperation, in seconds."""
 
 _NAME = re.compile(r"projects/[^/]+/locations/[^/]+(?:/[A-Za-z]+/[^/]+)?/operations/([^/]+)")
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
@@ -52,19 +52,19 @@ _DeployPb = endpoint_service.DeployModelOperationMetadata.pb()
 
 
 def log_record(record: ResourceRecord) -> JobRecord:
-    """The record under which the log of a resource that is no custom job is kept."""
+    """The record under which the log of a resource other than a custom job is stored."""
     return JobRecord(record.project, record.location, record.id)
 
 
 _INTERRUPTED = (
-    "The emulator ended while it worked on this. Read the resource: unless it says otherwise, nothing was "
-    "changed; then call again."
+    "The emulator ended during this operation. Read the resource: unless it shows a change, nothing was "
+    "changed, and you can call again."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """One long-running operation and the id of the resource that it is about."""
+    """One long-running operation and the id of its job."""
 
     project: str
     location: str
@@ -74,25 +74,25 @@ class OperationRow:
 
 @dataclass(frozen=True, slots=True)
 class RunningOperation:
-    """An operation in progress, for the work that it stands for."""
+    """An operation in progress, as its work sees it."""
 
     name: str
     end: Callable[[Any, Change], Awaitable[None]]
-    """Ends it with a reply, and makes a change of resources in the same transaction."""
+    """Ends the operation with a reply, and makes a change of resources in the same transaction."""
 
 
 Work = Callable[[RunningOperation], Awaitable[None]]
-"""Does what an operation stands for and ends it. A WireError is the operation's error."""
+"""Does the work of an operation and ends it. A WireError becomes the operation's error."""
 _within: ContextVar[RunningOperation | None] = ContextVar("operation", default=None)
-"""The operation that the methods called now are the work of: they begin none of their own."""
+"""The operation whose work is running: methods called now start no operation of their own."""
 
 
 async def call_within(
     running: RunningOperation, method: Callable[[Any], Awaitable[Any]], request: Any
 ) -> None:
-    """Call a method of the API as the work of an operation that was stored before.
+    """Call a method of the API as the work of an operation that is already stored.
 
-    What the method would reply by an operation of its own is the end of this one. Raises WireError.
+    The method's reply ends this operation in place of one of its own. Raises WireError.
     """
     token = _within.set(running)
     try:
@@ -102,7 +102,7 @@ async def call_within(
 
 
 class Operations:
-    """Operations, done and in progress."""
+    """All operations, done and in progress."""
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class Operations:
         self._work: dict[str, asyncio.Task[None]] = {}
         self._interrupted: dict[str, OperationRow] = {}
         self._plans: dict[str, Any] = {}
-        """Of interrupted operations: what their work needs to go on, packed."""
+        """By number: what the work of an interrupted operation needs to resume, packed."""
         self._cancelled: set[str] = set()
         self._ending: set[str] = set()
-        """Numbers of those whose end is being stored: it is too late to cancel them."""
+        """Numbers of operations whose end is being stored, too late to cancel."""
 
     async def open(self) -> None:
         """Load the operations and resume unfinished deletions of jobs.
@@ -144,17 +144,17 @@ class Operations:
                 self._tasks[number] = asyncio.create_task(self._finish(number))
 
     def interrupted(self, metadata: Any) -> list[str]:
-        """Names of the operations with this kind of metadata that the last emulator did not end."""
-        found = self._interrupted.values()
-        return [row.operation.name for row in found if row.operation.metadata.Is(metadata.DESCRIPTOR)]
+        """Names of interrupted operations with this type of metadata."""
+        interrupted = self._interrupted.values()
+        return [row.operation.name for row in interrupted if row.operation.metadata.Is(metadata.DESCRIPTOR)]
 
     def plan(self, name: str, message: Any) -> Any:
-        """Fill the message that `start` stored with this interrupted operation."""
+        """Fill in the message that `start` stored with this interrupted operation."""
         self._plans.pop(_number(name), any_pb2.Any()).Unpack(message)
         return message
 
     def resume(self, name: str, work: Work) -> None:
-        """Go on with an interrupted operation."""
+        """Resume an interrupted operation."""
         number = _number(name)
         self._run(number, self._interrupted.pop(number), work)
 
@@ -165,7 +165,7 @@ class Operations:
         self._interrupted.clear()
 
     async def stop_work(self) -> None:
-        """Stop the work of operations; they are not ended."""
+        """Stop the work of all operations without ending them."""
         for task in self._work.values():
             task.cancel()
         await asyncio.gather(*self._work.values(), return_exceptions=True)
@@ -177,12 +177,12 @@ class Operations:
     async def start(
         self, subject: str, metadata: Any, work: Work, *, plan: Any = None
     ) -> operations_pb2.Operation:
-        """Start an operation on the resource `subject`; what ends at once is done in the reply.
+        """Start an operation on the resource `subject`; the reply of short work is already done.
 
-        `metadata` is a message with `generic_metadata`. `plan` is a message that a resumed one can read.
+        `metadata` is a message with `generic_metadata`. `plan` is a message for resuming the work.
 
         Raises:
-            StorageFull: when it could not be stored; then `work` has not begun.
+            StorageFull: when it could not be stored; `work` then does not start.
         """
         if (within := _within.get()) is not None:
             await work(within)
@@ -196,17 +196,17 @@ class Operations:
         return self._rows[number].operation
 
     async def prepare(self, subject: str, metadata: Any, *, plan: Any = None) -> tuple[OperationRow, Change]:
-        """An operation to be stored together with other changes; `begin` its work then.
+        """Make an operation to be stored together with other changes; call `begin` afterwards.
 
         Raises:
-            StorageFull: when no number could be taken.
+            StorageFull: when no number could be stored.
         """
         number = str(await self._database.next_id())
         row = _row(f"{subject}/operations/{number}", metadata)
 
         stored = row
         if plan is not None:
-            # In the file alone: nobody is told a response of what is not done.
+            # The plan is only in the file: clients never see a response of an operation in progress.
             stored = replace(row, operation=operations_pb2.Operation())
             stored.operation.CopyFrom(row.operation)
             stored.operation.response.Pack(plan)
@@ -217,26 +217,26 @@ class Operations:
         return row, Change(write, lambda: self._rows.update({number: row}))
 
     def begin(self, row: OperationRow, work: Work) -> None:
-        """Begin the work of an operation that is stored."""
+        """Start the work of a stored operation."""
         self._run(_number(row.operation.name), row, work)
 
     def get_known(self, name: str) -> operations_pb2.Operation | None:
-        """The operation of that name, if it was not deleted."""
+        """The operation of that name, or `None` if it was deleted."""
         row = self._rows.get(_number(name))
         return row.operation if row is not None else None
 
     def is_interrupted(self, name: str) -> bool:
-        """Whether the last emulator did not end it, and nobody has resumed it."""
+        """Whether the operation was interrupted and is not resumed."""
         return _number(name) in self._interrupted
 
     async def ended(self, name: str) -> None:
-        """Wait for the end of its work."""
+        """Wait until the work of an operation ends."""
         task = self._work.get(_number(name))
         if task is not None:
             await asyncio.wait({task})
 
     def cancel_work(self, name: str) -> None:
-        """End an operation with CANCELLED, unless its end is being stored already."""
+        """Cancel an operation, unless its end is already being stored."""
         number = _number(name)
         task = self._work.get(number)
         if task is not None and number not in self._ending:
@@ -263,8 +263,8 @@ class Operations:
             if _number(name) not in self._cancelled:
                 raise
             self._cancelled.discard(_number(name))
-            told = status_pb2.Status(code=code_pb2.CANCELLED, message="The operation was cancelled.")
-            await self._end(row, error=told)
+            cancelled = status_pb2.Status(code=code_pb2.CANCELLED, message="The operation was cancelled.")
+            await self._end(row, error=cancelled)
         except Exception:
             log.exception("%s failed", name)
             await self._end(row, error=internal().status())
@@ -298,17 +298,17 @@ class Operations:
     async def delete_ended(
         self, table: ResourceTable[R], resource: R, kind: str, unused_log: Callable[[], JobRecord | None]
     ) -> operations_pb2.Operation:
-        """Delete an ended resource of type `kind`, and the log that nothing needs after that."""
+        """Delete an ended resource of type `kind`, and its log if nothing else needs it."""
         deletion = self._delete(table, resource, kind, unused_log)
         number = await asyncio.shield(asyncio.ensure_future(deletion))
         return self._rows[number].operation
 
     async def done(self, project: str, location: str, reply: Pb) -> operations_pb2.Operation:
-        """An operation that has ended with this reply, for a method that works at once."""
+        """Return an ended operation with this reply, for a method that works at once."""
         return await self.make(f"projects/{project}/locations/{location}", None, reply, NOTHING)
 
     async def make(self, subject: str, metadata: Any, reply: Any, change: Change) -> operations_pb2.Operation:
-        """Make a change at once; the operation has ended. `subject` as in `start`.
+        """Make a change at once and return the ended operation. `subject` as in `start`.
 
         Raises:
             StorageFull: when it could not be written; then nothing has changed.
@@ -344,7 +344,7 @@ class Operations:
         await self._database.write(write)
 
     async def _delete_row(self, table: ResourceTable[R], resource: R, kind: str, *, done: bool) -> str:
-        """Replace the resource's row by an operation; return the operation's number."""
+        """Replace the resource's row by an operation; return the number of the operation."""
         async with resource.lock:
             record = resource.record
             if table.get(record.id) is not resource:
@@ -391,7 +391,7 @@ class Operations:
         try:
             await self._save(finished)
         except WireError as error:
-            # The files are deleted, which the next start finds out; only the operation could not be stored.
+            # The next start finds that the files are gone; only the operation's end is not stored.
             log.warning("%s", error.message)
         self._rows[number] = finished
         self._tasks.pop(number, None)
@@ -413,7 +413,7 @@ class Operations:
     async def list(
         self, request: operations_pb2.ListOperationsRequest
     ) -> operations_pb2.ListOperationsResponse:
-        """Newest first. Filters are not supported: a deletion has only its name."""
+        """List operations, newest first. Filters are not supported: a deletion has only its name."""
         location = _LOCATION.fullmatch(request.name)
         if location is None:
             raise invalid(("name", f"{request.name!r} is not of the form projects/P/locations/L"))
@@ -421,36 +421,36 @@ class Operations:
             raise invalid(("filter", "the emulator does not filter operations; leave it out"))
         size, digest = page_size(request.page_size), query_digest("operations", request.name)
         start = read_token(request.page_token, digest, (int,))
-        found = sorted(
+        numbers = sorted(
             (int(n) for n, r in self._rows.items() if (r.project, r.location) == location.groups())
         )
-        rest = [n for n in reversed(found) if start is None or n < int(start[0])]
+        rest = [n for n in reversed(numbers) if start is None or n < int(start[0])]
         return operations_pb2.ListOperationsResponse(
             operations=[self._rows[str(n)].operation for n in rest[:size]],
             next_page_token=write_token((rest[size - 1],), digest) if len(rest) > size else "",
         )
 
     async def wait(self, request: operations_pb2.WaitOperationRequest) -> operations_pb2.Operation:
-        """The operation when it is done, or its state after the timeout (60 s at most)."""
+        """Return the operation when it is done, or its state after the timeout (60 s at most)."""
         row = self._find(request.name)
-        asked = (
+        timeout = (
             request.timeout.seconds + request.timeout.nanos / 1e9 if request.HasField("timeout") else MAX_WAIT
         )
         number = _number(row.operation.name)
         task = self._tasks.get(number) or self._work.get(number)
         if task is not None:
-            await asyncio.wait({task}, timeout=max(0.0, min(asked, MAX_WAIT)))
+            await asyncio.wait({task}, timeout=max(0.0, min(timeout, MAX_WAIT)))
         return self._rows[number].operation
 
     async def cancel(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
-        """Best effort, as documented: a deployment ends, anything else continues."""
+        """Cancel a deployment; other operations continue. The API documents best effort."""
         row = self._find(request.name)
         if row.operation.metadata.Is(_DeployPb.DESCRIPTOR):
             self.cancel_work(request.name)
         return empty_pb2.Empty()
 
     async def delete(self, request: operations_pb2.DeleteOperationRequest) -> empty_pb2.Empty:
-        """Delete an operation that is done."""
+        """Delete a done operation."""
         row = self._find(request.name)
         if not row.operation.done:
             raise WireError(code_pb2.FAILED_PRECONDITION, f"The operation {request.name} is not done yet.")
@@ -481,7 +481,7 @@ def _row(name: str, metadata: Any) -> OperationRow:
 
 
 def _number(name: str) -> str:
-    """The number of the operation with this name."""
+    """The number in an operation's name."""
     return name.rsplit("/", 1)[1]
 
 

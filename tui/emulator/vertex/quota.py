@@ -24,22 +24,22 @@ from tui.emulator.vertex.job_table import CustomJob
 
 DEFAULT_CPUS = 2200
 DEFAULT_ACCELERATORS = 64
-"""Limits without a configuration: the documented CPU limit of the large regions (docs/facts/vertex.md 7.5),
-and more accelerators than a new project has, because nothing is billed here."""
+"""Default limits: the documented CPU limit of the large regions (docs/facts/vertex.md 7.5), and more
+accelerators than a new project has, because nothing is billed here."""
 
 
 def strategy(pb: Pb) -> str:
-    """Scheduling strategy by name; the deprecated ones and none at all mean STANDARD (docs/facts/vertex.md
+    """Scheduling strategy by name; deprecated strategies and an unset one mean STANDARD (docs/facts/vertex.md
     1.6)."""
     number = pb.job_spec.scheduling.strategy
     return {4: "SPOT", 6: "FLEX_START"}.get(number, "STANDARD")
 
 
 def demand(pb: Pb) -> dict[str, int]:
-    """Quota metrics (without the service's prefix) and amounts of all replicas of a job.
+    """Amounts by quota metric (without the service's prefix) of all replicas of a job.
 
-    The Reduction Server's pool counts like any other. The machines of a persistent resource are counted with
-    the resource, and not with the jobs on it (docs/facts/vertex.md 9.1).
+    The Reduction Server's pool counts like any other. The machines of a persistent resource count with the
+    resource, not with its jobs (docs/facts/vertex.md 9.1).
     """
     if pb.job_spec.persistent_resource_id:
         return {}
@@ -48,19 +48,21 @@ def demand(pb: Pb) -> dict[str, int]:
     for pool in pb.job_spec.worker_pool_specs:
         machine = pool.machine_spec
         kind = accelerator_type.AcceleratorType(machine.accelerator_type).name
-        taken = quota_metrics(machine.machine_type, kind, machine.accelerator_count, preemptible=preemptible)
-        for metric, amount in taken.items():
+        amounts = quota_metrics(
+            machine.machine_type, kind, machine.accelerator_count, preemptible=preemptible
+        )
+        for metric, amount in amounts.items():
             total[metric] = total.get(metric, 0) + amount * pool.replica_count
     return total
 
 
 ProjectRegion = tuple[str, str]
-"""(project, region): every training quota is per both."""
+"""(project, region), the scope of every training quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The amounts that one job or persistent resource holds, or that a job waits for."""
+    """The amounts that a job or persistent resource holds, or that a job waits for."""
 
     place: ProjectRegion
     needs: Mapping[str, int]
@@ -68,7 +70,7 @@ class _Claim:
 
 
 class TrainingQuotas:
-    """Limits from the configuration, amounts in use, and the queue."""
+    """Limits from the configuration, amounts in use, and the queue of waiting jobs."""
 
     def __init__(self, config: EmulatorConfig) -> None:
         self._limits = {key.removeprefix(f"{SERVICE}/"): value for key, value in config.quotas.items()}
@@ -77,7 +79,7 @@ class TrainingQuotas:
         self._used: dict[ProjectRegion, Counter[str]] = {}
 
     def limit(self, region: str, metric: str) -> int:
-        """Limit in one region; -1 is unlimited. `METRIC@REGION` wins over `METRIC`."""
+        """Limit in one region; -1 is unlimited. `METRIC@REGION` takes precedence over `METRIC`."""
         metric = metric.removeprefix(f"{SERVICE}/")
         default = DEFAULT_CPUS if metric.endswith("_cpus") else DEFAULT_ACCELERATORS
         return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))
@@ -87,11 +89,11 @@ class TrainingQuotas:
         return dict(+self._used.get((project, region), Counter()))
 
     def lacking(self, job: CustomJob) -> dict[str, tuple[int, int]]:
-        """Metrics for which a job waits: (amount that it needs, limit)."""
+        """Metrics that a job waits for: (amount needed, limit)."""
         return self._lacking(_claim(job))
 
     def hold(self, job: CustomJob) -> None:
-        """Count a job that already holds its quota."""
+        """Count the amounts of a job that already holds them."""
         self._hold(job.record.id, _claim(job))
 
     def release(self, job: CustomJob) -> None:
@@ -99,20 +101,20 @@ class TrainingQuotas:
         self.drop(job.record.id)
 
     def set_aside(self, name: str, place: ProjectRegion, needs: Mapping[str, int]) -> None:
-        """Count what a persistent resource holds, by its name, in place of what it held before."""
+        """Count the amounts of a persistent resource in place of its earlier ones."""
         self.drop(name)
         self._hold(name, _Claim(place, needs, asyncio.Event()))
 
     def short_of(
         self, name: str, place: ProjectRegion, needs: Mapping[str, int]
     ) -> dict[str, tuple[int, int]]:
-        """As `lacking`, for what a persistent resource would hold in place of what it holds."""
+        """`lacking` for a persistent resource that would replace its amounts."""
         held = self._held.get(name)
         present: Mapping[str, int] = held.needs if held is not None else {}
         return self._lacking(_Claim(place, needs, asyncio.Event()), present)
 
     def drop(self, key: str) -> None:
-        """As `release`, by a job's id or a persistent resource's name."""
+        """`release` by a job's id or a persistent resource's name."""
         self._waiting.pop(key, None)
         claim = self._held.pop(key, None)
         if claim is not None:
@@ -120,7 +122,7 @@ class TrainingQuotas:
         self._grant()
 
     def queue(self, job: CustomJob) -> asyncio.Event:
-        """Add a job to the end of the queue: the event is set when the job holds its amounts."""
+        """Add a job to the end of the queue; the event is set once the job holds its amounts."""
         claim = _claim(job)
         self._waiting[job.record.id] = claim
         self._grant()
@@ -130,12 +132,12 @@ class TrainingQuotas:
         self, claim: _Claim, present: Mapping[str, int] = MappingProxyType({})
     ) -> dict[str, tuple[int, int]]:
         used = self._used.get(claim.place, Counter())
-        found = {}
+        lacking = {}
         for metric, amount in claim.needs.items():
             limit = self.limit(claim.place[1], metric)
             if limit != UNLIMITED and used[metric] - present.get(metric, 0) + amount > limit:
-                found[metric] = (amount, limit)
-        return found
+                lacking[metric] = (amount, limit)
+        return lacking
 
     def _hold(self, key: str, claim: _Claim) -> None:
         self._held[key] = claim
@@ -181,6 +183,6 @@ def check_quotas(config: EmulatorConfig) -> None:
 def describe_lack(
     lacking: Mapping[str, tuple[int, int]], region: str, what: str = "The job waits for training quota"
 ) -> str:
-    """Which quota is short: the log message of a job that stays QUEUED."""
+    """Name the quotas that are short: the log message of a job that stays QUEUED."""
     parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
     return f"{what} in {region}: {', '.join(parts)}."

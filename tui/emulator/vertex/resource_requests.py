@@ -1,4 +1,4 @@
-"""What the requests about every resource of Vertex AI share: parents, names and the pages of lists."""
+"""Requests on any resource of Vertex AI: parents, names and pages of lists."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def creation_parent(parent: str) -> tuple[str, str]:
 
 
 def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
-    """The resource of that full name; `kind` is its type in a NOT_FOUND.
+    """Return the resource with this full name; `kind` is its type in a NOT_FOUND.
 
-    `projects/-/locations/-/…` is the one with this id in any project, which the console asks for: Vertex has
-    nothing of the kind.
+    `projects/-/locations/-/…` finds the id in any project, an extension that the console uses.
 
     Raises:
         WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
@@ -62,34 +61,34 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> t
     size = page_size(request.page_size)
     digest = query_digest(request.parent, request.filter)
     last = read_token(request.page_token, digest, (int, int))
-    wanted = _compile(request.filter, fields)
+    condition = _compile(request.filter, fields)
     resources = (
         resource
         for resource in table.newest_first(None if last is None else (int(last[0]), int(last[1])))
         if resource.record.project == project and location in (resource.record.location, "-")
     )
-    page, more = take(resources, wanted, size)
+    page, more = take(resources, condition, size)
     return page, write_token(page[-1].key, digest) if more else ""
 
 
 def matching(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> list[R]:
-    """Every resource that a list request asks for, without pages. Raises WireError as `list_page` does."""
+    """Return all resources that match a list request, without pages. Raises WireError as `list_page` does."""
     project, location = _read_parent(request.parent)
-    wanted = _compile(request.filter, fields)
+    condition = _compile(request.filter, fields)
     return [
         resource
         for resource in table.newest_first()
         if resource.record.project == project
         and location in (resource.record.location, "-")
-        and wanted(resource.pb)
+        and condition(resource.pb)
     ]
 
 
-def take(resources: Iterator[R], wanted: Condition[Pb], size: int) -> tuple[list[R], bool]:
-    """Up to `size` resources that match, and whether there is another."""
+def take(resources: Iterator[R], condition: Condition[Pb], size: int) -> tuple[list[R], bool]:
+    """Return up to `size` resources that match, and whether there are more."""
     page: list[R] = []
     for resource in resources:
-        if wanted(resource.pb):
+        if condition(resource.pb):
             if len(page) == size:
                 return page, True
             page.append(resource)

@@ -1,4 +1,4 @@
-"""Resources of one kind in memory, by id and in the order in which lists show them."""
+"""Resources of one kind in memory, by id and in list order."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tui.emulator.interfaces import JobRecord, ResourceRecord
 
 T = TypeVar("T")
 Key = tuple[int, int]
-"""(create_time in µs, id): what lists are ordered and paged by."""
+"""(create_time in µs, id): the order of lists and their pages."""
 
 
 def timestamp(seconds: float) -> timestamp_pb2.Timestamp:
-    """Microsecond precision, as the service's own times have."""
+    """A timestamp with microsecond precision, like the service's own."""
     us = round(seconds * 1_000_000)
     return timestamp_pb2.Timestamp(seconds=us // 1_000_000, nanos=us % 1_000_000 * 1000)
 
 
 @dataclass(eq=False, slots=True)
 class TableResource:
-    """A resource that exists. `pb` is never altered in place: every change puts a new message there."""
+    """A stored resource. `pb` is never altered in place: every change replaces the message."""
 
     record: ResourceRecord
     pb: Pb
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, kw_only=True)
 
     TERMINAL: ClassVar[frozenset[int]] = frozenset()
-    """States that no resource of this kind leaves."""
+    """Terminal states of this kind."""
 
     @property
     def key(self) -> Key:
@@ -47,21 +47,21 @@ class TableResource:
 
     @property
     def state_name(self) -> str:
-        """Its state as the service names it."""
+        """The state as the service names it."""
         states = self.pb.DESCRIPTOR.fields_by_name["state"].enum_type.values_by_number
         return str(states[self.pb.state].name)
 
 
 @dataclass(eq=False, slots=True)
 class CancellableResource(TableResource):
-    """A resource that runs until it has ended or was cancelled, and says both to whoever waits."""
+    """A resource that runs until it ends or is cancelled; events announce both."""
 
     cancelled: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
-    """Its end was requested."""
+    """Set when its end was requested."""
     ended: asyncio.Event = field(default_factory=asyncio.Event, kw_only=True)
 
     CANCELLING: ClassVar[int]
-    """The state from the request of its end to the end."""
+    """The state between the request to end and the end."""
 
     def __post_init__(self) -> None:
         if self.pb.state == self.CANCELLING:
@@ -69,7 +69,7 @@ class CancellableResource(TableResource):
         self.show(self.pb)
 
     def show(self, pb: Pb) -> None:
-        """Put a stored message in place of the present one."""
+        """Replace the message by a stored one."""
         self.pb = pb
         if self.terminal:
             self.ended.set()
@@ -79,31 +79,32 @@ R = TypeVar("R", bound=TableResource)
 
 
 class ResourceTable(ABC, Generic[R]):
-    """The one place that adds, alters and removes resources of a kind; each change is on disk first."""
+    """The one place that adds, alters and removes resources of a kind; each change is stored on disk
+    first."""
 
     TABLE: ClassVar[str]
-    """Table of the database, whose column `id` has the resources' ids."""
+    """Table of the database; its column `id` has the ids of the resources."""
     BODY: ClassVar[str]
-    """Its column with the serialized resources."""
+    """Column with the serialized resources."""
     NUMBER: ClassVar[str] = "id"
-    """Its column with the numbers that `Database.next_id` gave."""
+    """Column with the numbers from `Database.next_id`."""
     PB: ClassVar[Any]
     """The plain protobuf class."""
     SCHEMA: ClassVar[str] = ""
-    """CREATE TABLE IF NOT EXISTS …, for a table that is not in the layout of `database`."""
+    """CREATE TABLE IF NOT EXISTS …, for a table that the layout in `database` lacks."""
 
     def __init__(self, database: Database, custom_jobs: Any = None) -> None:
-        """`custom_jobs` is the table of those, for a kind whose jobs start some."""
+        """`custom_jobs` is the table of custom jobs, for kinds whose jobs start some."""
         self._database, self._jobs = database, custom_jobs
         self._by_id: dict[str, R] = {}
         self._order: list[tuple[Key, R]] = []
         self._writes: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
-        """Take what the database has.
+        """Load the stored resources.
 
         Raises:
-            DatabaseError: when it can't be read.
+            DatabaseError: when they can't be read.
         """
         if self.SCHEMA:
             await self._database.write(lambda db: db.execute(self.SCHEMA))
@@ -115,7 +116,7 @@ class ResourceTable(ABC, Generic[R]):
         """Decode the rows."""
 
     def deletion(self, *resources: R) -> Change:
-        """Delete these resources, to be made together with other writes."""
+        """Delete these resources together with other writes."""
 
         def write(db: sqlite3.Connection) -> None:
             rows = [(resource.record.id,) for resource in resources]
@@ -133,14 +134,14 @@ class ResourceTable(ABC, Generic[R]):
         return None
 
     def needs_log(self, job: JobRecord) -> bool:
-        """Whether the log of this custom job is the log of one of these resources too."""
+        """Whether one of these resources shares the log of this custom job."""
         return False
 
     def get(self, resource_id: str) -> R | None:
         return self._by_id.get(resource_id)
 
     def all(self) -> Iterator[R]:
-        """Every resource, oldest first."""
+        """All resources, oldest first."""
         return (resource for _, resource in self._order)
 
     def active(self) -> list[R]:
@@ -153,17 +154,17 @@ class ResourceTable(ABC, Generic[R]):
         return (resource for _, resource in reversed(self._order[:end]))
 
     def add(self, resource: R) -> None:
-        """Show a resource that is stored."""
+        """Add a stored resource."""
         self._by_id[resource.record.id] = resource
         bisect.insort(self._order, (resource.key, resource), key=_key)
 
     def remove(self, resource: R) -> None:
-        """Stop showing a resource whose row was deleted."""
+        """Remove a resource whose row was deleted."""
         del self._by_id[resource.record.id]
         del self._order[bisect.bisect_left(self._order, resource.key, key=_key)]
 
     async def settle(self) -> None:
-        """Wait for the writes under way."""
+        """Wait for pending writes."""
         await asyncio.gather(*self._writes, return_exceptions=True)
 
     async def finish(self, write: Coroutine[Any, Any, T]) -> T:

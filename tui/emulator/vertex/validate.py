@@ -1,7 +1,7 @@
-"""Server-side checks of a new custom job or training pipeline: a small function a rule, all problems at once.
+"""Server-side checks of a new custom job: one small function per rule, all problems at once.
 
-Only what is documented is refused (docs/facts/vertex.md 1, 2 and 8). A problem is (field path, sentence):
-what is wrong with that field and what would be right.
+They refuse only what the documentation excludes (docs/facts/vertex.md 1, 2 and 8). A problem is (field path,
+sentence): what is wrong with the field, and what would be right.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ACCOUNT = re.compile(r"[^@\s/]+@[^@\s/]+")
 
 
 def job_problems(custom_job: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a custom job in `location`; empty for a good one."""
+    """Every reason to refuse a custom job in `location`; empty for a valid job."""
     return [
         *below("custom_job", resource_problems(custom_job, location)),
         *below("custom_job.job_spec", spec_problems(custom_job.job_spec)),
@@ -36,7 +36,7 @@ def job_problems(custom_job: Pb, location: str) -> list[Problem]:
 
 
 def resource_problems(resource: Pb, location: str) -> Iterator[Problem]:
-    """Problems of the name, the labels and the key; paths are relative to the resource."""
+    """Problems of name, labels and key; paths are relative to the resource."""
     for rule in _RESOURCE_RULES:
         yield from rule(resource, location)
 
@@ -51,7 +51,7 @@ def spec_problems(spec: Pb) -> Iterator[Problem]:
 
 
 def below(prefix: str, problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The problems with `prefix` before their paths."""
+    """Put `prefix` before the paths of the problems."""
     return ((f"{prefix}.{path}", text) for path, text in problems)
 
 
@@ -70,14 +70,14 @@ def _labels(resource: Pb, _location: str) -> Iterator[Problem]:
     for key, value in sorted(resource.labels.items()):
         if not key:
             yield "labels", "has an empty key"
-        for what, text in (("key", key), ("value", value)):
+        for part, text in (("key", key), ("value", value)):
             if len(text) > MAX_LABEL:
-                yield f"labels[{key}]", f"the {what} has {len(text)} characters; {MAX_LABEL} at most"
+                yield f"labels[{key}]", f"the {part} has {len(text)} characters; {MAX_LABEL} at most"
             wrong = next((c for c in text if not _label_character(c)), None)
             if wrong is not None:
                 yield (
                     f"labels[{key}]",
-                    f"the {what} {text!r} has {wrong!r} in it; use lowercase letters, digits, _ and -",
+                    f"the {part} {text!r} contains {wrong!r}; use lowercase letters, digits, _ and -",
                 )
 
 

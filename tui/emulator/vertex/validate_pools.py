@@ -13,7 +13,7 @@ from tui.domain.vertex.catalog import Machine, machines
 from tui.emulator.database import Pb
 
 Problem = tuple[str, str]
-"""(field path, what is wrong with it and what would be right)."""
+"""(field path, what is wrong and what would be right)."""
 
 DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 DISK_GB = range(100, 64_001)
@@ -27,13 +27,13 @@ _RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
 
 
 def pool_problems(pool: Pb) -> Iterator[Problem]:
-    """Every problem of a pool that is not skipped; paths are relative to it."""
+    """Problems of a pool that is not skipped; paths are relative to the pool."""
     for rule in _RULES:
         yield from rule(pool)
 
 
 def machine_problems(pool: Pb) -> Iterator[Problem]:
-    """Problems of a resource pool's machine and disk; paths are relative to it."""
+    """Problems of a resource pool's machine and disk; paths are relative to the pool."""
     for rule in (_machine, _accelerator, _disk):
         yield from rule(pool)
     if pool.machine_spec.reservation_affinity.reservation_affinity_type > 1:
@@ -41,7 +41,7 @@ def machine_problems(pool: Pb) -> Iterator[Problem]:
 
 
 def accelerator_name(machine_spec: Pb) -> str:
-    """The accelerator type by name; empty for none, and for a number that the API does not know."""
+    """Name of the accelerator type; empty for none and for unknown numbers."""
     number = machine_spec.accelerator_type
     known = accelerator_types.AcceleratorType.__members__.items()
     return next((name for name, kind in known if int(kind) == number and number), "")
@@ -65,7 +65,7 @@ def _accelerator(pool: Pb) -> Iterator[Problem]:
     if spec.accelerator_type and not kind:
         yield type_path, f"{spec.accelerator_type} is not a known accelerator type"
     elif kind and count < 1:
-        yield count_path, f"is {count}; with {kind} give how many"
+        yield count_path, f"is {count}; say how many {kind} each replica has"
     elif count and not kind:
         yield type_path, f"is required with accelerator_count {count}"
     elif machine is not None:
@@ -76,7 +76,7 @@ def _fit(machine: Machine, kind: str, count: int) -> Iterator[Problem]:
     offered = dict(machine.accelerators)
     type_path, count_path = "machine_spec.accelerator_type", "machine_spec.accelerator_count"
     if not kind:
-        # GPUs are optional on N1 only; every other GPU machine must repeat what it has (docs/facts/vertex.md
+        # GPUs are optional only on N1; other GPU machines must repeat their own GPUs (docs/facts/vertex.md
         # 8.1).
         if offered and not machine.name.startswith("n1-"):
             pairs = ", ".join(f"{k} × {_counts(c)}" for k, c in offered.items())
@@ -109,8 +109,8 @@ def _tpu_topology(pool: Pb) -> Iterator[Problem]:
     if machine is None:
         return
     if machine.tpu_topologies and spec.tpu_topology not in machine.tpu_topologies:
-        given = f"{spec.tpu_topology!r} is not offered" if spec.tpu_topology else "is required"
-        yield path, f"{given} on {machine.name}; use one of {', '.join(machine.tpu_topologies)}"
+        problem = f"{spec.tpu_topology!r} is not offered" if spec.tpu_topology else "is required"
+        yield path, f"{problem} on {machine.name}; use one of {', '.join(machine.tpu_topologies)}"
     elif spec.tpu_topology and not machine.tpu_topologies:
         yield path, f"{machine.name} has no TPU; leave it out"
     if (machine.tpu_topologies or machine.name == "cloud-tpu") and pool.replica_count > 1:
@@ -143,7 +143,7 @@ def _disk(pool: Pb) -> Iterator[Problem]:
 def _task(pool: Pb) -> Iterator[Problem]:
     kind = pool.WhichOneof("task")
     if kind is None:
-        yield "container_spec", "is required, or python_package_spec: one of them says what to run"
+        yield "container_spec", "is required unless python_package_spec is set"
     elif kind == "container_spec":
         yield from _uri("container_spec.image_uri", pool.container_spec.image_uri)
     else:
@@ -166,7 +166,7 @@ def _uri(path: str, uri: str) -> Iterator[Problem]:
     if not uri:
         yield path, "is required"
     elif re.search(r"\s", uri):
-        yield path, f"{uri!r} has white space in it"
+        yield path, f"{uri!r} contains white space"
 
 
 def _environment(pool: Pb) -> Iterator[Problem]:

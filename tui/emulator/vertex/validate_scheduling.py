@@ -1,4 +1,4 @@
-"""Checks of scheduling, and of what a strategy asks of the whole job (docs/facts/vertex.md 1.6, 3.9 and
+"""Checks of scheduling and of what its strategy requires of the job (docs/facts/vertex.md 1.6, 3.9 and
 8.4)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tui.emulator.vertex.validate_pools import Problem, accelerator_name
 STRATEGIES = {1: "ON_DEMAND", 2: "LOW_COST", 3: "STANDARD", 4: "SPOT", 6: "FLEX_START"}
 FLEX_MAX_TIMEOUT = 7 * 86400
 NO_PEERING = frozenset({"NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200"})
-"""Machines that can't use VPC peering."""
+"""Accelerators whose machines can't use VPC peering."""
 
 _SPOT, _FLEX = 4, 6
 _NO_RESERVATION = (0, 1)
@@ -30,9 +30,9 @@ def _durations(spec: Pb) -> Iterator[Problem]:
     if scheduling.HasField("timeout") and (timeout.seconds, timeout.nanos) <= (0, 0):
         yield "scheduling.timeout", "must be more than 0 s; leave it out for 7 days"
     wait = scheduling.max_wait_duration
-    # With another strategy than FLEX_START no refusal is documented (docs/UNVERIFIED.md).
+    # Only FLEX_START is documented to refuse a wait (docs/UNVERIFIED.md).
     if wait.seconds < 0 or wait.nanos < 0:
-        yield "scheduling.max_wait_duration", "is negative; 0 waits for ever"
+        yield "scheduling.max_wait_duration", "is negative; 0 waits forever"
 
 
 def _flex_start(spec: Pb) -> Iterator[Problem]:
@@ -74,7 +74,7 @@ def _spot(spec: Pb) -> Iterator[Problem]:
 
 
 def _chips(topology: str) -> int:
-    """Chips of a topology such as 4x4; hosts have 8 at most, so more is a pod."""
+    """Chips of a topology such as 4x4. A host has 8 at most: more chips make a pod."""
     total = 1
     for part in topology.split("x"):
         total *= int(part) if part.isdecimal() else 0
